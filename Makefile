@@ -1,0 +1,49 @@
+# Two commands matter: `make up` and `make test`. Everything they need they install themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check types lint format tidy bench soak lock docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml requirements-dev.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+up: $(READY)  ## start everything on this machine: broker, gateway, a worker with demo flows
+	@exec $(BIN)/pyoco-server up $(ARGS)
+
+test: check  ## all checks and all tests
+	$(BIN)/python -m pytest -n 2 -m "not soak" $(ARGS)
+
+check: $(READY)  ## lint, format, types, layers, tidiness
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy
+
+format: $(READY)  ## write the code the way the check wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## measure; ratios against a raw reference, in one run
+	$(BIN)/python -m bench $(ARGS)
+
+soak: $(READY)  ## the slow ones
+	$(BIN)/python -m pytest -m soak $(ARGS)
+
+docs: $(READY)  ## write the generated pages
+	$(BIN)/python -m pyoco_server.cli.docs
+
+lock: $(READY)  ## choose development versions anew
+	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements-dev.lock pyproject.toml
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
