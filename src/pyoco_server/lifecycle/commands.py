@@ -1,0 +1,166 @@
+"""What can be asked of a run. Imperative; whether it happens is decided in `decide.py`.
+
+Commands of a worker carry the fence of its claim, so that a worker that was taken over cannot write.
+Limits (how many losses, how many tags) come in with the command: the core reads no configuration.
+"""
+
+from typing import Any
+
+import msgspec
+
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.status import LossCause, OutputKept
+
+
+class _Command(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class SubmitRun(_Command, frozen=True, kw_only=True):
+    submission: RunSubmitted
+
+
+class DiscardRun(_Command, frozen=True, kw_only=True):
+    reason: str
+
+
+class ClaimRun(_Command, frozen=True, kw_only=True):
+    worker_id: str
+    instance_id: str
+    job_no: int
+
+
+class ReportLoss(_Command, frozen=True, kw_only=True):
+    fence: int
+    cause: LossCause
+    losses_max: int
+    crashes_max: int
+    detail: str | None = None
+
+
+class RequeueRun(_Command, frozen=True, kw_only=True):
+    job_no: int
+    reason: str
+
+
+class PlanTasks(_Command, frozen=True, kw_only=True):
+    fence: int
+    tasks: list[str]
+
+
+class StartTask(_Command, frozen=True, kw_only=True):
+    fence: int
+    task: str
+    attempt: int
+    inputs: dict[str, Any] | None = None
+    started_at: float | None = None
+
+
+class SucceedTask(_Command, frozen=True, kw_only=True):
+    fence: int
+    task: str
+    attempt: int
+    started_at: float
+    ended_at: float
+    output: Any = None
+    kept: OutputKept = OutputKept.STORED
+
+
+class FailTask(_Command, frozen=True, kw_only=True):
+    fence: int
+    task: str
+    attempt: int
+    started_at: float
+    ended_at: float
+    error: str
+    traceback: str | None = None
+    will_retry: bool = False
+
+
+class SkipTask(_Command, frozen=True, kw_only=True):
+    """The task will not run any more, because of what happened beside or before it."""
+
+    fence: int
+    task: str
+
+
+class PutTaskWaiting(_Command, frozen=True, kw_only=True):
+    fence: int
+    task: str
+    attempt: int
+    wait_key: str
+    prompt: dict[str, Any] | None = None
+    deadline_at: float | None = None
+
+
+class ParkRun(_Command, frozen=True, kw_only=True):
+    fence: int
+
+
+class ResumeTask(_Command, frozen=True, kw_only=True):
+    task: str
+    wait_key: str
+    payload: Any = None
+    by: str | None = None
+
+
+class CompleteRun(_Command, frozen=True, kw_only=True):
+    fence: int
+
+
+class FailRun(_Command, frozen=True, kw_only=True):
+    fence: int
+    reason: str
+    error: str
+    task: str | None = None
+
+
+class CancelRun(_Command, frozen=True, kw_only=True):
+    by: str | None = None
+    reason: str | None = None
+
+
+class ConfirmCancelled(_Command, frozen=True, kw_only=True):
+    """The worker has stopped. Without a fence: nobody holds the run, so nobody has to stop."""
+
+    fence: int | None = None
+
+
+class AddTag(_Command, frozen=True, kw_only=True):
+    tag: str
+    tags_max: int
+
+
+class RemoveTag(_Command, frozen=True, kw_only=True):
+    tag: str
+
+
+class EraseRun(_Command, frozen=True, kw_only=True):
+    by: str | None = None
+
+
+WorkerCommand = (
+    PlanTasks
+    | StartTask
+    | SucceedTask
+    | FailTask
+    | SkipTask
+    | PutTaskWaiting
+    | ParkRun
+    | CompleteRun
+    | FailRun
+)
+Command = (
+    SubmitRun
+    | DiscardRun
+    | ClaimRun
+    | ReportLoss
+    | RequeueRun
+    | WorkerCommand
+    | ResumeTask
+    | CancelRun
+    | ConfirmCancelled
+    | AddTag
+    | RemoveTag
+    | EraseRun
+)

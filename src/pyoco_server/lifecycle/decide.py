@@ -1,0 +1,268 @@
+"""May this happen, and what happens then? Pure: state and command in, events or a refusal out.
+
+This is the first lock of *cancel wins*: after a cancel request no command makes progress, and the only
+end it allows is CANCELLED. (The second lock is in `reduce.py`.) An accepted command with nothing to do
+gives no events. Nothing here looks at what a stored snapshot may leave out (outputs, finished tasks).
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from pyoco_server.lifecycle import commands as c
+from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import LossCause, TaskStatus
+
+
+class Reason(StrEnum):
+    UNKNOWN = "UNKNOWN"
+    EXISTS = "EXISTS"
+    GONE = "GONE"
+    TERMINAL = "TERMINAL"
+    NOT_TERMINAL = "NOT_TERMINAL"
+    CANCEL_REQUESTED = "CANCEL_REQUESTED"
+    NO_CANCEL_REQUESTED = "NO_CANCEL_REQUESTED"
+    CLAIMED = "CLAIMED"
+    PARKED = "PARKED"
+    FENCED = "FENCED"
+    OTHER_JOB = "OTHER_JOB"
+    NOT_WAITING = "NOT_WAITING"
+    WAIT_KEY = "WAIT_KEY"
+    TOO_MANY_TAGS = "TOO_MANY_TAGS"
+
+
+class Refused(msgspec.Struct, frozen=True):
+    reason: Reason
+
+
+Events = tuple[e.Event, ...]
+Decision = Events | Refused
+
+
+def decide(run: Run | None, command: c.Command, at: float) -> Decision:
+    if isinstance(command, c.SubmitRun):
+        return Refused(Reason.EXISTS) if run else (command.submission,)
+    if run is None:
+        return Refused(Reason.UNKNOWN)
+    if run.gone:
+        return Refused(Reason.GONE)
+    return _decide(run, command, at)
+
+
+def decide_all(run: Run | None, asked: Iterable[c.Command], at: float) -> Decision:
+    """Several commands as one commit: each judged on what those before it made; one refusal refuses all."""
+    events: Events = ()
+    for command in asked:
+        decision = decide(run, command, at)
+        if isinstance(decision, Refused):
+            return decision
+        run = fold(run, decision)
+        events += decision
+    return events
+
+
+def progress_refused(run: Run) -> Reason | None:
+    """Lock one. Progress is for runs that are neither over nor asked to stop."""
+    if run.is_terminal:
+        return Reason.TERMINAL
+    if run.cancel is not None:
+        return Reason.CANCEL_REQUESTED
+    return None
+
+
+def _decide(run: Run, command: c.Command, at: float) -> Decision:
+    match command:
+        case c.SubmitRun():
+            return Refused(Reason.EXISTS)
+        case c.DiscardRun():
+            return _discard(run, command, at)
+        case c.ClaimRun():
+            return _claim(run, command, at)
+        case c.ReportLoss():
+            return _report_loss(run, command, at)
+        case c.RequeueRun():
+            return _requeue(run, command, at)
+        case c.ResumeTask():
+            return _resume(run, command, at)
+        case c.CancelRun():
+            return _cancel(run, command, at)
+        case c.ConfirmCancelled():
+            return _confirm_cancelled(run, command, at)
+        case c.AddTag():
+            return _add_tag(run, command, at)
+        case c.RemoveTag():
+            return (e.TagRemoved(at=at, tag=command.tag),) if command.tag in run.tags else ()
+        case c.EraseRun():
+            return (e.RunErased(at=at, by=command.by),) if run.is_terminal else Refused(Reason.NOT_TERMINAL)
+        case _:
+            return _progress(run, command, at)
+
+
+def _discard(run: Run, command: c.DiscardRun, at: float) -> Decision:
+    if run.is_terminal:
+        return Refused(Reason.TERMINAL)
+    if run.fence > 0:
+        return Refused(Reason.CLAIMED)
+    return (e.RunDiscarded(at=at, reason=command.reason),)
+
+
+def _claim(run: Run, command: c.ClaimRun, at: float) -> Decision:
+    if refused := progress_refused(run):
+        return Refused(refused)
+    if command.job_no != run.job_no:
+        return Refused(Reason.OTHER_JOB)
+    if run.parked:
+        return Refused(Reason.PARKED)
+    if run.claim is not None:
+        return Refused(Reason.CLAIMED)
+    claimed = e.RunClaimed(
+        at=at, worker_id=command.worker_id, instance_id=command.instance_id, fence=run.fence + 1
+    )
+    return (claimed,)
+
+
+def _report_loss(run: Run, command: c.ReportLoss, at: float) -> Decision:
+    if run.is_terminal:
+        return Refused(Reason.TERMINAL)
+    if run.claim is None or run.claim.fence != command.fence:
+        return Refused(Reason.FENCED)
+    lost = e.RunLost(at=at, fence=command.fence, cause=command.cause, detail=command.detail)
+    if run.cancel is not None:
+        return (lost, e.RunCancelled(at=at))
+    if ending := _worn_out(run, command, at):
+        return (lost, ending)
+    return (lost,)
+
+
+def _worn_out(run: Run, command: c.ReportLoss, at: float) -> e.RunFailed | None:
+    detail = f": {command.detail}" if command.detail else ""
+    if command.cause is LossCause.WORKER_LOST and run.losses + 1 >= command.losses_max:
+        error = f"lost {run.losses + 1} workers{detail}"
+        return e.RunFailed(at=at, reason="max_deliver", error=error)
+    if command.cause is LossCause.SLOT_CRASHED and run.crashes + 1 >= command.crashes_max:
+        error = f"crashed its process {run.crashes + 1} times{detail}"
+        return e.RunFailed(at=at, reason="execution_error", error=error)
+    return None
+
+
+def _requeue(run: Run, command: c.RequeueRun, at: float) -> Decision:
+    if refused := progress_refused(run):
+        return Refused(refused)
+    if command.job_no != run.job_no:
+        return Refused(Reason.OTHER_JOB)
+    if run.parked:
+        return Refused(Reason.PARKED)
+    if run.claim is not None:
+        return Refused(Reason.CLAIMED)
+    return (e.RunRequeued(at=at, reason=command.reason),)
+
+
+def _resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
+    if refused := progress_refused(run):
+        return Refused(refused)
+    record = run.tasks.get(command.task)
+    if record is None or record.state is not TaskStatus.WAITING or record.wait is None:
+        return Refused(Reason.NOT_WAITING)
+    if record.wait.key != command.wait_key:
+        return Refused(Reason.WAIT_KEY)
+    return (e.TaskResumed(at=at, task=command.task, payload=command.payload, by=command.by),)
+
+
+def _cancel(run: Run, command: c.CancelRun, at: float) -> Decision:
+    """Always accepted. Where no worker has to be stopped first, it is over in the same commit."""
+    if run.is_terminal or run.cancel is not None:
+        return ()
+    asked = e.CancelRequested(at=at, by=command.by, reason=command.reason)
+    return (asked,) if run.claim is not None else (asked, e.RunCancelled(at=at))
+
+
+def _confirm_cancelled(run: Run, command: c.ConfirmCancelled, at: float) -> Decision:
+    if run.is_terminal:
+        return ()
+    if run.cancel is None:
+        return Refused(Reason.NO_CANCEL_REQUESTED)
+    holder = run.claim.fence if run.claim else None
+    if holder != command.fence:
+        return Refused(Reason.FENCED if command.fence else Reason.CLAIMED)
+    return (e.RunCancelled(at=at),)
+
+
+def _add_tag(run: Run, command: c.AddTag, at: float) -> Decision:
+    if command.tag in run.tags:
+        return ()
+    if len(run.tags) >= command.tags_max:
+        return Refused(Reason.TOO_MANY_TAGS)
+    return (e.TagAdded(at=at, tag=command.tag),)
+
+
+def _progress(run: Run, command: c.WorkerCommand, at: float) -> Decision:
+    if run.claim is None or run.claim.fence != command.fence:
+        return Refused(Reason.TERMINAL if run.is_terminal else Reason.FENCED)
+    if refused := progress_refused(run):
+        return Refused(refused)
+    return (_progressed(command, at),)
+
+
+def _progressed(command: c.WorkerCommand, at: float) -> e.Event:
+    match command:
+        case c.PlanTasks():
+            return e.TasksPlanned(at=at, tasks=command.tasks)
+        case c.StartTask():
+            started_at = at if command.started_at is None else command.started_at
+            return e.TaskStarted(
+                at=started_at, task=command.task, attempt=command.attempt, inputs=command.inputs
+            )
+        case c.SucceedTask():
+            return _succeeded(command)
+        case c.FailTask():
+            return _failed(command)
+        case c.SkipTask():
+            return e.TaskCancelled(at=at, task=command.task)
+        case c.PutTaskWaiting():
+            return _waiting(command, at)
+        case c.ParkRun():
+            return e.RunParked(at=at)
+        case c.CompleteRun():
+            return e.RunCompleted(at=at)
+        case c.FailRun():
+            return e.RunFailed(at=at, reason=command.reason, error=command.error, task=command.task)
+        case _:
+            assert_never(command)
+
+
+def _succeeded(command: c.SucceedTask) -> e.TaskSucceeded:
+    return e.TaskSucceeded(
+        at=command.ended_at,
+        task=command.task,
+        attempt=command.attempt,
+        started_at=command.started_at,
+        output=command.output,
+        kept=command.kept,
+    )
+
+
+def _failed(command: c.FailTask) -> e.TaskFailed:
+    return e.TaskFailed(
+        at=command.ended_at,
+        task=command.task,
+        attempt=command.attempt,
+        started_at=command.started_at,
+        error=command.error,
+        traceback=command.traceback,
+        will_retry=command.will_retry,
+    )
+
+
+def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
+    return e.TaskWaiting(
+        at=at,
+        task=command.task,
+        attempt=command.attempt,
+        wait_key=command.wait_key,
+        prompt=command.prompt,
+        deadline_at=command.deadline_at,
+    )

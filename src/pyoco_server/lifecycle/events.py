@@ -1,0 +1,170 @@
+"""Facts about a run, in the past tense. What is stored is a sequence of these and nothing else.
+
+Every event carries the instant it is about (`at`, unix seconds). Adding a member with a default is
+compatible; changing the meaning of one is a new event. A type this version does not know is read as
+`UnknownEvent` and changes nothing, so that an old gateway can stand beside a new one.
+"""
+
+from typing import Any
+
+import msgspec
+
+from pyoco_server.lifecycle.status import LossCause, OutputKept
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True, omit_defaults=True):
+    at: float
+
+
+class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    run_id: str
+    flow_name: str
+    params: dict[str, Any]
+    tag: str
+    tags: list[str]
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    workflow_yaml: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+class RunDiscarded(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Its submission could not be finished and nobody was told that it exists."""
+
+    reason: str
+
+
+class RunClaimed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    worker_id: str
+    instance_id: str
+    fence: int
+
+
+class RunLost(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The claim with this fence is over although the run is not."""
+
+    fence: int
+    cause: LossCause
+    detail: str | None = None
+
+
+class RunRequeued(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Its job was published again, because the last one seems to be gone or worn out."""
+
+    reason: str
+
+
+class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    tasks: list[str]
+
+
+class TaskStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    task: str
+    attempt: int
+    inputs: dict[str, Any] | None = None
+
+
+class TaskSucceeded(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    task: str
+    attempt: int
+    started_at: float
+    output: Any = None
+    kept: OutputKept = OutputKept.STORED
+
+
+class TaskFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    task: str
+    attempt: int
+    started_at: float
+    error: str
+    traceback: str | None = None
+    will_retry: bool = False
+
+
+class TaskCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """It will not run: something it stood beside or behind failed."""
+
+    task: str
+
+
+class TaskWaiting(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    task: str
+    attempt: int
+    wait_key: str
+    prompt: dict[str, Any] | None = None
+    deadline_at: float | None = None
+
+
+class TaskResumed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    task: str
+    payload: Any = None
+    by: str | None = None
+
+
+class RunParked(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Nothing but waits remains: the worker let go of it."""
+
+
+class RunCompleted(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class RunFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    reason: str
+    error: str
+    task: str | None = None
+
+
+class CancelRequested(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    by: str | None = None
+    reason: str | None = None
+
+
+class RunCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class TagAdded(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    tag: str
+
+
+class TagRemoved(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    tag: str
+
+
+class RunErased(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    by: str | None = None
+
+
+class UnknownEvent(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Written by a version that knows more than this one."""
+
+    name: str
+
+
+Event = (
+    RunSubmitted
+    | RunDiscarded
+    | RunClaimed
+    | RunLost
+    | RunRequeued
+    | TasksPlanned
+    | TaskStarted
+    | TaskSucceeded
+    | TaskFailed
+    | TaskCancelled
+    | TaskWaiting
+    | TaskResumed
+    | RunParked
+    | RunCompleted
+    | RunFailed
+    | CancelRequested
+    | RunCancelled
+    | TagAdded
+    | TagRemoved
+    | RunErased
+    | UnknownEvent
+)

@@ -1,0 +1,209 @@
+"""What is the state after this event? Pure and total: any event on any state gives a state.
+
+It does not trust the log to be sensible. A second submission does not begin a run anew, a terminal run
+stays as it ended, a late success changes nothing, an unknown event changes nothing. And `_ended` is the
+second lock of *cancel wins*: whatever end an event speaks of, a run that was asked to stop ends CANCELLED.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.run import ERROR_SLIM_BYTES, CancelAsked, Claim, Run, RunId
+from pyoco_server.lifecycle.status import LossCause, RunStatus
+from pyoco_server.lifecycle.task_board import TaskBoard, TaskEvent
+
+# What one task costs in a snapshot besides its name, with its instants and a cut error, and without them.
+TASK_SLIM_BYTES = 300 + ERROR_SLIM_BYTES
+TASK_BARE_BYTES = 60
+# What a run costs in a snapshot besides what its submission said.
+RUN_SLIM_BYTES = 2048
+
+
+def reduce(run: Run | None, event: e.Event) -> Run | None:
+    return fold(run, (event,))
+
+
+def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
+    """Reduce several; the tasks are copied once for all of them, so a long log costs its length."""
+    board: TaskBoard | None = None
+    for event in events:
+        if run is None:
+            run = _begun(event)
+            continue
+        board = board or TaskBoard(run.tasks)
+        run = _step(run, event, board)
+    if run is None or board is None or not board.changed:
+        return run
+    return replace(run, tasks=board.records)
+
+
+def _begun(event: e.Event) -> Run | None:
+    match event:
+        case e.RunSubmitted():
+            size = len(msgspec.json.encode(event)) - len(event.workflow_yaml or "") + RUN_SLIM_BYTES
+            return Run(
+                run_id=RunId(event.run_id),
+                flow_name=event.flow_name,
+                params=event.params,
+                tag=event.tag,
+                tags=tuple(event.tags),
+                submitted_at=event.at,
+                updated_at=event.at,
+                tenant_id=event.tenant_id,
+                api_key_id=event.api_key_id,
+                workflow_yaml_sha256=event.workflow_yaml_sha256,
+                workflow_yaml_bytes=event.workflow_yaml_bytes,
+                correlation_id=event.correlation_id,
+                traceparent=event.traceparent,
+                job_owed_since=event.at,
+                bytes_full=size,
+                bytes_slim=size,
+                bytes_bare=size,
+            )
+        case _:
+            return None
+
+
+def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
+    if run.gone:
+        return run
+    match event:
+        case e.RunErased():
+            return _touched(run, event, ended=run.ended or RunStatus.CANCELLED, claim=None, gone=True)
+        case e.TagAdded():
+            return run if event.tag in run.tags else _touched(run, event, tags=(*run.tags, event.tag))
+        case e.TagRemoved():
+            return _touched(run, event, tags=tuple(tag for tag in run.tags if tag != event.tag))
+        case e.RunSubmitted() | e.UnknownEvent():
+            return run
+        case _:
+            return run if run.is_terminal else _live_step(run, event, board)
+
+
+def _live_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
+    match event:
+        case e.RunDiscarded():
+            return _touched(_ended(run, event, board, RunStatus.FAILED), event, gone=True, reason="discarded")
+        case e.RunClaimed():
+            return _claimed(run, event)
+        case e.RunLost():
+            return _lost(run, event, board)
+        case e.RunRequeued():
+            return _touched(run, event, **_new_job(run, event.at))
+        case e.RunParked():
+            return _touched(run, event, parked=True, claim=None)
+        case e.CancelRequested():
+            return _cancel_asked(run, event)
+        case e.RunCompleted():
+            return _ended(run, event, board, RunStatus.COMPLETED)
+        case e.RunFailed():
+            return _failed(run, event, board)
+        case e.RunCancelled():
+            return _ended(run, event, board, RunStatus.CANCELLED)
+        case _:
+            return _task_step(run, event, board)
+
+
+def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
+    match event:
+        case (
+            e.TasksPlanned()
+            | e.TaskStarted()
+            | e.TaskSucceeded()
+            | e.TaskFailed()
+            | e.TaskCancelled()
+            | e.TaskWaiting()
+            | e.TaskResumed()
+        ):
+            pass
+        case _:
+            return run
+    run = _weighed(run, event)
+    if run.cancel is not None:
+        return _touched(run, event)
+    board.apply(event)
+    if isinstance(event, e.TaskResumed) and run.parked:
+        return _touched(run, event, parked=False, **_new_job(run, event.at))
+    return _touched(run, event)
+
+
+def _weighed(run: Run, event: TaskEvent) -> Run:
+    """Counted whether or not it had an effect, so that the sums depend on the log alone."""
+    size = len(msgspec.json.encode(event))
+    # A name stands twice, in `tasks` and beside them; what is waited for is never left out with the rest.
+    match event:
+        case e.TasksPlanned():
+            tasks, fixed = len(event.tasks), 2 * size
+        case e.TaskWaiting():
+            tasks, fixed = 1, 3 * size
+        case _:
+            tasks, fixed = 1, 2 * len(event.task.encode())
+    return replace(
+        run,
+        bytes_full=run.bytes_full + size + fixed + tasks * TASK_SLIM_BYTES,
+        bytes_slim=run.bytes_slim + fixed + tasks * TASK_SLIM_BYTES,
+        bytes_bare=run.bytes_bare + fixed + tasks * TASK_BARE_BYTES,
+    )
+
+
+def _claimed(run: Run, event: e.RunClaimed) -> Run:
+    if run.claim is not None or event.fence <= run.fence:
+        return run
+    claim = Claim(
+        worker_id=event.worker_id, instance_id=event.instance_id, fence=event.fence, claimed_at=event.at
+    )
+    return _touched(
+        run,
+        event,
+        claim=claim,
+        fence=event.fence,
+        worker_id=event.worker_id,
+        started_at=event.at if run.started_at is None else run.started_at,
+        parked=False,
+        job_owed_since=None,
+    )
+
+
+def _lost(run: Run, event: e.RunLost, board: TaskBoard) -> Run:
+    if run.claim is None or run.claim.fence != event.fence:
+        return run
+    board.put_back_running()
+    losses = run.losses + (event.cause is LossCause.WORKER_LOST)
+    crashes = run.crashes + (event.cause is LossCause.SLOT_CRASHED)
+    return _touched(run, event, claim=None, losses=losses, crashes=crashes, **_new_job(run, event.at))
+
+
+def _cancel_asked(run: Run, event: e.CancelRequested) -> Run:
+    if run.cancel is not None:
+        return run
+    return _touched(run, event, cancel=CancelAsked(at=event.at, by=event.by, reason=event.reason))
+
+
+def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
+    ended = _ended(run, event, board, RunStatus.FAILED)
+    if ended.ended is not RunStatus.FAILED:
+        return ended
+    return replace(ended, error=event.error, reason=event.reason, failed_task=event.task)
+
+
+def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
+    """Lock two. The only place that says how a run ends."""
+    return RunStatus.CANCELLED if run.cancel is not None else wanted
+
+
+def _ended(run: Run, event: e.Event, board: TaskBoard, wanted: RunStatus) -> Run:
+    ended = ending_of(run, wanted)
+    board.close(event.at, keep_pending=ended is RunStatus.COMPLETED)
+    return _touched(run, event, ended=ended, ended_at=event.at, claim=None, parked=False, job_owed_since=None)
+
+
+def _new_job(run: Run, at: float) -> dict[str, object]:
+    return {"job_no": run.job_no + 1, "job_owed_since": at}
+
+
+def _touched(run: Run, event: e.Event, **changes: object) -> Run:
+    """Clocks of two machines differ: `updated_at` never goes back."""
+    return replace(run, updated_at=max(run.updated_at, event.at), **changes)

@@ -1,0 +1,106 @@
+"""What is known of one run: the state that events fold into. Values only; rules are elsewhere.
+
+`bytes_full`, `bytes_slim` and `bytes_bare` only ever grow and depend on events alone. They, and not the
+size of the moment, decide what a stored snapshot leaves out: so folding a commit over a stored snapshot
+and folding the whole log give the same bytes.
+"""
+
+from typing import Any, NewType
+
+import msgspec
+
+from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
+
+RunId = NewType("RunId", str)
+
+# How much of a task's error a snapshot keeps once it has to leave things out.
+ERROR_SLIM_BYTES = 200
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    instance_id: str
+    fence: int
+    claimed_at: float
+
+
+class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    at: float
+    by: str | None = None
+    reason: str | None = None
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    since: float
+    attempt: int
+    prompt: dict[str, Any] | None = None
+    deadline_at: float | None = None
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
+    state: TaskStatus = TaskStatus.PENDING
+    attempt: int = 0
+    started_at: float | None = None
+    ended_at: float | None = None
+    error: str | None = None
+    traceback: str | None = None
+    inputs: dict[str, Any] | None = None
+    output: Any = None
+    kept: OutputKept | None = None
+    wait: Wait | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: RunId
+    flow_name: str
+    params: dict[str, Any]
+    tag: str
+    tags: tuple[str, ...]
+    submitted_at: float
+    updated_at: float
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    ended: RunStatus | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    error: str | None = None
+    reason: str | None = None
+    failed_task: str | None = None
+    cancel: CancelAsked | None = None
+    claim: Claim | None = None
+    worker_id: str | None = None
+    fence: int = 0
+    job_no: int = 1
+    job_owed_since: float | None = None
+    losses: int = 0
+    crashes: int = 0
+    parked: bool = False
+    gone: bool = False
+    # In task order of first mention. Empty and `tasks_dropped` when only the log still knows them.
+    tasks: dict[str, TaskRecord] = {}
+    bytes_full: int = 0
+    bytes_slim: int = 0
+    bytes_bare: int = 0
+    tasks_dropped: bool = False
+
+    @property
+    def status(self) -> RunStatus:
+        if self.ended is not None:
+            return self.ended
+        if self.cancel is not None:
+            return RunStatus.CANCELLING
+        return RunStatus.PENDING if self.started_at is None else RunStatus.RUNNING
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.ended is not None
+
+
+def owes_job(run: Run) -> bool:
+    """Somebody has to pick it up, and only a message on the queue can make somebody do so."""
+    return run.ended is None and not run.parked and run.claim is None

@@ -1,0 +1,279 @@
+"""A run as it is stored and shown: the snapshot of appendix F, its short form, and the way back.
+
+What is too big is left out in steps: outputs, inputs and tracebacks first, then instants and errors of
+tasks, at last the tasks themselves. Which step, is a matter of the sums in `Run` and never of the moment.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyoco_server.lifecycle.run import ERROR_SLIM_BYTES, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
+from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
+
+
+class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `task_records`: pyoco's members, and ours after them."""
+
+    state: TaskStatus
+    started_at: float | None
+    ended_at: float | None
+    duration_ms: float | None
+    error: str | None
+    traceback: str | None
+    inputs: dict[str, Any]
+    output: Any
+    artifacts: dict[str, Any]
+    attempt: int
+    kept: OutputKept | None = None
+    wait: Wait | None = None
+
+
+class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What deciding needs and the contract has no member for; `commits` and `log_seq`: how far it is folded."""
+
+    commits: int = 0
+    log_seq: int = 0
+    ended: RunStatus | None = None
+    claim: Claim | None = None
+    fence: int = 0
+    job_no: int = 1
+    job_owed_since: float | None = None
+    losses: int = 0
+    crashes: int = 0
+    parked: bool = False
+    gone: bool = False
+    reason: str | None = None
+    failed_task: str | None = None
+    cancel_reason: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    bytes_full: int = 0
+    bytes_slim: int = 0
+    bytes_bare: int = 0
+    attempts: dict[str, int] = {}
+    waits: dict[str, Wait] = {}
+
+
+class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    params: dict[str, Any]
+    tasks: dict[str, TaskStatus]
+    heartbeat_at: float
+    updated_at: float
+    tag: str
+    tags: list[str]
+    worker_id: str | None
+    submitted_at: float
+    start_time: float | None
+    end_time: float | None
+    error: str | None
+    cancel_requested_at: float | None
+    cancel_requested_by: str | None
+    tenant_id: str | None
+    api_key_id: str | None
+    workflow_yaml_sha256: str | None
+    workflow_yaml_bytes: int | None
+    task_records: dict[str, SnapshotRecord]
+    task_records_truncated: bool
+    tasks_truncated: bool
+    pyoco: Core
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    flow_name: str
+    tag: str
+    tags: list[str]
+    status: RunStatus
+    submitted_at: float
+    updated_at: float
+    heartbeat_at: float
+    start_time: float | None
+    end_time: float | None
+    worker_id: str | None
+    error: str | None
+    cancel_requested_at: float | None
+
+
+def summary_of(run: Run) -> RunSummary:
+    return RunSummary(
+        run_id=run.run_id,
+        flow_name=run.flow_name,
+        tag=run.tag,
+        tags=list(run.tags),
+        status=run.status,
+        submitted_at=run.submitted_at,
+        updated_at=run.updated_at,
+        heartbeat_at=run.updated_at,
+        start_time=run.started_at,
+        end_time=run.ended_at,
+        worker_id=run.worker_id,
+        error=run.error,
+        cancel_requested_at=run.cancel.at if run.cancel else None,
+    )
+
+
+def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0) -> RunSnapshot:
+    slim = run.bytes_full > max_bytes
+    bare = run.bytes_slim > max_bytes
+    dropped = run.tasks_dropped or run.bytes_bare > max_bytes
+    tasks = {} if dropped else run.tasks
+    return RunSnapshot(
+        run_id=run.run_id,
+        flow_name=run.flow_name,
+        status=run.status,
+        params=run.params,
+        tasks={name: _shown(record.state) for name, record in tasks.items()},
+        heartbeat_at=run.updated_at,
+        updated_at=run.updated_at,
+        tag=run.tag,
+        tags=list(run.tags),
+        worker_id=run.worker_id,
+        submitted_at=run.submitted_at,
+        start_time=run.started_at,
+        end_time=run.ended_at,
+        error=run.error,
+        cancel_requested_at=run.cancel.at if run.cancel else None,
+        cancel_requested_by=run.cancel.by if run.cancel else None,
+        tenant_id=run.tenant_id,
+        api_key_id=run.api_key_id,
+        workflow_yaml_sha256=run.workflow_yaml_sha256,
+        workflow_yaml_bytes=run.workflow_yaml_bytes,
+        task_records={} if bare else {name: _record(record, slim=slim) for name, record in tasks.items()},
+        task_records_truncated=slim,
+        tasks_truncated=dropped,
+        pyoco=_core(run, tasks if bare else {}, commits, log_seq),
+    )
+
+
+def run_of(snapshot: RunSnapshot) -> Run:
+    """The inverse of `snapshot_of`, but for what that one left out."""
+    core = snapshot.pyoco
+    cancel = None
+    if snapshot.cancel_requested_at is not None:
+        by = snapshot.cancel_requested_by
+        cancel = CancelAsked(at=snapshot.cancel_requested_at, by=by, reason=core.cancel_reason)
+    return Run(
+        run_id=RunId(snapshot.run_id),
+        flow_name=snapshot.flow_name,
+        params=snapshot.params,
+        tag=snapshot.tag,
+        tags=tuple(snapshot.tags),
+        submitted_at=snapshot.submitted_at,
+        updated_at=snapshot.updated_at,
+        tenant_id=snapshot.tenant_id,
+        api_key_id=snapshot.api_key_id,
+        workflow_yaml_sha256=snapshot.workflow_yaml_sha256,
+        workflow_yaml_bytes=snapshot.workflow_yaml_bytes,
+        correlation_id=core.correlation_id,
+        traceparent=core.traceparent,
+        ended=core.ended,
+        started_at=snapshot.start_time,
+        ended_at=snapshot.end_time,
+        error=snapshot.error,
+        reason=core.reason,
+        failed_task=core.failed_task,
+        cancel=cancel,
+        claim=core.claim,
+        worker_id=snapshot.worker_id,
+        fence=core.fence,
+        job_no=core.job_no,
+        job_owed_since=core.job_owed_since,
+        losses=core.losses,
+        crashes=core.crashes,
+        parked=core.parked,
+        gone=core.gone,
+        tasks={name: _record_back(snapshot, name) for name in snapshot.tasks},
+        bytes_full=core.bytes_full,
+        bytes_slim=core.bytes_slim,
+        bytes_bare=core.bytes_bare,
+        tasks_dropped=snapshot.tasks_truncated,
+    )
+
+
+def compact_run_snapshot(snapshot: Mapping[str, Any], *, max_bytes: int) -> dict[str, Any]:
+    """Fit a snapshot made elsewhere (a plain mapping) into `max_bytes`; `tasks` stay. 0 means no limit."""
+    fitted = dict(snapshot)
+    if max_bytes <= 0 or len(msgspec.json.encode(fitted)) <= max_bytes:
+        fitted.pop("task_records_truncated", None)
+        return fitted
+    return fitted | {"task_records": {}, "task_records_truncated": True}
+
+
+def _core(run: Run, bare: Mapping[str, TaskRecord], commits: int, log_seq: int) -> Core:
+    return Core(
+        commits=commits,
+        log_seq=log_seq,
+        ended=run.ended,
+        claim=run.claim,
+        fence=run.fence,
+        job_no=run.job_no,
+        job_owed_since=run.job_owed_since,
+        losses=run.losses,
+        crashes=run.crashes,
+        parked=run.parked,
+        gone=run.gone,
+        reason=run.reason,
+        failed_task=run.failed_task,
+        cancel_reason=run.cancel.reason if run.cancel else None,
+        correlation_id=run.correlation_id,
+        traceparent=run.traceparent,
+        bytes_full=run.bytes_full,
+        bytes_slim=run.bytes_slim,
+        bytes_bare=run.bytes_bare,
+        attempts={name: record.attempt for name, record in bare.items() if record.attempt},
+        waits={name: record.wait for name, record in bare.items() if record.wait},
+    )
+
+
+def _record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
+    error = record.error
+    return SnapshotRecord(
+        state=_shown(record.state),
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        duration_ms=_duration_ms(record),
+        error=error[:ERROR_SLIM_BYTES] if slim and error else error,
+        traceback=None if slim else record.traceback,
+        inputs={} if slim else record.inputs or {},
+        output=None if slim else record.output,
+        artifacts={},
+        attempt=record.attempt,
+        kept=record.kept,
+        wait=record.wait,
+    )
+
+
+def _record_back(snapshot: RunSnapshot, name: str) -> TaskRecord:
+    shown = snapshot.task_records.get(name)
+    if shown is None:
+        wait = snapshot.pyoco.waits.get(name)
+        state = TaskStatus.WAITING if wait else snapshot.tasks[name]
+        return TaskRecord(state=state, attempt=snapshot.pyoco.attempts.get(name, 0), wait=wait)
+    return TaskRecord(
+        state=TaskStatus.WAITING if shown.wait else shown.state,
+        attempt=shown.attempt,
+        started_at=shown.started_at,
+        ended_at=shown.ended_at,
+        error=shown.error,
+        traceback=shown.traceback,
+        inputs=shown.inputs or None,
+        output=shown.output,
+        kept=shown.kept,
+        wait=shown.wait,
+    )
+
+
+def _shown(state: TaskStatus) -> TaskStatus:
+    """A waiting task reads RUNNING here; `wait` beside it says the rest."""
+    return TaskStatus.RUNNING if state is TaskStatus.WAITING else state
+
+
+def _duration_ms(record: TaskRecord) -> float | None:
+    if record.started_at is None or record.ended_at is None:
+        return None
+    return (record.ended_at - record.started_at) * 1000

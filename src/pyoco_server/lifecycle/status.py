@@ -1,0 +1,52 @@
+"""The words for where a run and a task stand. Closed sets; owns no transition."""
+
+from enum import StrEnum
+
+
+class RunStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    CANCELLING = "CANCELLING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+
+
+class TaskStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_finished(self) -> bool:
+        return self in FINISHED
+
+
+FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+
+
+class LossCause(StrEnum):
+    """Why a claim ended without an end of the run. Only two of them count against it."""
+
+    WORKER_LOST = "worker_lost"
+    SLOT_CRASHED = "slot_crashed"
+    HANDED_BACK = "handed_back"
+
+
+class OutputKept(StrEnum):
+    """What became of a task's result: a checkpoint can only be taken from a stored one."""
+
+    STORED = "stored"
+    REFERENCED = "referenced"
+    TOO_LARGE = "too_large"
+    UNSERIALISABLE = "unserialisable"

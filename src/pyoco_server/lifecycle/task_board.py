@@ -1,0 +1,146 @@
+"""The tasks of a run while events are folded into them: copied on the first change, then written in place."""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.run import TaskRecord, Wait
+from pyoco_server.lifecycle.status import TaskStatus
+
+TaskEvent = (
+    e.TasksPlanned
+    | e.TaskStarted
+    | e.TaskSucceeded
+    | e.TaskFailed
+    | e.TaskCancelled
+    | e.TaskWaiting
+    | e.TaskResumed
+)
+
+_UNKNOWN = TaskRecord()
+
+
+class TaskBoard:
+    def __init__(self, records: dict[str, TaskRecord]) -> None:
+        self.records = records
+        self.changed = False
+
+    def apply(self, event: TaskEvent) -> None:
+        match event:
+            case e.TasksPlanned():
+                self._plan(event)
+            case e.TaskStarted():
+                self._start(event)
+            case e.TaskSucceeded():
+                self._succeed(event)
+            case e.TaskFailed():
+                self._fail(event)
+            case e.TaskCancelled():
+                self._cancel(event.task, event.at)
+            case e.TaskWaiting():
+                self._wait(event)
+            case e.TaskResumed():
+                self._resume(event)
+            case _:
+                assert_never(event)
+
+    def put_back_running(self) -> None:
+        """Their worker is gone: whoever claims next starts them again, with the next attempt number."""
+        for name, record in list(self.records.items()):
+            if record.state is TaskStatus.RUNNING:
+                self._put(name, replace(record, state=TaskStatus.PENDING))
+
+    def close(self, at: float, *, keep_pending: bool) -> None:
+        """Nothing stays unfinished in a run that is over, except branches that were never taken."""
+        for name, record in list(self.records.items()):
+            if record.state.is_finished or (keep_pending and record.state is TaskStatus.PENDING):
+                continue
+            self._cancel(name, at)
+
+    def _plan(self, event: e.TasksPlanned) -> None:
+        for name in event.tasks:
+            if name not in self.records:
+                self._put(name, TaskRecord())
+
+    def _start(self, event: e.TaskStarted) -> None:
+        record = self._of(event.task)
+        if event.attempt <= record.attempt:
+            return
+        started = TaskRecord(
+            state=TaskStatus.RUNNING, attempt=event.attempt, started_at=event.at, inputs=event.inputs
+        )
+        self._put(event.task, started)
+
+    def _succeed(self, event: e.TaskSucceeded) -> None:
+        record = self._of(event.task)
+        if _is_late(event.attempt, record):
+            return
+        self._put(
+            event.task,
+            TaskRecord(
+                state=TaskStatus.SUCCEEDED,
+                attempt=event.attempt,
+                started_at=event.started_at,
+                ended_at=event.at,
+                inputs=record.inputs,
+                output=event.output,
+                kept=event.kept,
+            ),
+        )
+
+    def _fail(self, event: e.TaskFailed) -> None:
+        record = self._of(event.task)
+        if _is_late(event.attempt, record):
+            return
+        self._put(
+            event.task,
+            TaskRecord(
+                state=TaskStatus.PENDING if event.will_retry else TaskStatus.FAILED,
+                attempt=event.attempt,
+                started_at=event.started_at,
+                ended_at=event.at,
+                inputs=record.inputs,
+                error=event.error,
+                traceback=event.traceback,
+            ),
+        )
+
+    def _cancel(self, task: str, at: float) -> None:
+        record = self._of(task)
+        if not record.state.is_finished:
+            self._put(task, replace(record, state=TaskStatus.CANCELLED, ended_at=at, wait=None))
+
+    def _wait(self, event: e.TaskWaiting) -> None:
+        record = self._of(event.task)
+        if record.state.is_finished:
+            return
+        wait = Wait(
+            key=event.wait_key,
+            since=event.at,
+            attempt=event.attempt,
+            prompt=event.prompt,
+            deadline_at=event.deadline_at,
+        )
+        self._put(event.task, replace(record, state=TaskStatus.WAITING, attempt=event.attempt, wait=wait))
+
+    def _resume(self, event: e.TaskResumed) -> None:
+        record = self._of(event.task)
+        if record.state is not TaskStatus.WAITING:
+            return
+        resumed = replace(record, state=TaskStatus.RUNNING, output=event.payload, wait=None)
+        self._put(event.task, resumed)
+
+    def _of(self, task: str) -> TaskRecord:
+        return self.records.get(task, _UNKNOWN)
+
+    def _put(self, task: str, record: TaskRecord) -> None:
+        if not self.changed:
+            self.records = dict(self.records)
+            self.changed = True
+        self.records[task] = record
+
+
+def _is_late(attempt: int, record: TaskRecord) -> bool:
+    """The first end of an attempt stands, and a newer attempt outranks an older one's end."""
+    return attempt < record.attempt or (attempt == record.attempt and record.state.is_finished)
