@@ -1,0 +1,36 @@
+"""The embedded nats-server: finding, starting, watching and stopping that one process.
+
+Knows nothing of runs, HTTP or settings. `EmbeddedBroker` is the door; the rest is for commands that want to
+find a broker somebody else started, or to bind a child process of their own to their life.
+"""
+
+from pyoco_server.broker.data_folder import recorded_broker_url
+from pyoco_server.broker.embedded import EmbeddedBroker
+from pyoco_server.broker.errors import (
+    BrokerError,
+    BrokerFailedToStart,
+    BrokerNotFound,
+    BrokerTooOld,
+    DataFolderInUse,
+    PortTaken,
+)
+from pyoco_server.broker.find import find_nats_server
+from pyoco_server.broker.lifeline import die_with_parent
+from pyoco_server.broker.probe import foreign_nats, wait_until_listening
+from pyoco_server.broker.server_conf import Durability
+
+__all__ = [
+    "BrokerError",
+    "BrokerFailedToStart",
+    "BrokerNotFound",
+    "BrokerTooOld",
+    "DataFolderInUse",
+    "Durability",
+    "EmbeddedBroker",
+    "PortTaken",
+    "die_with_parent",
+    "find_nats_server",
+    "foreign_nats",
+    "recorded_broker_url",
+    "wait_until_listening",
+]

@@ -1,0 +1,49 @@
+"""A claimed data folder, and the record in it of where its broker listens. Not the store below it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from pyoco_server.broker.folder_lock import is_locked, lock_folder, unlock_folder
+from pyoco_server.broker.small_files import read_json, write_atomically
+
+RECORD_NAME = "broker.json"
+
+
+class DataFolder:
+    """A folder that is this process's until `release`."""
+
+    def __init__(self, path: Path, lock_fd: int) -> None:
+        self.path = path
+        self.lock_fd = lock_fd
+
+    @classmethod
+    async def claim(cls, path: Path) -> Self:
+        """Create the folder if need be and lock it; raises DataFolderInUse naming the owner."""
+        _create(path)
+        return cls(path, await lock_folder(path))
+
+    def record(self, facts: Mapping[str, str | int]) -> None:
+        """Write down where the broker is, for commands that look for it."""
+        write_atomically(self.path / RECORD_NAME, json.dumps(dict(facts)) + "\n")
+
+    def forget(self) -> None:
+        (self.path / RECORD_NAME).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        unlock_folder(self.lock_fd)
+
+
+def recorded_broker_url(data_dir: Path) -> str | None:
+    """Where the broker of this folder listens; None without a record, or with nobody behind it any more.
+
+    The lock tells whether somebody is: unlike the process id in the record it cannot, after a reboot, be
+    mistaken for somebody else's.
+    """
+    url = read_json(data_dir / RECORD_NAME).get("url")
+    return url if isinstance(url, str) and is_locked(data_dir) else None
+
+
+def _create(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold people's run data

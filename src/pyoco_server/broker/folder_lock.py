@@ -1,0 +1,111 @@
+"""Who owns a data folder: a flock on its file `lock`, which also says whose it is.
+
+The nats-server inherits the open file, so the folder stays locked until both its owner and its server are
+gone: a new start cannot meet the server of an owner that was just killed.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyoco_server.broker.errors import DataFolderInUse
+from pyoco_server.broker.small_files import now, read_json
+
+LOCK_NAME = "lock"
+STEP_SEC = 0.005
+# `is_locked` holds the lock for microseconds: that is not an owner.
+PATIENCE_SEC = 0.1
+# The server of an owner that was killed is on its way out too.
+ORPHAN_PATIENCE_SEC = 5.0
+
+
+async def lock_folder(path: Path) -> int:
+    """The open, locked file; raises DataFolderInUse naming the owner."""
+    lock_fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        await _lock(path, lock_fd)
+        _write_owner(lock_fd)
+    except BaseException:  # cancelled too: nobody else knows this file
+        os.close(lock_fd)
+        raise
+    return lock_fd
+
+
+def unlock_folder(lock_fd: int) -> None:
+    # Unlocked by name: closing alone would leave the lock with any forked child that has the file open.
+    # The file stays: were it removed, two processes could lock two different files.
+    fcntl.flock(lock_fd, fcntl.LOCK_UN)
+    os.close(lock_fd)
+
+
+def is_locked(path: Path) -> bool:
+    try:
+        lock_fd = os.open(path / LOCK_NAME, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(lock_fd, fcntl.LOCK_SH)
+    finally:
+        os.close(lock_fd)
+
+
+async def _lock(path: Path, lock_fd: int) -> None:
+    begun = time.monotonic()
+    while not _try_lock(lock_fd, fcntl.LOCK_EX):
+        owner = read_json(path / LOCK_NAME)
+        patience_sec = PATIENCE_SEC if _may_live(owner) else ORPHAN_PATIENCE_SEC
+        if time.monotonic() - begun > patience_sec:
+            raise DataFolderInUse(_in_use(path, owner))
+        await asyncio.sleep(STEP_SEC)
+
+
+def _try_lock(lock_fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock_fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _write_owner(lock_fd: int) -> None:
+    owner = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "started_at": now(),
+        "command": Path(sys.argv[0]).name,  # without arguments: they may contain credentials
+    }
+    os.ftruncate(lock_fd, 0)
+    os.pwrite(lock_fd, json.dumps(owner).encode(), 0)
+
+
+def _may_live(owner: Mapping[str, object]) -> bool:
+    """False only if we know it is gone; of another host, or of an unreadable file, we know nothing."""
+    pid = owner.get("pid")
+    if not isinstance(pid, int) or owner.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _in_use(path: Path, owner: Mapping[str, object]) -> str:
+    pid, command, host, since = (owner.get(k, "unknown") for k in ("pid", "command", "host", "started_at"))
+    if _may_live(owner):
+        return (
+            f"The data folder {path} is in use by pid {pid} ({command} on {host}) since {since}: "
+            f"use that one, stop it first, or choose another data folder."
+        )
+    return (
+        f"The data folder {path} belonged to pid {pid} ({command} on {host}) since {since}, which is gone, "
+        f"but a nats-server it started still has it: end that process, then start again."
+    )

@@ -1,0 +1,54 @@
+"""Start a server and see it ready, or say why not. What it started and did not become ready, it also ends."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from pyoco_server.broker.errors import BrokerFailedToStart, PortTaken
+from pyoco_server.broker.prepare import Plan
+from pyoco_server.broker.probe import greeting_at
+from pyoco_server.broker.process import ServerProcess
+
+READY_STEP_SEC = 0.005  # a server with a small store is ready in 10 to 30 ms
+
+
+async def launch(plan: Plan, *, ready_timeout_sec: float, given_up: Callable[[], bool]) -> ServerProcess:
+    """A server that answers with JetStream on; raises BrokerFailedToStart."""
+    server = await ServerProcess.spawn(plan.binary, plan.conf, lock_fd=plan.lock_fd)
+    try:
+        await _until_ready(server, plan, ready_timeout_sec, given_up)
+    except BaseException:  # cancelled too: whoever is not handed the server cannot end it
+        await server.end()
+        raise
+    return server
+
+
+async def _until_ready(
+    server: ServerProcess, plan: Plan, timeout_sec: float, given_up: Callable[[], bool]
+) -> None:
+    deadline = time.monotonic() + timeout_sec
+    while not await _answers(plan):
+        if not server.running:
+            raise await _explained_exit(server, plan)
+        if given_up():
+            raise BrokerFailedToStart("The nats-server was stopped before it was ready.")
+        if time.monotonic() > deadline:
+            raise BrokerFailedToStart(
+                f"The nats-server was not ready within {timeout_sec:g} s (a big store may need a longer "
+                f"timeout). It said:\n{server.log.explanation()}"
+            )
+        await asyncio.sleep(READY_STEP_SEC)
+
+
+async def _answers(plan: Plan) -> bool:
+    greeting = await greeting_at(plan.host, plan.port)
+    return greeting is not None and greeting.server_name == plan.server_name and greeting.jetstream
+
+
+async def _explained_exit(server: ServerProcess, plan: Plan) -> BrokerFailedToStart:
+    code = await server.wait()
+    if server.log.mentions("address already in use"):
+        return PortTaken(f"Port {plan.port} on {plan.host} was taken by somebody else: choose another port.")
+    return BrokerFailedToStart(
+        f"The nats-server exited with code {code}. It said:\n{server.log.explanation()}"
+    )

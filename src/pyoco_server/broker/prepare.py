@@ -1,0 +1,50 @@
+"""Decide how a server is to be started, and write its configuration file. Starts nothing."""
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyoco_server.broker.data_folder import DataFolder
+from pyoco_server.broker.port import choose_port
+from pyoco_server.broker.server_conf import Durability, server_conf
+from pyoco_server.broker.small_files import write_atomically
+
+CONF_NAME = "nats-server.conf"
+STORE_NAME = "jetstream"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to start this server, the first time and again."""
+
+    binary: Path
+    conf: Path
+    lock_fd: int
+    server_name: str  # unique to this plan, so that another server on the port is not taken for ours
+    host: str
+    port: int
+
+
+def prepare(
+    binary: Path, folder: DataFolder, *, host: str, preferred_port: int, durability: Durability
+) -> Plan:
+    plan = Plan(
+        binary=binary,
+        conf=folder.path / CONF_NAME,
+        lock_fd=folder.lock_fd,
+        server_name=f"pyoco-{secrets.token_hex(6)}",
+        host=host,
+        port=choose_port(host, preferred_port),
+    )
+    write_atomically(plan.conf, _conf_for(plan, folder.path / STORE_NAME, durability))
+    return plan
+
+
+def _conf_for(plan: Plan, store_dir: Path, durability: Durability) -> str:
+    return server_conf(
+        server_name=plan.server_name,
+        host=plan.host,
+        port=plan.port,
+        store_dir=store_dir,
+        durability=durability,
+    )

@@ -1,0 +1,85 @@
+"""One nats-server process, from spawn to exit. Knows neither readiness nor what to do when it dies."""
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+from typing import Self
+
+from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
+from pyoco_server.broker.server_log import ServerLog
+
+STOP_GRACE_SEC = 10.0
+LOG_DRAIN_SEC = 1.0
+
+log = logging.getLogger("pyoco_server.broker")
+
+
+class ServerProcess:
+    """A running server, its log reader and, where the kernel does not help, its guard."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        self._process = process
+        self.log = ServerLog(process.pid)
+        self._reading = asyncio.create_task(self.log.follow(process.stderr))
+        self._guard = guard_where_needed(process.pid)
+
+    @classmethod
+    async def spawn(cls, binary: Path, conf: Path, *, lock_fd: int) -> Self:
+        """Start a server that dies with this thread, never sees our terminal's Ctrl-C and shares our lock.
+
+        It dies by SIGKILL: a SIGTERM would only look more orderly, because at its first log line into the
+        pipe that died with us SIGPIPE ends it anyway. JetStream loses nothing acknowledged by it.
+        """
+        process = await asyncio.create_subprocess_exec(
+            str(binary),
+            "-c",
+            str(conf),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=(lock_fd,),
+            preexec_fn=die_with_parent(),
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.returncode is None
+
+    async def wait(self) -> int:
+        """The exit code, once it has exited and its last words are read."""
+        code = await self._process.wait()
+        await asyncio.wait({self._reading}, timeout=LOG_DRAIN_SEC)
+        if self._guard is not None:
+            self._guard.release()
+            self._guard = None
+        return code
+
+    async def end(self) -> None:
+        """Ask it to stop, and insist if it does not. Callable twice."""
+        self._terminate()
+        try:
+            async with asyncio.timeout(STOP_GRACE_SEC):
+                await self.wait()
+        except TimeoutError:
+            log.warning("nats-server did not stop in time and is killed", extra={"broker_pid": self.pid})
+        finally:
+            self._kill()  # also when we are cancelled here: the folder is about to be unlocked
+        await self.wait()
+
+    def _terminate(self) -> None:
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def _kill(self) -> None:
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()

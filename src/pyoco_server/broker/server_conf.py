@@ -1,0 +1,45 @@
+"""The configuration file of the embedded nats-server, as text. Decides its content; does not write it."""
+
+import ipaddress
+import json
+from pathlib import Path
+from typing import Literal
+
+Durability = Literal["always", "interval"]
+
+# On a power cut `interval` loses at most this much (the death of a process loses nothing in either mode).
+# Writes cost the same at 100 ms as at 1 s, and about four times as much with `always`: no reason to wait.
+SYNC_INTERVAL = "100ms"
+MAX_PAYLOAD = "1MB"
+
+_SYNC: dict[Durability, str] = {"always": "always", "interval": f'"{SYNC_INTERVAL}"'}
+
+
+def server_conf(*, server_name: str, host: str, port: int, store_dir: Path, durability: Durability) -> str:
+    return f"""\
+# Written by pyoco-server at every start: edits are lost.
+server_name: {_quoted(server_name)}
+listen: {_quoted(address(host, port))}
+max_payload: {MAX_PAYLOAD}
+jetstream {{
+  store_dir: {_quoted(str(store_dir))}
+  sync_interval: {_SYNC[durability]}
+}}
+"""
+
+
+def address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def require_loopback(host: str) -> None:
+    """The embedded broker asks nobody for a password, so nobody outside this machine may reach it."""
+    if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
+        raise ValueError(
+            f"The embedded broker listens on loopback only, not on {host}: run a nats-server yourself."
+        )
+
+
+def _quoted(text: str) -> str:
+    # JSON's quoting of quotes and backslashes is also nats-server's.
+    return json.dumps(text, ensure_ascii=False)

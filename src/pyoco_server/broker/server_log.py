@@ -1,0 +1,62 @@
+"""What the nats-server writes, passed on to our log. Keeps the last lines, in case it must explain itself."""
+
+import asyncio
+import logging
+import re
+from collections import deque
+
+LAST_LINES_MAX = 20
+
+log = logging.getLogger("pyoco_server.broker")
+
+# `[4711] 2026/11/16 00:56:40.062037 [INF] Server is ready`
+_LINE = re.compile(r"^\[\d+\] (?:\S+ \S+ )?\[(?P<level>[A-Z]{3})\] ?(?P<text>.*)$")
+# Its information is our detail: a healthy broker is quiet.
+_LEVELS = {
+    "TRC": logging.DEBUG,
+    "DBG": logging.DEBUG,
+    "INF": logging.DEBUG,
+    "WRN": logging.WARNING,
+    "ERR": logging.ERROR,
+    "FTL": logging.CRITICAL,
+}
+
+
+class ServerLog:
+    """Reads one server's stderr to its end."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._last: deque[tuple[int, str]] = deque(maxlen=LAST_LINES_MAX)
+
+    async def follow(self, stream: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:  # longer than the reader's limit; it dropped the line, we go on with the next
+                continue
+            if not line:
+                return
+            self._pass_on(line.decode(errors="replace").rstrip())
+
+    def explanation(self) -> str:
+        """Its complaints if it made any, else simply the last it said."""
+        complaints = [text for level, text in self._last if level >= logging.WARNING]
+        return "\n".join(complaints or [text for _, text in self._last]) or "(it said nothing)"
+
+    def mentions(self, words: str) -> bool:
+        return any(words in text for _, text in self._last)
+
+    def _pass_on(self, line: str) -> None:
+        level, text = parse_line(line)
+        if text:
+            self._last.append((level, text))
+            log.log(level, "%s", text, extra={"broker_pid": self._pid})
+
+
+def parse_line(line: str) -> tuple[int, str]:
+    """Level and text. What is not in the log's form is a refusal to start, or a panic: worth a warning."""
+    match = _LINE.match(line)
+    if match is None:
+        return logging.WARNING, line
+    return _LEVELS.get(match["level"], logging.WARNING), match["text"].rstrip()

@@ -1,0 +1,28 @@
+"""The small files of a data folder: written whole or not at all, and never trusted when read."""
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, never half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def read_json(path: Path) -> Mapping[str, object]:
+    """The object in that file; empty when there is none, so that a foreign file is no error."""
+    try:
+        content: object = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def now() -> str:
+    """The instant as these files write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,99 @@
+"""Keep one server running: when it dies unasked, start it again on the same port. Owns that server."""
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+import time
+from collections.abc import Callable
+
+from pyoco_server.broker.errors import BrokerError
+from pyoco_server.broker.launch import launch
+from pyoco_server.broker.prepare import Plan
+from pyoco_server.broker.process import ServerProcess
+
+FIRST_BACKOFF_SEC = 0.1
+# A server that lived this long is healthy again: its next death is restarted at once.
+STABLE_AFTER_SEC = 10.0
+PATIENCE_DOUBLINGS_MAX = 6
+
+log = logging.getLogger("pyoco_server.broker")
+
+
+class Supervisor:
+    """Started once, stopped once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        server: ServerProcess,
+        *,
+        ready_timeout_sec: float,
+        backoff_max_sec: float,
+        restarted: Callable[[ServerProcess], None],
+    ) -> None:
+        self._plan = plan
+        self._ready_timeout_sec = ready_timeout_sec
+        self._backoff_max_sec = backoff_max_sec
+        self._restarted = restarted
+        self._stopping = asyncio.Event()  # a flag beside the task: before Python 3.12 a cancel can get lost
+        self.server = server
+        self._ready_at = time.monotonic()
+        self._failures = 0
+        self._watching = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        await self.server.end()
+        await self._watching  # sees the flag, and ends a server it was just starting
+
+    async def _watch(self) -> None:
+        while await self._died():
+            await self._revive()
+
+    async def _died(self) -> bool:
+        """Wait for the server's end; False when we asked for it."""
+        if self._stopping.is_set():  # set while this server was starting: `stop` knew only the one before
+            await self.server.end()
+        code = await self.server.wait()
+        if self._stopping.is_set():
+            return False
+        log.warning("nats-server died unexpectedly", extra={"broker_pid": self.server.pid, "exit_code": code})
+        if time.monotonic() - self._ready_at >= STABLE_AFTER_SEC:
+            self._failures = 0
+        return True
+
+    async def _revive(self) -> None:
+        """Try until there is a server again, or until we are to stop."""
+        while await self._backed_off():
+            self._failures += 1
+            try:
+                self.server = await self._launch()
+            except (BrokerError, OSError, subprocess.SubprocessError) as error:
+                log.error("nats-server could not be restarted", extra={"reason": str(error)})
+            else:
+                self._ready_at = time.monotonic()
+                log.warning("nats-server restarted", extra={"broker_pid": self.server.pid})
+                self._restarted(self.server)
+                return
+
+    async def _backed_off(self) -> bool:
+        """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
+        delay_sec = backoff_sec(self._failures, self._backoff_max_sec)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_sec):
+                await self._stopping.wait()
+        return not self._stopping.is_set()
+
+    async def _launch(self) -> ServerProcess:
+        # Patience doubles, for a big store that needs longer than the timeout would else never come up again.
+        doublings = min(self._failures - 1, PATIENCE_DOUBLINGS_MAX)
+        patience_sec = self._ready_timeout_sec * 2**doublings
+        return await launch(self._plan, ready_timeout_sec=patience_sec, given_up=self._stopping.is_set)
+
+
+def backoff_sec(failures: int, max_sec: float) -> float:
+    """At once after the first death, then doubling."""
+    if failures == 0:
+        return 0.0
+    return min(FIRST_BACKOFF_SEC * 2.0 ** min(failures - 1, 30), max_sec)

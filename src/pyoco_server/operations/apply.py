@@ -1,0 +1,113 @@
+"""The one door through which a run changes: load, decide, commit, project, and publish the job it owes.
+
+Two who want to change a run at once both go through here; the log takes one of them, and the other one
+decides again on what it finds. A refusal, or "nothing to do", is only believed when it was read at the
+leader. And only here is a job of a run that already exists published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.commands import Command
+from pyoco_server.lifecycle.decide import Events, Refused, decide_all
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import owes_job
+from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+DECIDE_TRIES_MAX = 32
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. `before` is the state the decision was made on; no events: nothing was to do."""
+
+    before: StoredRun | None
+    after: StoredRun | None
+    events: Events = ()
+    refused: Refused | None = None
+
+
+async def apply(
+    store: Store,
+    run_id: str,
+    *asked: Command,
+    held: StoredRun | None = None,
+    at: float | None = None,
+    project: bool = True,
+) -> Applied:
+    """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
+
+    With `project=False` the caller writes the snapshot itself, having more to put into it.
+    """
+    at_leader = False
+    stored = held or await store.runs.load(run_id)
+    for tries in range(DECIDE_TRIES_MAX):
+        instant = time.time() if at is None else at
+        decision = decide_all(stored.run if stored else None, asked, instant)
+        if isinstance(decision, Refused) or not decision:
+            if at_leader:
+                return _nothing(stored, decision)
+            stored, at_leader = await store.runs.load(run_id, at_leader=True), True
+            continue
+        assert stored is not None, "only a submission begins a run, and it has a door of its own"
+        try:
+            committed = await store.runs.append(stored, decision, new_commit_id())
+        except Overtaken as overtaken:
+            stored = _with_newer_revision(overtaken.now, stored)
+            await _step_aside(tries)
+            continue
+        after = await _follow_up(store, stored, committed, project=project)
+        return Applied(before=stored, after=after, events=decision)
+    raise Unavailable(f"Run {run_id} changes too fast to be changed. Try again.")
+
+
+def _nothing(stored: StoredRun | None, decision: Events | Refused) -> Applied:
+    refused = decision if isinstance(decision, Refused) else None
+    return Applied(before=stored, after=stored, refused=refused)
+
+
+def _with_newer_revision(now: StoredRun | None, known: StoredRun) -> StoredRun | None:
+    return replace(now, revision=max(now.revision, known.revision)) if now else None
+
+
+async def _step_aside(tries: int) -> None:
+    """The first collision is retried at once; in a crowd somebody has to wait a little."""
+    if tries:
+        await asyncio.sleep(random.uniform(0, 0.002 * tries))
+
+
+async def _follow_up(store: Store, before: StoredRun, after: StoredRun, *, project: bool) -> StoredRun:
+    """The commit stands. What fails here is healed by the next reader and by housekeeping."""
+    needs_job = owes_job(after.run) and after.run.job_no != before.run.job_no
+    try:
+        if project or needs_job or after.run.gone:
+            after = await store.runs.project(after)
+        if needs_job:
+            await publish_job(store, after)
+    except Unavailable as error:
+        fields = {"run_id": after.run.run_id, "error": error.message, "job_owed": needs_job}
+        log.warning("committed, but not followed up yet", extra=fields)
+    return after
+
+
+async def publish_job(store: Store, stored: StoredRun) -> None:
+    submission = await store.runs.submission(stored.run.run_id)
+    assert submission is not None, "a run that owes a job has begun"
+    await store.queue.publish(submission, stored)
+
+
+def folded(before: StoredRun, events: Events) -> StoredRun:
+    """The state after only some events of a commit, for faces that show a step in between."""
+    run = fold(before.run, events)
+    assert run is not None
+    return replace(before, run=run)

@@ -1,0 +1,34 @@
+"""Ask a run to stop. Always accepted; a run that is over stays as it ended."""
+
+from __future__ import annotations
+
+from pyoco_server.lifecycle.commands import CancelRun
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.events import CancelRequested
+from pyoco_server.operations.apply import Applied, apply, folded
+from pyoco_server.operations.query import visible
+from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.store import Store
+
+
+async def cancel_run(
+    store: Store,
+    run_id: str,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+    tenant_id: str | None = None,
+) -> Applied:
+    if tenant_id is not None:
+        visible(await store.runs.load(run_id, at_leader=True), run_id, tenant_id)
+    applied = await apply(store, run_id, CancelRun(by=by, reason=reason))
+    if applied.refused is not None and applied.refused.reason in (Reason.UNKNOWN, Reason.GONE):
+        visible(None, run_id, tenant_id)
+    return applied
+
+
+def as_asked(applied: Applied) -> StoredRun:
+    """The run right after the request was taken: CANCELLING, also where the end came in the same commit."""
+    assert applied.after is not None
+    asked = tuple(event for event in applied.events if isinstance(event, CancelRequested))
+    return folded(applied.before, asked) if asked and applied.before else applied.after

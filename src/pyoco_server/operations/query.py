@@ -1,0 +1,40 @@
+"""Read runs: one as the log has it, many as the read model has them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pyoco_server.errors import NotFound
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.read_table import Filter
+from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.store import Store
+
+
+async def get_run(
+    store: Store, run_id: str, *, tenant_id: str | None = None, whole: bool = False
+) -> StoredRun:
+    """404 is only said after a look at the leader; another tenant's run is not there."""
+    stored = await store.runs.load(run_id, whole=whole)
+    if stored is None:
+        stored = await store.runs.load(run_id, at_leader=True, whole=whole)
+    return visible(stored, run_id, tenant_id)
+
+
+async def list_runs(read_model: ReadModel, wanted: Filter, limit: int) -> list[Run]:
+    await read_model.caught_up()
+    return read_model.page(wanted, limit)
+
+
+async def get_many(store: Store, run_ids: list[str]) -> list[StoredRun]:
+    """Those of them that still are there."""
+    found = await asyncio.gather(*(store.runs.load(run_id) for run_id in run_ids))
+    return [stored for stored in found if stored is not None and not stored.run.gone]
+
+
+def visible(stored: StoredRun | None, run_id: str, tenant_id: str | None) -> StoredRun:
+    foreign = stored is not None and tenant_id is not None and stored.run.tenant_id != tenant_id
+    if stored is None or stored.run.gone or foreign:
+        raise NotFound(f"There is no run {run_id}. Check the id, or list runs with GET /runs.")
+    return stored

@@ -1,0 +1,115 @@
+"""Submit a run: first commit beside first snapshot, then the job, then the answer.
+
+Whoever got a 200 has a run that exists and is queued. When the job cannot be published the run is
+discarded by a commit; if a worker has claimed it meanwhile, the discard loses and the run lives.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from typing import Any
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
+from pyoco_server.lifecycle.commands import DiscardRun
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.operations.apply import apply
+from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
+from pyoco_server.store.store import Store
+from pyoco_server.tags import check_routing_tag
+
+log = logging.getLogger(__name__)
+
+FLOW_NAME_CHARS_MAX = 256
+TAGS_MAX = 32
+TAG_CHARS_MAX = 64
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller wants to be run, in our words."""
+
+    flow_name: str
+    params: dict[str, Any] = {}
+    tag: str | None = None
+    tags: list[str] | None = None
+    run_id: str | None = None
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+async def submit(store: Store, wanted: Submission) -> StoredRun:
+    submission = checked(wanted, store.config)
+    try:
+        stored = await store.runs.create(submission, new_commit_id())
+    except Overtaken as overtaken:
+        raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
+    except Unavailable as error:
+        return await _give_up(store, submission, error)
+    try:
+        await store.queue.publish(submission, stored)
+    except Unavailable as error:
+        return await _give_up(store, submission, error)
+    return stored
+
+
+def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
+    if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
+        raise Invalid(f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
+    tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
+    tags = [tag] if wanted.tags is None else _checked_tags(wanted.tags)
+    size = len(_encoded(wanted.params))
+    if size > config.params_max_bytes:
+        raise TooLarge(
+            f"params have {size} bytes; at most {config.params_max_bytes} are accepted. "
+            "Store the data elsewhere and pass its address.",
+            err_id="ERR-PYOCO-0002",
+        )
+    return RunSubmitted(
+        at=time.time(),
+        run_id=wanted.run_id or str(uuid.uuid4()),
+        flow_name=wanted.flow_name,
+        params=wanted.params,
+        tag=tag,
+        tags=tags,
+        tenant_id=wanted.tenant_id,
+        api_key_id=wanted.api_key_id,
+        correlation_id=wanted.correlation_id,
+        traceparent=wanted.traceparent,
+    )
+
+
+def _checked_tags(tags: list[str]) -> list[str]:
+    kept = list(dict.fromkeys(tag.strip() for tag in tags))
+    if len(kept) > TAGS_MAX or any(not 1 <= len(tag) <= TAG_CHARS_MAX for tag in kept):
+        raise Invalid(f"tags: at most {TAGS_MAX}, each with 1 to {TAG_CHARS_MAX} characters.")
+    return kept
+
+
+def _encoded(params: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(params)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise Invalid(f"params must be JSON: {error}.") from error
+
+
+async def _give_up(store: Store, submission: RunSubmitted, cause: Unavailable) -> StoredRun:
+    run_id = submission.run_id
+    try:
+        discarded = await apply(store, run_id, DiscardRun(reason=cause.message))
+    except Unavailable:
+        fields = {"run_id": run_id, "err_id": "ERR-PYOCO-0004", "msg_id": "MSG-PYOCO-0004"}
+        log.error("a run may have been left behind", extra=fields)
+        raise Unavailable(
+            f"The broker cannot be reached; run {run_id} may or may not have been accepted. "
+            "Look for it before you submit again.",
+            details={"run_id": run_id},
+        ) from cause
+    if discarded.refused is not None and discarded.after is not None and not discarded.after.run.gone:
+        return discarded.after  # a worker has it, or somebody cancelled it: it exists, and that is the truth
+    raise cause

@@ -1,0 +1,75 @@
+"""nats-py's connection with a short cut: subscriptions whose messages go straight to a function.
+
+The ordinary way costs a queue, a task and a header dictionary per message and a flush future per publish.
+Here a message is handed over as bytes in the loop's own step, and everything sent in one step leaves in
+one write. Reconnecting, resubscribing, authentication and parsing stay nats-py's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from nats.aio.client import Client
+
+from pyoco_server.store.errors import BrokerAway
+
+# subject, reply, header block (empty if none), payload
+RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
+
+
+class BrokerClient(Client):
+    def __init__(self) -> None:
+        super().__init__()
+        self._handlers: dict[int, RawHandler] = {}
+        self._flush_is_due = False
+
+    async def listen(self, subject: str, handler: RawHandler) -> int:
+        """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect."""
+        subscription = await self.subscribe(subject, cb=_never_called)
+        sid: int = subscription._id
+        self._handlers[sid] = handler
+        return sid
+
+    async def unlisten(self, sid: int) -> None:
+        self._handlers.pop(sid, None)
+        subscription = self._subs.get(sid)
+        if subscription is not None and not self.is_closed:
+            await subscription.unsubscribe()
+
+    def send(self, subject: str, payload: bytes, *, reply: str = "", headers: bytes = b"") -> None:
+        """Publish without waiting. Refused while disconnected, so that nothing old is sent at a reconnect."""
+        if not self.is_connected:
+            raise BrokerAway
+        if headers:
+            size = len(headers)
+            command = f"HPUB {subject} {reply} {size} {size + len(payload)}\r\n".encode()
+        else:
+            command = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
+        message = b"".join((command, headers, payload, b"\r\n"))
+        self._pending.append(message)
+        self._pending_data_size += len(message)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._write_out)
+
+    def drop_unsent(self) -> None:
+        """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
+        self._pending, self._pending_data_size = [], 0
+
+    def _write_out(self) -> None:
+        self._flush_is_due = False
+        if self._pending and self.is_connected and self._transport:
+            pending, self._pending, self._pending_data_size = self._pending, [], 0
+            self._transport.writelines(pending)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        handler = self._handlers.get(sid)
+        if handler is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            handler(bytes(subject), bytes(reply), headers or b"", data)
+
+
+async def _never_called(_: object) -> None:
+    """nats-py wants a callback for a subscription; ours are served before it looks."""

@@ -1,0 +1,33 @@
+"""The header block of a NATS message, written and read without a dictionary."""
+
+from __future__ import annotations
+
+_VERSION = b"NATS/1.0"
+
+
+def header_block(**fields: str | int) -> bytes:
+    """`Nats_Msg_Id="x"` becomes `Nats-Msg-Id: x`. Values are ours: no line breaks in them."""
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
+    return b"NATS/1.0\r\n" + lines.encode() + b"\r\n"
+
+
+def status_of(block: bytes) -> int:
+    """The inline status of a control message; 0 for an ordinary one."""
+    if not block.startswith(_VERSION + b" "):
+        return 0
+    code = block[len(_VERSION) + 1 : len(_VERSION) + 4]
+    return int(code) if code.isdigit() else 0
+
+
+def value_of(block: bytes, name: bytes) -> str | None:
+    start = block.find(b"\r\n" + name + b":")
+    if start < 0:
+        return None
+    start += len(name) + 3
+    end = block.find(b"\r\n", start)
+    return block[start:end].strip().decode("utf-8", "replace")
+
+
+def number_of(block: bytes, name: bytes) -> int:
+    value = value_of(block, name)
+    return int(value) if value and value.isdigit() else 0

@@ -1,0 +1,144 @@
+"""JetStream's requests, as few as we need: publish at an expected sequence, read the last, read on, inform.
+
+Reads come in two kinds. `last` and `after` may be served by any replica and may lag; `last_at_leader`
+and `after_at_leader` ask the leader and are for decisions.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from pyoco_server.store.errors import BrokerRefused, WrongSequence
+from pyoco_server.store.headers import number_of, value_of
+from pyoco_server.store.requests import Reply
+
+WRONG_LAST_SEQUENCE = 10071
+NO_MESSAGE = 10037
+STREAM_NOT_FOUND = 10059
+BATCH_MAX = 256
+
+
+class StoredMessage(NamedTuple):
+    subject: str
+    seq: int
+    headers: bytes
+    data: bytes
+
+    def header(self, name: bytes) -> str | None:
+        return value_of(self.headers, name)
+
+
+class ApiError(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class PubAck(msgspec.Struct):
+    seq: int = 0
+    duplicate: bool = False
+    error: ApiError | None = None
+
+
+class _Message(msgspec.Struct):
+    subject: str
+    seq: int
+    hdrs: str = ""
+    data: str = ""
+
+
+class _MessageAnswer(msgspec.Struct):
+    message: _Message | None = None
+    error: ApiError | None = None
+
+
+_decode_ack = msgspec.json.Decoder(PubAck).decode
+_decode_message = msgspec.json.Decoder(_MessageAnswer).decode
+
+
+class Asks(Protocol):
+    async def ask(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> Reply: ...
+
+    async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]: ...
+
+
+class JetStream:
+    def __init__(self, requests: Asks) -> None:
+        self._requests = requests
+
+    async def publish(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
+        reply = await self._requests.ask(subject, payload, headers)
+        ack = _decode_ack(reply.data)
+        # A refusal carries "seq":0 as well: look for the error first.
+        if ack.error is None:
+            return ack
+        if ack.error.err_code == WRONG_LAST_SEQUENCE:
+            raise WrongSequence
+        raise BrokerRefused(ack.error.description, ack.error.err_code)
+
+    async def last(self, stream: str, subject: str) -> StoredMessage | None:
+        return _direct(await self._requests.ask(f"$JS.API.DIRECT.GET.{stream}.{subject}"))
+
+    async def first(self, stream: str, subject: str) -> StoredMessage | None:
+        ask = msgspec.json.encode({"next_by_subj": subject, "seq": 1})
+        return _direct(await self._requests.ask(f"$JS.API.DIRECT.GET.{stream}", ask))
+
+    async def after(self, stream: str, subject: str, seq: int) -> list[StoredMessage]:
+        """Messages of the subject with a sequence above `seq`, oldest first, all of them."""
+        found: list[StoredMessage] = []
+        while True:
+            ask = {"next_by_subj": subject, "seq": max(seq + 1, 1), "batch": BATCH_MAX}
+            replies = await self._requests.ask_for_many(
+                f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(ask)
+            )
+            page = [message for message in map(_direct, replies) if message is not None]
+            found += page
+            if len(page) < BATCH_MAX:
+                return found
+            seq = page[-1].seq
+
+    async def last_at_leader(self, stream: str, subject: str) -> StoredMessage | None:
+        return await self._at_leader(stream, {"last_by_subj": subject})
+
+    async def after_at_leader(self, stream: str, subject: str, seq: int) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
+        while message := await self._at_leader(stream, {"next_by_subj": subject, "seq": max(seq + 1, 1)}):
+            found.append(message)
+            seq = message.seq
+        return found
+
+    async def api(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Any other request of the JetStream API; its error is raised."""
+        reply = await self._requests.ask(f"$JS.API.{name}", msgspec.json.encode(payload) if payload else b"")
+        answer: dict[str, Any] = msgspec.json.decode(reply.data)
+        if error := answer.get("error"):
+            raise BrokerRefused(str(error.get("description")), int(error.get("err_code", 0)))
+        return answer
+
+    async def last_seq(self, stream: str) -> int:
+        return int((await self.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
+
+    async def _at_leader(self, stream: str, ask: dict[str, Any]) -> StoredMessage | None:
+        reply = await self._requests.ask(f"$JS.API.STREAM.MSG.GET.{stream}", msgspec.json.encode(ask))
+        answer = _decode_message(reply.data)
+        if answer.error is not None:
+            if answer.error.err_code == NO_MESSAGE:
+                return None
+            raise BrokerRefused(answer.error.description, answer.error.err_code)
+        assert answer.message is not None
+        found = answer.message
+        return StoredMessage(
+            found.subject, found.seq, base64.b64decode(found.hdrs), base64.b64decode(found.data)
+        )
+
+
+def _direct(reply: Reply) -> StoredMessage | None:
+    if reply.status:
+        return None
+    headers = reply.headers
+    return StoredMessage(
+        value_of(headers, b"Nats-Subject") or "", number_of(headers, b"Nats-Sequence"), headers, reply.data
+    )

@@ -1,0 +1,47 @@
+"""A bucket: one current value per key, changed only by compare-and-set. Refuses to list keys."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import JetStream, StoredMessage
+
+
+class Entry(NamedTuple):
+    """`value` is None for a key that was deleted: its revision still counts for compare-and-set."""
+
+    value: bytes | None
+    revision: int
+
+
+NOTHING = Entry(None, 0)
+
+
+class Bucket:
+    def __init__(self, jetstream: JetStream, name: str) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{name}"
+        self._prefix = f"$KV.{name}."
+
+    async def get(self, key: str) -> Entry:
+        return _entry(await self._jetstream.last(self._stream, self._prefix + key))
+
+    async def get_at_leader(self, key: str) -> Entry:
+        return _entry(await self._jetstream.last_at_leader(self._stream, self._prefix + key))
+
+    async def put(self, key: str, value: bytes, *, revision: int) -> int:
+        """Write if the key is still at `revision` (0: not there). Raises WrongSequence otherwise."""
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision)
+        return (await self._jetstream.publish(self._prefix + key, value, headers)).seq
+
+    async def delete(self, key: str, *, revision: int) -> int:
+        headers = header_block(KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision)
+        return (await self._jetstream.publish(self._prefix + key, b"", headers)).seq
+
+
+def _entry(message: StoredMessage | None) -> Entry:
+    if message is None:
+        return NOTHING
+    deleted = message.header(b"KV-Operation") is not None
+    return Entry(None if deleted else message.data, message.seq)

@@ -1,0 +1,57 @@
+"""Signs of life: a key per living instance that it rewrites each second.
+
+A reader learns only whether the revision moved. How long it may stand still, and by whose clock, is
+decided in `housekeeping`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.store.errors import WrongSequence
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.keyvalue import Bucket
+
+# The key of an instance that is long gone vanishes by itself.
+LEASE_KEPT = "1h"
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    holder: str
+    worker_id: str = ""
+    host: str = ""
+    boot_id: str = ""
+    pid: int = 0
+    tags: list[str] = []
+    free_slots: int = 0
+
+
+class Leases:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._prefix = f"$KV.{config.leases_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.leases_kv_bucket)
+
+    async def write(self, key: str, lease: Lease, *, revision: int) -> int:
+        """Take or renew. Raises WrongSequence when somebody else has it."""
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT)
+        return (await self._jetstream.publish(self._prefix + key, msgspec.json.encode(lease), headers)).seq
+
+    async def renew(self, key: str, lease: Lease, *, revision: int) -> int:
+        """Renew a key that nobody else writes: whatever its revision, it is ours."""
+        try:
+            return await self.write(key, lease, revision=revision)
+        except WrongSequence:
+            return await self.write(key, lease, revision=(await self.read(key))[1])
+
+    async def read(self, key: str) -> tuple[Lease | None, int]:
+        """Through the leader: a lagging replica would make a living worker look dead."""
+        entry = await self._bucket.get_at_leader(key)
+        if not entry.value:
+            return None, entry.revision
+        return msgspec.json.decode(entry.value, type=Lease), entry.revision
+
+    async def release(self, key: str, *, revision: int) -> None:
+        await self._bucket.delete(key, revision=revision)

@@ -1,0 +1,233 @@
+"""The work queue: publish a job, pull one. One durable consumer per tag, all tags pulled at once.
+
+A delivery that nobody waits for any more is given back at once, so that another worker may have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.store import resources
+from pyoco_server.store.acks import place_of
+from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.codec import encode_job
+from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
+from pyoco_server.store.headers import header_block, number_of, status_of, value_of
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.runs import StoredRun
+
+PUBLISH_TRIES_MAX = 3
+# A message sent by the broker just before a pull ends needs this long to reach us.
+LATE_MESSAGE_SEC = 0.25
+IDLE_HEARTBEAT = 100
+
+
+class Delivery:
+    """One message from the queue. Telling the broker is best effort: what is not heard is delivered again."""
+
+    def __init__(
+        self, client: BrokerClient, subject: bytes, reply: bytes, headers: bytes, data: bytes
+    ) -> None:
+        self._client = client
+        self._reply = reply.decode()
+        self.subject = subject.decode()
+        self.headers = headers
+        self.data = data
+        self.num_delivered = place_of(reply).delivered
+
+    @property
+    def job_no(self) -> int | None:
+        """None for a job of another producer."""
+        return number_of(self.headers, b"Pyoco-Job") if value_of(self.headers, b"Pyoco-Job") else None
+
+    @property
+    def log_seq(self) -> int:
+        return number_of(self.headers, b"Pyoco-Log-Seq")
+
+    @property
+    def snapshot_revision(self) -> int:
+        return number_of(self.headers, b"Pyoco-Snapshot-Revision")
+
+    def ack(self) -> bool:
+        return self._tell(b"+ACK")
+
+    def nak(self, delay_sec: float = 0.0) -> bool:
+        delay = b' {"delay": %d}' % int(delay_sec * resources.NANOSECONDS) if delay_sec else b""
+        return self._tell(b"-NAK" + delay)
+
+    def term(self) -> bool:
+        return self._tell(b"+TERM")
+
+    def in_progress(self) -> bool:
+        return self._tell(b"+WPI")
+
+    def _tell(self, word: bytes) -> bool:
+        try:
+            self._client.send(self._reply, word)
+        except BrokerAway:
+            return False
+        return True
+
+
+class JobQueue:
+    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._client = client
+        self._jetstream = jetstream
+        self._config = config
+
+    async def publish(self, submission: RunSubmitted, stored: StoredRun) -> None:
+        """The job of this run's current number. Publishing it twice leaves one."""
+        run = stored.run
+        subject = f"{self._config.work_subject_prefix}.{run.tag}"
+        headers = header_block(
+            Nats_Msg_Id=f"{run.run_id}.{run.job_no}",
+            Pyoco_Job=run.job_no,
+            Pyoco_Log_Seq=stored.log_seq,
+            Pyoco_Snapshot_Revision=stored.revision,
+        )
+        payload = encode_job(submission, run.tags)
+        for tries_left in reversed(range(PUBLISH_TRIES_MAX)):
+            try:
+                await self._jetstream.publish(subject, payload, headers)
+                return
+            except AnswerLost:
+                if not tries_left:
+                    raise
+
+    async def pull(self, tags: Sequence[str]) -> JobPuller:
+        consumers = {
+            f"{self._config.work_subject_prefix}.{tag}": await resources.ensure_consumer(
+                self._jetstream, self._config, tag
+            )
+            for tag in tags
+        }
+        puller = JobPuller(self._client, self._config.work_stream, consumers)
+        await puller.open()
+        return puller
+
+    async def waiting(self, tag: str) -> int | None:
+        """Jobs of a tag that no worker has; None when the tag has no consumer yet."""
+        name = f"{self._config.consumer_prefix}_{tag}"
+        try:
+            info = await self._jetstream.api(f"CONSUMER.INFO.{self._config.work_stream}.{name}")
+        except BrokerRefused:
+            return None
+        return int(info["num_pending"])
+
+
+class _Pull:
+    """A request for deliveries under way at one consumer."""
+
+    __slots__ = ("left", "until")
+
+    def __init__(self, left: int, until: float) -> None:
+        self.left = left
+        self.until = until
+
+
+class JobPuller:
+    def __init__(self, client: BrokerClient, stream: str, consumers: dict[str, str]) -> None:
+        self._client = client
+        self._stream = stream
+        self._consumers = consumers
+        self._prefix = client.new_inbox() + "."
+        self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
+        self._waiters: deque[asyncio.Future[Delivery | None]] = deque()
+        self._next = 0
+        self._sid: int | None = None
+
+    async def open(self) -> None:
+        self._sid = await self._client.listen(self._prefix + "*", self._on_message)
+
+    async def close(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        if self._sid is not None:
+            with contextlib.suppress(Exception):  # a closed connection has forgotten it already
+                await self._client.unlisten(self._sid)
+
+    async def next(self, timeout_sec: float) -> Delivery | None:
+        """One delivery of any tag, or None. Pulls stand only while somebody waits here."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Delivery | None] = loop.create_future()
+        self._waiters.append(waiter)
+        self._ask_for_more(timeout_sec)
+        timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, _give_up, waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def forget_pulls(self) -> None:
+        """After a reconnect the broker knows nothing of our pulls: ask again for those who wait."""
+        for pulls in self._pulls.values():
+            pulls.clear()
+        if self._waiters:
+            self._ask_for_more(5.0)
+
+    def _ask_for_more(self, timeout_sec: float) -> None:
+        now = asyncio.get_running_loop().time()
+        for subject, pulls in self._pulls.items():
+            for token in [token for token, pull in pulls.items() if pull.until < now]:
+                del pulls[token]
+            missing = len(self._waiters) - sum(pull.left for pull in pulls.values())
+            if missing > 0:
+                self._ask(subject, missing, timeout_sec, now)
+
+    def _ask(self, subject: str, batch: int, timeout_sec: float, now: float) -> None:
+        self._next += 1
+        token = str(self._next).encode()
+        ask = {"batch": batch, "expires": max(int(timeout_sec * resources.NANOSECONDS), 1_000_000)}
+        target = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumers[subject]}"
+        try:
+            self._client.send(target, msgspec.json.encode(ask), reply=self._prefix + token.decode())
+        except BrokerAway:
+            return
+        self._pulls[subject][token] = _Pull(batch, now + timeout_sec)
+
+    def _on_message(self, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
+        if status := status_of(headers):
+            if status != IDLE_HEARTBEAT:
+                self._end_pull(subject[len(self._prefix) :])
+            return
+        self._count(subject.decode())
+        delivery = Delivery(self._client, subject, reply, headers, data)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(delivery)
+                return
+        delivery.nak()
+
+    def _end_pull(self, token: bytes) -> None:
+        """Expired, or its consumer was busy elsewhere. Whoever still waits has a timer of its own."""
+        for pulls in self._pulls.values():
+            pulls.pop(token, None)
+        if self._waiters and not any(self._pulls.values()):
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _count(self, subject: str) -> None:
+        pulls = self._pulls.get(subject, {})
+        for token, pull in list(pulls.items()):
+            pull.left -= 1
+            if pull.left <= 0:
+                del pulls[token]
+            return
+
+
+def _give_up(waiter: asyncio.Future[Delivery | None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,130 @@
+"""Requests to the broker over one shared reply subscription, with futures keyed by a number.
+
+A request that was sent ends in one of three ways: an answer, AnswerLost after its time, or AnswerLost at
+once when the connection breaks. It is never sent again from here: whether that is safe, only the caller
+knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import NamedTuple
+
+from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
+from pyoco_server.store.headers import status_of
+
+SWEEP_INTERVAL_SEC = 0.1
+NO_RESPONDERS = 503
+
+
+class Reply(NamedTuple):
+    headers: bytes
+    data: bytes
+
+    @property
+    def status(self) -> int:
+        return status_of(self.headers)
+
+
+class _Waiting:
+    """One request under way. With `many`, answers are collected until a control message ends them."""
+
+    __slots__ = ("answers", "deadline", "future", "many", "subject")
+
+    def __init__(self, subject: str, deadline: float, *, many: bool) -> None:
+        self.subject = subject
+        self.deadline = deadline
+        self.many = many
+        self.answers: list[Reply] = []
+        self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+
+class Requests:
+    def __init__(self, client: BrokerClient, *, timeout_sec: float) -> None:
+        self._client = client
+        self._timeout_sec = timeout_sec
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._queue: deque[tuple[bytes, _Waiting]] = deque()
+        self._next = 0
+        self._prefix = ""
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._sid: int | None = None
+
+    async def open(self) -> None:
+        self._prefix = self._client.new_inbox() + "."
+        self._sid = await self._client.listen(self._prefix + "*", self._on_reply)
+
+    async def close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self.fail_all()
+        if self._sid is not None:
+            with contextlib.suppress(Exception):  # the connection may be gone, and with it the subscription
+                await self._client.unlisten(self._sid)
+
+    async def ask(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> Reply:
+        answers = await self._send(subject, payload, headers, many=False)
+        if answers[0].status == NO_RESPONDERS:
+            raise BrokerRefused(f"nobody answers on {subject}", NO_RESPONDERS)
+        return answers[0]
+
+    async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]:
+        """All answers up to the control message that ends them (which is the last of the list)."""
+        return await self._send(subject, payload, b"", many=True)
+
+    def fail_all(self) -> None:
+        """The connection broke: what was under way may have happened, and no answer will come."""
+        waiting, self._waiting = self._waiting, {}
+        self._queue.clear()
+        for request in waiting.values():
+            if not request.future.done():
+                request.future.set_exception(AnswerLost(request.subject))
+
+    def _send(
+        self, subject: str, payload: bytes, headers: bytes, *, many: bool
+    ) -> asyncio.Future[list[Reply]]:
+        if not self._client.is_connected:
+            raise BrokerAway
+        self._next += 1
+        token = str(self._next).encode()
+        loop = asyncio.get_running_loop()
+        request = _Waiting(subject, loop.time() + self._timeout_sec, many=many)
+        self._waiting[token] = request
+        self._queue.append((token, request))
+        self._client.send(subject, payload, reply=self._prefix + token.decode(), headers=headers)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(SWEEP_INTERVAL_SEC, self._sweep)
+        return request.future
+
+    def _on_reply(self, subject: bytes, _reply: bytes, headers: bytes, data: bytes) -> None:
+        token = subject[len(self._prefix) :]
+        request = self._waiting.get(token)
+        if request is None:
+            return
+        answer = Reply(headers, data)
+        request.answers.append(answer)
+        if request.many and not answer.status:
+            return
+        del self._waiting[token]
+        if not request.future.done():
+            request.future.set_result(request.answers)
+
+    def _sweep(self) -> None:
+        """One timer for all: the oldest stand first, and nearly all have the same patience."""
+        now = asyncio.get_running_loop().time()
+        for _ in range(len(self._queue)):
+            token, request = self._queue.popleft()
+            if request.future.done():
+                self._waiting.pop(token, None)
+            elif request.deadline <= now:
+                self._waiting.pop(token, None)
+                request.future.set_exception(AnswerLost(request.subject))
+            else:
+                self._queue.append((token, request))
+        again = bool(self._queue)
+        self._sweeper = (
+            asyncio.get_running_loop().call_later(SWEEP_INTERVAL_SEC, self._sweep) if again else None
+        )

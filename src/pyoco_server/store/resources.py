@@ -1,0 +1,157 @@
+"""Every stream and bucket, as data. Created if missing; what exists is respected as it is (REQ-0007)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from nats.js import JetStreamContext
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.errors import BrokerRefused
+from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
+from pyoco_server.store.requests import Reply
+
+log = logging.getLogger(__name__)
+
+NANOSECONDS = 1_000_000_000
+NAME_IN_USE = 10058
+OLDEST_BROKER = (2, 14)
+
+
+def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": config.events_stream,
+            "subjects": [f"{config.events_subject_prefix}.*"],
+            "retention": "limits",
+            "allow_direct": True,
+            "allow_rollup_hdrs": True,
+            "allow_msg_ttl": True,
+            "republish": {
+                "src": f"{config.events_subject_prefix}.*",
+                "dest": f"{config.live_subject_prefix}.{{{{wildcard(1)}}}}",
+            },
+        },
+        {
+            "name": config.work_stream,
+            "subjects": [f"{config.work_subject_prefix}.>"],
+            "retention": "workqueue",
+            "duplicate_window": 120 * NANOSECONDS,
+        },
+        {
+            "name": config.dlq_stream,
+            "subjects": [f"{config.dlq_subject_prefix}.>"],
+            "retention": "limits",
+            "max_age": int(config.dlq_max_age_sec * NANOSECONDS),
+            "max_msgs": config.dlq_max_msgs,
+            "max_bytes": config.dlq_max_bytes,
+            "allow_direct": True,
+        },
+        _bucket(config.runs_kv_bucket),
+        _bucket(config.workers_kv_bucket),
+        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
+    ]
+
+
+def consumer(config: NatsBackendConfig, tag: str) -> dict[str, Any]:
+    """The durable consumer of one tag."""
+    return {
+        "durable_name": f"{config.consumer_prefix}_{tag}",
+        "filter_subject": f"{config.work_subject_prefix}.{tag}",
+        "ack_policy": "explicit",
+        "deliver_policy": "all",
+        "ack_wait": int(config.consumer_ack_wait_sec * NANOSECONDS),
+        "max_deliver": config.consumer_max_deliver,
+        "max_ack_pending": config.consumer_max_ack_pending,
+        "max_waiting": 512,
+    }
+
+
+async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> None:
+    """For programs with a nats-py connection of their own: create what is missing."""
+    await ensure(JetStream(_OverNatsPy(js)), config)
+
+
+async def ensure(jetstream: JetStream, config: NatsBackendConfig) -> None:
+    for wanted in streams(config):
+        await _ensure_stream(jetstream, wanted | {"storage": "file", "num_replicas": config.nats_replicas})
+
+
+async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
+    """An existing consumer keeps its settings: only `create` is asked for, never `update`."""
+    wanted = consumer(config, tag)
+    name = str(wanted["durable_name"])
+    try:
+        await jetstream.api(f"CONSUMER.INFO.{config.work_stream}.{name}")
+    except BrokerRefused:
+        await jetstream.api(
+            f"CONSUMER.CREATE.{config.work_stream}.{name}.{wanted['filter_subject']}",
+            {"stream_name": config.work_stream, "config": wanted | {"name": name}, "action": ""},
+        )
+        log.info("consumer created", extra={"consumer": name, "tag": tag})
+    return name
+
+
+def check_broker_version(version: str) -> None:
+    parts = tuple(int(part) for part in version.removeprefix("v").split("-")[0].split(".")[:2])
+    if parts < OLDEST_BROKER:
+        oldest = ".".join(map(str, OLDEST_BROKER))
+        raise Unavailable(f"nats-server {version} is too old. Run nats-server {oldest} or newer.")
+
+
+class _OverNatsPy:
+    """The requests we need, over the ordinary API."""
+
+    def __init__(self, js: JetStreamContext) -> None:
+        self._client = js._nc
+
+    async def ask(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> Reply:
+        assert not headers
+        message = await self._client.request(subject, payload, timeout=5.0)
+        return Reply(b"", message.data)
+
+    async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]:
+        raise NotImplementedError("creating resources needs single answers only")
+
+
+def _bucket(name: str) -> dict[str, Any]:
+    """What nats clients call a key-value bucket with history 1."""
+    return {
+        "name": f"KV_{name}",
+        "subjects": [f"$KV.{name}.>"],
+        "retention": "limits",
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+        "allow_direct": True,
+        "duplicate_window": 120 * NANOSECONDS,
+    }
+
+
+async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
+    name = wanted["name"]
+    try:
+        existing = await jetstream.api(f"STREAM.INFO.{name}")
+    except BrokerRefused as refused:
+        if refused.code != STREAM_NOT_FOUND:
+            raise
+    else:
+        return _check_subjects(existing["config"], wanted)
+    try:
+        await jetstream.api(f"STREAM.CREATE.{name}", wanted)
+        log.info("stream created", extra={"stream": name})
+    except BrokerRefused as refused:
+        # Two processes start at once: the other one was first.
+        if refused.code != NAME_IN_USE:
+            raise
+
+
+def _check_subjects(existing: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if not set(wanted["subjects"]) <= set(existing.get("subjects") or ()):
+        raise Unavailable(
+            f"Stream {wanted['name']} exists with other subjects ({existing.get('subjects')}). "
+            f"It must carry {wanted['subjects']}: rename it, or choose other names in the configuration."
+        )

@@ -1,0 +1,280 @@
+"""Runs at rest: the event log, which is the truth, and the snapshot bucket, which is a copy of it.
+
+A commit is appended at the sequence its decision was made on; whoever committed then writes the snapshot
+under compare-and-set. Readers fold what the snapshot lacks. Decides nothing: see `operations.apply`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Coroutine, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.events import Event, RunErased, RunSubmitted
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
+from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_commit, encode_snapshot
+from pyoco_server.store.errors import AnswerLost, WrongSequence
+from pyoco_server.store.headers import header_block, number_of
+from pyoco_server.store.jetstream import JetStream, StoredMessage
+from pyoco_server.store.keyvalue import Bucket, Entry
+
+log = logging.getLogger(__name__)
+
+ERASED_MARK_TTL = "48h"
+APPEND_TRIES_MAX = 3
+PROJECT_TRIES_MAX = 8
+# A snapshot one commit behind is most likely being written this moment by whoever committed.
+HEAL_AFTER_SEC = 2.0
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and where it stands: commits folded, sequence of the last one, revision of its snapshot."""
+
+    run: Run
+    commits: int
+    log_seq: int
+    revision: int
+
+
+class Overtaken(Exception):
+    """Somebody committed first. Carries the run with their commits folded in."""
+
+    def __init__(self, now: StoredRun | None) -> None:
+        super().__init__("the run has moved on")
+        self.now = now
+
+
+def new_commit_id() -> str:
+    return secrets.token_hex(8)
+
+
+class Runs:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = config.events_stream
+        self._prefix = config.events_subject_prefix
+        self._bucket = Bucket(jetstream, config.runs_kv_bucket)
+        self._snapshot_bytes_max = config.max_run_snapshot_bytes
+        self._healing: set[asyncio.Task[None]] = set()
+
+    async def create(self, submission: RunSubmitted, commit_id: str) -> StoredRun:
+        """The first commit and the first snapshot, side by side: the one case where that is safe."""
+        run = fold(None, (submission,))
+        assert run is not None
+        born = StoredRun(run=run, commits=0, log_seq=0, revision=0)
+        snapshot = self._bucket.put(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
+        appended, revision = await asyncio.gather(
+            self._append(born, run, (submission,), commit_id), snapshot, return_exceptions=True
+        )
+        if isinstance(appended, BaseException):
+            raise appended
+        if isinstance(revision, WrongSequence):
+            return appended  # a reader was faster and has healed it
+        if isinstance(revision, BaseException):
+            raise revision
+        return replace(appended, revision=revision)
+
+    async def append(
+        self, at: StoredRun, events: Sequence[Event], commit_id: str, after: Run | None = None
+    ) -> StoredRun:
+        """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed."""
+        run = after or fold(at.run, events)
+        assert run is not None
+        return await self._append(at, run, events, commit_id)
+
+    async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
+        """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out."""
+        entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
+        if last is None:
+            return None
+        snapshot = decode_snapshot(entry.value) if entry.value else None
+        if snapshot is not None and whole and (snapshot.task_records_truncated or snapshot.tasks_truncated):
+            snapshot = None
+        stored = await self._forwarded(run_id, snapshot, entry.revision, last, at_leader)
+        if stored is not None and not whole:
+            self._heal_if_left_behind(stored, snapshot, last)
+        return stored
+
+    async def project(self, stored: StoredRun) -> StoredRun:
+        """Write the snapshot, unless a newer one is there already."""
+        for _ in range(PROJECT_TRIES_MAX):
+            try:
+                return replace(stored, revision=await self._write(stored))
+            except WrongSequence:
+                entry = await self._bucket.get_at_leader(stored.run.run_id)
+                theirs = decode_snapshot(entry.value) if entry.value else None
+                stored = replace(stored, revision=entry.revision)
+                if theirs is not None and theirs.pyoco.commits >= stored.commits:
+                    return stored
+        return stored
+
+    async def beat(self, stored: StoredRun, at: float) -> StoredRun:
+        """Renew `heartbeat_at`. Not history: yields to whoever wrote meanwhile."""
+        snapshot = self._snapshot(stored)
+        beating = encode_snapshot(replace(snapshot, heartbeat_at=max(at, snapshot.heartbeat_at)))
+        try:
+            revision = await self._bucket.put(stored.run.run_id, beating, revision=stored.revision)
+        except WrongSequence:
+            revision = (await self._bucket.get_at_leader(stored.run.run_id)).revision
+        return replace(stored, revision=revision)
+
+    async def heartbeat_at(self, run_id: str) -> float | None:
+        entry = await self._bucket.get(run_id)
+        snapshot = decode_snapshot(entry.value) if entry.value else None
+        return snapshot.heartbeat_at if snapshot else None
+
+    async def events(self, run_id: str) -> list[tuple[int, list[Event]]]:
+        """The whole log of a run: sequence and events of each commit."""
+        messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
+        return [(message.seq, decode_commit(message.data)) for message in messages]
+
+    async def submission(self, run_id: str) -> RunSubmitted | None:
+        """The first event, which alone has the whole specification."""
+        first = await self._jetstream.first(self._stream, self._subject(run_id))
+        begun = decode_commit(first.data)[0] if first else None
+        return begun if isinstance(begun, RunSubmitted) else None
+
+    async def snapshot(self, run_id: str) -> RunSnapshot | None:
+        """As stored, folded no further."""
+        entry = await self._bucket.get(run_id)
+        return decode_snapshot(entry.value) if entry.value else None
+
+    async def close(self) -> None:
+        if self._healing:
+            await asyncio.wait(self._healing, timeout=1.0)
+
+    async def _append(self, at: StoredRun, run: Run, events: Sequence[Event], commit_id: str) -> StoredRun:
+        subject = self._subject(run.run_id)
+        payload = encode_commit(events)
+        headers = _commit_headers(at, events, commit_id)
+        for tries_left in reversed(range(APPEND_TRIES_MAX)):
+            try:
+                seq = (await self._jetstream.publish(subject, payload, headers)).seq
+                return StoredRun(run=run, commits=at.commits + 1, log_seq=seq, revision=at.revision)
+            except WrongSequence:
+                return await self._mine_or_overtaken(at, run, commit_id)
+            except AnswerLost:
+                # It may be in the log or not. Sending the same commit again at the same sequence is
+                # harmless: it is refused if the first one arrived, and then we find ourselves.
+                if not tries_left:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _mine_or_overtaken(self, at: StoredRun, run: Run, commit_id: str) -> StoredRun:
+        newer = await self._jetstream.after_at_leader(self._stream, self._subject(run.run_id), at.log_seq)
+        for place, message in enumerate(newer):
+            if message.header(b"Pyoco-Commit") != commit_id:
+                continue
+            mine = StoredRun(run=run, commits=at.commits + 1, log_seq=message.seq, revision=at.revision)
+            return _folded(mine, newer[place + 1 :]) or mine
+        raise Overtaken(_folded(at if at.commits else None, newer))
+
+    def _reads(
+        self, run_id: str, at_leader: bool
+    ) -> tuple[Coroutine[Any, Any, Entry], Coroutine[Any, Any, StoredMessage | None]]:
+        subject = self._subject(run_id)
+        if at_leader:
+            return self._bucket.get_at_leader(run_id), self._jetstream.last_at_leader(self._stream, subject)
+        return self._bucket.get(run_id), self._jetstream.last(self._stream, subject)
+
+    async def _forwarded(
+        self, run_id: str, snapshot: RunSnapshot | None, revision: int, last: StoredMessage, at_leader: bool
+    ) -> StoredRun | None:
+        stored = None
+        if snapshot is not None:
+            core = snapshot.pyoco
+            stored = StoredRun(
+                run=run_of(snapshot), commits=core.commits, log_seq=core.log_seq, revision=revision
+            )
+        behind = _commit_no(last) - (stored.commits if stored else 0)
+        if stored is not None and behind == 0:
+            return replace(stored, log_seq=last.seq)
+        if stored is not None and behind == 1:
+            return _folded(stored, [last])
+        if stored is None or behind < 0:
+            # Missing, or ahead of the log (a reader of a lagging replica): the log alone counts.
+            stored, revision_known = None, revision
+        else:
+            revision_known = stored.revision
+        read_on = self._jetstream.after_at_leader if at_leader else self._jetstream.after
+        messages = await read_on(self._stream, self._subject(run_id), stored.log_seq if stored else 0)
+        folded = _folded(stored, messages)
+        return replace(folded, revision=revision_known) if folded else None
+
+    def _heal_if_left_behind(
+        self, stored: StoredRun, snapshot: RunSnapshot | None, last: StoredMessage
+    ) -> None:
+        behind = stored.commits - (snapshot.pyoco.commits if snapshot else 0)
+        if behind == 0 or (behind == 1 and snapshot is not None and _age_sec(last) < HEAL_AFTER_SEC):
+            return
+        healing = asyncio.get_running_loop().create_task(self._heal(stored))
+        self._healing.add(healing)
+        healing.add_done_callback(self._healing.discard)
+
+    async def _heal(self, stored: StoredRun) -> None:
+        try:
+            await self.project(stored)
+            log.info("snapshot healed", extra={"run_id": stored.run.run_id, "commits": stored.commits})
+        except Exception as error:  # a reader's favour: the next one tries again
+            log.warning("snapshot not healed", extra={"run_id": stored.run.run_id, "error": repr(error)})
+
+    async def _write(self, stored: StoredRun) -> int:
+        if stored.run.gone:
+            return await self._bucket.delete(stored.run.run_id, revision=stored.revision)
+        return await self._bucket.put(stored.run.run_id, self._encoded(stored), revision=stored.revision)
+
+    def _encoded(self, stored: StoredRun) -> bytes:
+        return encode_snapshot(self._snapshot(stored))
+
+    def _snapshot(self, stored: StoredRun) -> RunSnapshot:
+        return snapshot_of(
+            stored.run, max_bytes=self._snapshot_bytes_max, commits=stored.commits, log_seq=stored.log_seq
+        )
+
+    def _subject(self, run_id: str) -> str:
+        return f"{self._prefix}.{run_id}"
+
+
+def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> StoredRun | None:
+    """Fold messages over what is known, leaving out those already in it."""
+    run = stored.run if stored else None
+    commits, seq, revision = (stored.commits, stored.log_seq, stored.revision) if stored else (0, 0, 0)
+    for message in messages:
+        number = _commit_no(message)
+        if number <= commits:
+            continue
+        run, commits, seq = fold(run, decode_commit(message.data)), number, message.seq
+    return StoredRun(run=run, commits=commits, log_seq=seq, revision=revision) if run else None
+
+
+def _commit_headers(at: StoredRun, events: Sequence[Event], commit_id: str) -> bytes:
+    fields: dict[str, str | int] = {
+        "Nats_Expected_Last_Subject_Sequence": at.log_seq,
+        "Pyoco_Commit": commit_id,
+        "Pyoco_Commit_No": at.commits + 1,
+    }
+    if any(isinstance(event, RunErased) for event in events):
+        fields |= {"Nats_Rollup": "sub", "Nats_TTL": ERASED_MARK_TTL}
+    return header_block(**fields)
+
+
+def _commit_no(message: StoredMessage) -> int:
+    return number_of(message.headers, b"Pyoco-Commit-No")
+
+
+def _age_sec(message: StoredMessage) -> float:
+    stamp = message.header(b"Nats-Time-Stamp")
+    if stamp is None:
+        return HEAL_AFTER_SEC
+    # Nanoseconds are more than fromisoformat takes.
+    return time.time() - datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()

@@ -1,0 +1,163 @@
+"""Everything stored, behind one connection that is kept for ever.
+
+Opening waits for the broker for as long as it takes and says so; a gateway may serve `/health` meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from nats.errors import Error as NatsError
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.store import resources
+from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.dlq import DeadLetters
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.leases import Leases
+from pyoco_server.store.queue import JobQueue
+from pyoco_server.store.registry import Registry
+from pyoco_server.store.requests import Requests
+from pyoco_server.store.runs import Runs
+
+log = logging.getLogger(__name__)
+
+PROBE_TIMEOUT_SEC = 1.0
+PROBE_PAUSE_SEC = (0.02, 1.0)
+RECONNECT_PAUSE_SEC = 0.1
+PING_INTERVAL_SEC = 10
+SAY_SO_EVERY_SEC = 10.0
+DEFAULT_PORT = 4222
+
+
+class Store:
+    def __init__(self, config: NatsBackendConfig, *, name: str) -> None:
+        self.config = config
+        self._name = name
+        self._stopping = False
+        self._hooks: list[Callable[[], None]] = []
+        self.reconnects = 0
+        self.why_not_ready: str | None = "not connected to the broker yet"
+        self.client = BrokerClient()
+        self.requests = Requests(self.client, timeout_sec=config.broker_timeout_sec)
+        self.jetstream = JetStream(self.requests)
+        self.runs = Runs(self.jetstream, config)
+        self.queue = JobQueue(self.client, self.jetstream, config)
+        self.dead_letters = DeadLetters(self.jetstream, config)
+        self.registry = Registry(self.jetstream, config)
+        self.leases = Leases(self.jetstream, config)
+
+    @classmethod
+    async def connect(cls, config: NatsBackendConfig, *, name: str) -> Store:
+        store = cls(config, name=name)
+        await store.open()
+        return store
+
+    async def open(self) -> None:
+        """Connected, resources there. Waits for a broker that is not up yet; ends early only by `close`."""
+        await self._wait_for_broker()
+        if self._stopping:
+            return
+        await self._connect()
+        await self.requests.open()
+        await self._ensure_resources()
+
+    async def close(self) -> None:
+        self._stopping = True
+        await self.runs.close()
+        await self.requests.close()
+        if not self.client.is_closed:
+            with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):
+                await self.client.close()
+
+    def on_reconnect(self, hook: Callable[[], None]) -> None:
+        self._hooks.append(hook)
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self.client.is_connected)
+
+    async def _wait_for_broker(self) -> None:
+        """A TCP probe costs a millisecond where a refused first connect of nats-py costs two seconds."""
+        pause, said_at = PROBE_PAUSE_SEC[0], -SAY_SO_EVERY_SEC
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            for server in self.config.nats_servers:
+                if await _answers(server):
+                    return
+            if loop.time() - said_at >= SAY_SO_EVERY_SEC:
+                said_at = loop.time()
+                self.why_not_ready = f"no broker answers at {self.config.nats_url_without_credentials}"
+                log.warning("waiting for the broker", extra={"url": self.config.nats_url_without_credentials})
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, PROBE_PAUSE_SEC[1])
+
+    async def _connect(self) -> None:
+        await self.client.connect(
+            servers=self.config.nats_servers,
+            name=self._name,
+            max_reconnect_attempts=-1,
+            ping_interval=PING_INTERVAL_SEC,
+            max_outstanding_pings=2,
+            disconnected_cb=self._on_disconnected,
+            reconnected_cb=self._on_reconnected,
+            error_cb=_on_error,
+            **_options(self.config),
+        )
+        resources.check_broker_version(str(self.client._server_info.get("version", "0.0")))
+
+    async def _ensure_resources(self) -> None:
+        """JetStream may need a moment after the port opens (a cluster electing its leader)."""
+        while not self._stopping:
+            try:
+                await resources.ensure(self.jetstream, self.config)
+                self.why_not_ready = None
+                return
+            except Unavailable as error:
+                self.why_not_ready = error.message
+                log.warning("streams are not ready", extra={"error": error.message})
+                await asyncio.sleep(PROBE_PAUSE_SEC[1])
+
+    async def _on_disconnected(self) -> None:
+        self.why_not_ready = "the connection to the broker is lost"
+        self.client.drop_unsent()
+        self.requests.fail_all()
+        if not self._stopping:
+            log.warning("disconnected from the broker")
+
+    async def _on_reconnected(self) -> None:
+        self.reconnects += 1
+        self.why_not_ready = None
+        log.info("reconnected to the broker", extra={"reconnects": self.reconnects})
+        for hook in self._hooks:
+            hook()
+
+
+async def _answers(server: str) -> bool:
+    parts = urlsplit(server if "://" in server else f"nats://{server}")
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_SEC):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port or DEFAULT_PORT)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+def _options(config: NatsBackendConfig) -> dict[str, Any]:
+    options: dict[str, Any] = {"reconnect_time_wait": RECONNECT_PAUSE_SEC}
+    if config.nats_creds_file:
+        options |= {"user_credentials": config.nats_creds_file}
+    elif config.nats_user:
+        options |= {"user": config.nats_user, "password": config.nats_password}
+    return options
+
+
+async def _on_error(error: Exception) -> None:
+    log.debug("broker connection", extra={"error": repr(error)})
