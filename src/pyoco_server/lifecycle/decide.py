@@ -103,8 +103,8 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
 
 
 def _discard(run: Run, command: c.DiscardRun, at: float) -> Decision:
-    if run.is_terminal:
-        return Refused(Reason.TERMINAL)
+    if refused := progress_refused(run):
+        return Refused(refused)
     if run.fence > 0:
         return Refused(Reason.CLAIMED)
     return (e.RunDiscarded(at=at, reason=command.reason),)
@@ -187,7 +187,7 @@ def _confirm_cancelled(run: Run, command: c.ConfirmCancelled, at: float) -> Deci
         return Refused(Reason.NO_CANCEL_REQUESTED)
     holder = run.claim.fence if run.claim else None
     if holder != command.fence:
-        return Refused(Reason.FENCED if command.fence else Reason.CLAIMED)
+        return Refused(Reason.CLAIMED if command.fence is None else Reason.FENCED)
     return (e.RunCancelled(at=at),)
 
 
@@ -204,7 +204,15 @@ def _progress(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         return Refused(Reason.TERMINAL if run.is_terminal else Reason.FENCED)
     if refused := progress_refused(run):
         return Refused(refused)
+    if isinstance(command, c.ParkRun) and not _only_waits(run):
+        return Refused(Reason.NOT_WAITING)
     return (_progressed(command, at),)
+
+
+def _only_waits(run: Run) -> bool:
+    """A resume that came while the worker was about to park has no job: parked now, it would lie for ever."""
+    states = {record.state for record in run.tasks.values()}
+    return TaskStatus.WAITING in states and TaskStatus.RUNNING not in states
 
 
 def _progressed(command: c.WorkerCommand, at: float) -> e.Event:

@@ -11,14 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.run import ERROR_SLIM_BYTES, CancelAsked, Claim, Run, RunId
+from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, ERROR_SLIM_CHARS, CancelAsked, Claim, Run, RunId
 from pyoco_server.lifecycle.status import LossCause, RunStatus
 from pyoco_server.lifecycle.task_board import TaskBoard, TaskEvent
 
-# What one task costs in a snapshot besides its name, with its instants and a cut error, and without them.
-TASK_SLIM_BYTES = 300 + ERROR_SLIM_BYTES
+# What one task costs in a snapshot besides its name and its error, with its instants and without them.
+TASK_SLIM_BYTES = 300
 TASK_BARE_BYTES = 60
-# What a run costs in a snapshot besides what its submission said.
+# What a run costs in a snapshot besides what its submission and other events said.
 RUN_SLIM_BYTES = 2048
 
 
@@ -43,7 +43,7 @@ def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
 def _begun(event: e.Event) -> Run | None:
     match event:
         case e.RunSubmitted():
-            size = len(msgspec.json.encode(event)) - len(event.workflow_yaml or "") + RUN_SLIM_BYTES
+            size = _json_bytes(replace(event, workflow_yaml=None)) + RUN_SLIM_BYTES
             return Run(
                 run_id=RunId(event.run_id),
                 flow_name=event.flow_name,
@@ -72,9 +72,10 @@ def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
         return run
     match event:
         case e.RunErased():
-            return _touched(run, event, ended=run.ended or RunStatus.CANCELLED, claim=None, gone=True)
+            over = run if run.is_terminal else _ended(run, event, board, RunStatus.CANCELLED)
+            return _touched(over, event, gone=True)
         case e.TagAdded():
-            return run if event.tag in run.tags else _touched(run, event, tags=(*run.tags, event.tag))
+            return run if event.tag in run.tags else _tagged(run, event)
         case e.TagRemoved():
             return _touched(run, event, tags=tuple(tag for tag in run.tags if tag != event.tag))
         case e.RunSubmitted() | e.UnknownEvent():
@@ -132,21 +133,44 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
 
 def _weighed(run: Run, event: TaskEvent) -> Run:
     """Counted whether or not it had an effect, so that the sums depend on the log alone."""
-    size = len(msgspec.json.encode(event))
+    size = _json_bytes(event)
+    tasks, error = 1, 0
     # A name stands twice, in `tasks` and beside them; what is waited for is never left out with the rest.
     match event:
         case e.TasksPlanned():
             tasks, fixed = len(event.tasks), 2 * size
         case e.TaskWaiting():
-            tasks, fixed = 1, 3 * size
+            fixed = 3 * size
+        case e.TaskFailed():
+            fixed, error = 2 * _json_bytes(event.task), _json_bytes(event.error[:ERROR_SLIM_CHARS])
         case _:
-            tasks, fixed = 1, 2 * len(event.task.encode())
+            fixed = 2 * _json_bytes(event.task)
+    slim = fixed + error + tasks * TASK_SLIM_BYTES
+    return _heavier(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
+
+
+def _noted(run: Run, event: e.Event) -> Run:
+    """What it says of the run stays in every snapshot, some of it twice: the tasks have to give way."""
+    size = 2 * _json_bytes(event)
+    return _heavier(run, full=size, slim=size, bare=size)
+
+
+def _heavier(run: Run, *, full: int, slim: int, bare: int) -> Run:
     return replace(
         run,
-        bytes_full=run.bytes_full + size + fixed + tasks * TASK_SLIM_BYTES,
-        bytes_slim=run.bytes_slim + fixed + tasks * TASK_SLIM_BYTES,
-        bytes_bare=run.bytes_bare + fixed + tasks * TASK_BARE_BYTES,
+        bytes_full=run.bytes_full + full,
+        bytes_slim=run.bytes_slim + slim,
+        bytes_bare=run.bytes_bare + bare,
     )
+
+
+def _json_bytes(value: object) -> int:
+    """As it will stand in the snapshot: what has to be escaped is longer there than in UTF-8."""
+    return len(msgspec.json.encode(value))
+
+
+def _tagged(run: Run, event: e.TagAdded) -> Run:
+    return _touched(_noted(run, event), event, tags=(*run.tags, event.tag))
 
 
 def _claimed(run: Run, event: e.RunClaimed) -> Run:
@@ -156,7 +180,7 @@ def _claimed(run: Run, event: e.RunClaimed) -> Run:
         worker_id=event.worker_id, instance_id=event.instance_id, fence=event.fence, claimed_at=event.at
     )
     return _touched(
-        run,
+        _noted(run, event),
         event,
         claim=claim,
         fence=event.fence,
@@ -179,14 +203,16 @@ def _lost(run: Run, event: e.RunLost, board: TaskBoard) -> Run:
 def _cancel_asked(run: Run, event: e.CancelRequested) -> Run:
     if run.cancel is not None:
         return run
-    return _touched(run, event, cancel=CancelAsked(at=event.at, by=event.by, reason=event.reason))
+    asked = CancelAsked(at=event.at, by=event.by, reason=event.reason)
+    return _touched(_noted(run, event), event, cancel=asked)
 
 
 def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
     ended = _ended(run, event, board, RunStatus.FAILED)
     if ended.ended is not RunStatus.FAILED:
         return ended
-    return replace(ended, error=event.error, reason=event.reason, failed_task=event.task)
+    kept = replace(event, error=event.error[:ERROR_CHARS_MAX])
+    return replace(_noted(ended, kept), error=kept.error, reason=kept.reason, failed_task=kept.task)
 
 
 def ending_of(run: Run, wanted: RunStatus) -> RunStatus:

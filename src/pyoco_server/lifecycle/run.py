@@ -13,8 +13,10 @@ from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
 
 RunId = NewType("RunId", str)
 
-# How much of a task's error a snapshot keeps once it has to leave things out.
-ERROR_SLIM_BYTES = 200
+# How much of a run's error is kept (all of it is in the log), and of a task's error in a snapshot that
+# has to leave things out.
+ERROR_CHARS_MAX = 4096
+ERROR_SLIM_CHARS = 200
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +53,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     wait: Wait | None = None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: RunId
     flow_name: str
     params: dict[str, Any]

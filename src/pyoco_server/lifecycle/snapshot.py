@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.lifecycle.run import ERROR_SLIM_BYTES, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
+from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
 
 
@@ -31,7 +31,7 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What deciding needs and the contract has no member for; `commits` and `log_seq`: how far it is folded."""
+    """What deciding needs and the contract has no member for; `commits`, `log_seq`: how far it is folded."""
 
     commits: int = 0
     log_seq: int = 0
@@ -237,7 +237,7 @@ def _record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
         started_at=record.started_at,
         ended_at=record.ended_at,
         duration_ms=_duration_ms(record),
-        error=error[:ERROR_SLIM_BYTES] if slim and error else error,
+        error=error[:ERROR_SLIM_CHARS] if slim and error else error,
         traceback=None if slim else record.traceback,
         inputs={} if slim else record.inputs or {},
         output=None if slim else record.output,

@@ -113,7 +113,7 @@ class TaskBoard:
 
     def _wait(self, event: e.TaskWaiting) -> None:
         record = self._of(event.task)
-        if record.state.is_finished:
+        if record.state.is_finished or event.attempt < record.attempt:
             return
         wait = Wait(
             key=event.wait_key,

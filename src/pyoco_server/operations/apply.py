@@ -43,12 +43,15 @@ async def apply(
     *asked: Command,
     held: StoredRun | None = None,
     at: float | None = None,
+    commit_id: str | None = None,
     project: bool = True,
 ) -> Applied:
     """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
 
-    With `project=False` the caller writes the snapshot itself, having more to put into it.
+    With `project=False` the caller writes the snapshot itself, having more to put into it. With a
+    `commit_id` the same commands may be asked again after an Unavailable and still happen once.
     """
+    commit_id = commit_id or new_commit_id()
     at_leader = False
     stored = held or await store.runs.load(run_id)
     for tries in range(DECIDE_TRIES_MAX):
@@ -59,11 +62,10 @@ async def apply(
                 return _nothing(stored, decision)
             stored, at_leader = await store.runs.load(run_id, at_leader=True), True
             continue
-        assert stored is not None, "only a submission begins a run, and it has a door of its own"
         try:
-            committed = await store.runs.append(stored, decision, new_commit_id())
+            committed = await store.runs.append(stored, decision, commit_id)
         except Overtaken as overtaken:
-            stored = _with_newer_revision(overtaken.now, stored)
+            stored, at_leader = _with_newer_revision(overtaken.now, stored), True
             await _step_aside(tries)
             continue
         after = await _follow_up(store, stored, committed, project=project)
@@ -76,8 +78,8 @@ def _nothing(stored: StoredRun | None, decision: Events | Refused) -> Applied:
     return Applied(before=stored, after=stored, refused=refused)
 
 
-def _with_newer_revision(now: StoredRun | None, known: StoredRun) -> StoredRun | None:
-    return replace(now, revision=max(now.revision, known.revision)) if now else None
+def _with_newer_revision(now: StoredRun | None, known: StoredRun | None) -> StoredRun | None:
+    return replace(now, revision=max(now.revision, known.revision)) if now and known else now
 
 
 async def _step_aside(tries: int) -> None:
@@ -86,9 +88,9 @@ async def _step_aside(tries: int) -> None:
         await asyncio.sleep(random.uniform(0, 0.002 * tries))
 
 
-async def _follow_up(store: Store, before: StoredRun, after: StoredRun, *, project: bool) -> StoredRun:
+async def _follow_up(store: Store, before: StoredRun | None, after: StoredRun, *, project: bool) -> StoredRun:
     """The commit stands. What fails here is healed by the next reader and by housekeeping."""
-    needs_job = owes_job(after.run) and after.run.job_no != before.run.job_no
+    needs_job = owes_job(after.run) and (before is None or after.run.job_no != before.run.job_no)
     try:
         if project or needs_job or after.run.gone:
             after = await store.runs.project(after)

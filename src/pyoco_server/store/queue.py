@@ -40,7 +40,7 @@ class Delivery:
         self.subject = subject.decode()
         self.headers = headers
         self.data = data
-        self.num_delivered = place_of(reply).delivered
+        self.num_delivered, self.sequence, _ = place_of(reply)
 
     @property
     def job_no(self) -> int | None:
@@ -146,11 +146,14 @@ class JobPuller:
     async def open(self) -> None:
         self._sid = await self._client.listen(self._prefix + "*", self._on_message)
 
-    async def close(self) -> None:
+    def dismiss_waiters(self) -> None:
+        """Whoever waits gets None now; what still arrives goes back to the queue."""
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _give_up(waiter)
         self._waiters.clear()
+
+    async def close(self) -> None:
+        self.dismiss_waiters()
         if self._sid is not None:
             with contextlib.suppress(Exception):  # a closed connection has forgotten it already
                 await self._client.unlisten(self._sid)
@@ -215,9 +218,7 @@ class JobPuller:
         for pulls in self._pulls.values():
             pulls.pop(token, None)
         if self._waiters and not any(self._pulls.values()):
-            for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self.dismiss_waiters()
 
     def _count(self, subject: str) -> None:
         pulls = self._pulls.get(subject, {})

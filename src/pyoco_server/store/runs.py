@@ -71,7 +71,7 @@ class Runs:
         """The first commit and the first snapshot, side by side: the one case where that is safe."""
         run = fold(None, (submission,))
         assert run is not None
-        born = StoredRun(run=run, commits=0, log_seq=0, revision=0)
+        born = _nowhere(run)
         snapshot = self._bucket.put(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
         appended, revision = await asyncio.gather(
             self._append(born, run, (submission,), commit_id), snapshot, return_exceptions=True
@@ -84,13 +84,11 @@ class Runs:
             raise revision
         return replace(appended, revision=revision)
 
-    async def append(
-        self, at: StoredRun, events: Sequence[Event], commit_id: str, after: Run | None = None
-    ) -> StoredRun:
+    async def append(self, at: StoredRun | None, events: Sequence[Event], commit_id: str) -> StoredRun:
         """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed."""
-        run = after or fold(at.run, events)
-        assert run is not None
-        return await self._append(at, run, events, commit_id)
+        run = fold(at.run if at else None, events)
+        assert run is not None, "events that leave no run were decided on no run"
+        return await self._append(at or _nowhere(run), run, events, commit_id)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out."""
@@ -243,6 +241,10 @@ class Runs:
 
     def _subject(self, run_id: str) -> str:
         return f"{self._prefix}.{run_id}"
+
+
+def _nowhere(run: Run) -> StoredRun:
+    return StoredRun(run=run, commits=0, log_seq=0, revision=0)
 
 
 def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> StoredRun | None:

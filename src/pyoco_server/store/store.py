@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
 
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
 from pyoco_server.store import resources
 from pyoco_server.store.client import BrokerClient
@@ -79,6 +79,9 @@ class Store:
     def on_reconnect(self, hook: Callable[[], None]) -> None:
         self._hooks.append(hook)
 
+    def forget_reconnect(self, hook: Callable[[], None]) -> None:
+        self._hooks.remove(hook)
+
     @property
     def is_connected(self) -> bool:
         return bool(self.client.is_connected)
@@ -86,6 +89,7 @@ class Store:
     async def _wait_for_broker(self) -> None:
         """A TCP probe costs a millisecond where a refused first connect of nats-py costs two seconds."""
         pause, said_at = PROBE_PAUSE_SEC[0], -SAY_SO_EVERY_SEC
+        url = without_credentials(self.config.nats_url)
         loop = asyncio.get_running_loop()
         while not self._stopping:
             for server in self.config.nats_servers:
@@ -93,8 +97,8 @@ class Store:
                     return
             if loop.time() - said_at >= SAY_SO_EVERY_SEC:
                 said_at = loop.time()
-                self.why_not_ready = f"no broker answers at {self.config.nats_url_without_credentials}"
-                log.warning("waiting for the broker", extra={"url": self.config.nats_url_without_credentials})
+                self.why_not_ready = f"no broker answers at {url}"
+                log.warning("waiting for the broker", extra={"url": url})
             await asyncio.sleep(pause)
             pause = min(pause * 2, PROBE_PAUSE_SEC[1])
 
@@ -135,7 +139,7 @@ class Store:
         self.reconnects += 1
         self.why_not_ready = None
         log.info("reconnected to the broker", extra={"reconnects": self.reconnects})
-        for hook in self._hooks:
+        for hook in tuple(self._hooks):
             hook()
 
 

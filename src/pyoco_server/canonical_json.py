@@ -1,0 +1,161 @@
+"""Canonical JSON, profile `pyoco-cj1`: one sequence of bytes for all the ways to write the same request.
+
+Keys and strings NFC, keys sorted by code point, no white space, integral floats as integers. Owns strict
+parsing, the canonical form and its digest; which error a face makes of a refusal is the face's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+PROFILE = "pyoco-cj1"
+DEPTH_MAX = 64
+INTEGER_DIGITS_MAX = 1000  # well below where the interpreter refuses to convert
+INTEGRAL_FLOAT_BELOW = 2**53  # from here on a float no longer names one integer
+NOT_DIGESTED = ("trace_id", "idempotency_key")
+
+# Where in the value we are: None at the top, else (where the parent is, key or index). A linked pair costs
+# nothing while all is well; it becomes text only in a refusal.
+Place = tuple[Any, str | int] | None
+
+
+class CanonicalJsonError(ValueError):
+    """The bytes or the value have no canonical form; the message says where and why."""
+
+
+def parse(raw: bytes) -> Any:
+    """The value as it was written, if it is strict JSON that has a canonical form."""
+    value = _loaded(raw)
+    _canonical(value, None, 0)
+    return value
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The one way to write this value."""
+    return _written(_canonical(value, None, 0))
+
+
+def digest(raw_or_value: Any, exclude: Collection[str] = NOT_DIGESTED) -> str:
+    """`sha256:…` of the canonical bytes without the excluded members at top level; bytes are parsed first."""
+    is_raw = isinstance(raw_or_value, bytes | bytearray | memoryview)
+    canonical = _canonical(_loaded(bytes(raw_or_value)) if is_raw else raw_or_value, None, 0)
+    if isinstance(canonical, dict):
+        canonical = {key: member for key, member in canonical.items() if key not in exclude}
+    return f"sha256:{hashlib.sha256(_written(canonical)).hexdigest()}"
+
+
+def _loaded(raw: bytes) -> Any:
+    try:
+        return json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_int=_integer,
+        )
+    except UnicodeDecodeError as bad:
+        raise CanonicalJsonError(f"not UTF-8 at byte {bad.start}") from None
+    except json.JSONDecodeError as bad:
+        raise CanonicalJsonError(f"{bad.msg} at line {bad.lineno}, column {bad.colno}") from None
+    except RecursionError:
+        raise CanonicalJsonError(f"nested deeper than {DEPTH_MAX}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise CanonicalJsonError(f"member {_quoted(twice)} occurs twice in one object")
+    return members
+
+
+def _no_constant(name: str) -> Any:
+    raise CanonicalJsonError(f"{name} is not a JSON number")
+
+
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > INTEGER_DIGITS_MAX:
+        raise CanonicalJsonError(f"an integer has {len(digits)} digits, more than {INTEGER_DIGITS_MAX}")
+    return int(digits)
+
+
+def _canonical(value: Any, place: Place, depth: int) -> Any:
+    """The same value with every string and number in its canonical form and every object in order."""
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _string(value, place)
+        case int():
+            return _whole(value, place)
+        case float():
+            return _real(value, place)
+        case dict():
+            return _members(value, place, _deeper(depth, place))
+        case list() | tuple():
+            below = _deeper(depth, place)
+            return [_canonical(item, (place, index), below) for index, item in enumerate(value)]
+    raise CanonicalJsonError(f"{_path(place)} is a {type(value).__name__}, which JSON cannot say")
+
+
+def _string(value: str, place: Place) -> str:
+    if value.isascii():
+        return value
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise CanonicalJsonError(f"{_path(place)} has half of a surrogate pair") from None
+    return unicodedata.normalize("NFC", value)
+
+
+def _whole(value: int, place: Place) -> int:
+    # 3.33 bits to the digit: cheaper than writing the digits, and never refuses what _integer took.
+    if value.bit_length() > INTEGER_DIGITS_MAX * 3.33:
+        raise CanonicalJsonError(f"{_path(place)} has more than {INTEGER_DIGITS_MAX} digits")
+    return value
+
+
+def _real(value: float, place: Place) -> int | float:
+    if not math.isfinite(value):
+        raise CanonicalJsonError(f"{_path(place)} is not a finite number")
+    return int(value) if value.is_integer() and abs(value) < INTEGRAL_FLOAT_BELOW else value
+
+
+def _members(value: dict[Any, Any], place: Place, depth: int) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for key, member in value.items():
+        if not isinstance(key, str):
+            raise CanonicalJsonError(f"{_path(place)} has a key that is a {type(key).__name__}, not a string")
+        name = _string(key, (place, key))
+        if name in members:
+            raise CanonicalJsonError(f"{_path((place, name))} occurs twice after normalisation")
+        members[name] = _canonical(member, (place, key), depth)
+    return dict(sorted(members.items()))
+
+
+def _deeper(depth: int, place: Place) -> int:
+    if depth >= DEPTH_MAX:
+        raise CanonicalJsonError(f"{_path(place)} is nested deeper than {DEPTH_MAX}")
+    return depth + 1
+
+
+def _written(canonical: Any) -> bytes:
+    return json.dumps(canonical, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _path(place: Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{_quoted(step)}")
+    return "$" + "".join(reversed(steps))
+
+
+def _quoted(key: str) -> str:
+    """Safe to print whatever it holds, and short."""
+    return json.dumps(key[:40])

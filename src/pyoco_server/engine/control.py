@@ -1,0 +1,104 @@
+"""What other threads may do to a run: cancel it, abandon it, acknowledge a result. Owns flags and mailbox.
+
+Everything here is safe to call from any thread at any time, also twice, also when the run is over.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from pyoco.core.models import RunContext, RunStatus
+
+from pyoco_server.engine.attempt import Attempt, Ended
+from pyoco_server.engine.outcome import Status
+
+# Cancels for runs that have not begun here yet are remembered up to this number, oldest forgotten first.
+EARLY_CANCELS_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The listener has made this attempt's result durable."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """A flag has changed; look at them."""
+
+
+Event = Ended | Acknowledged | Woken
+
+
+class Control:
+    """The outside's handle on one run."""
+
+    def __init__(self, run_context: RunContext) -> None:
+        self.run_context = run_context
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.is_stopping = False  # tasks are asked to return, whatever the run's status says
+        self.is_abandoned = False  # nobody waits for running tasks any more
+        self._lock = threading.Lock()
+        self._is_closed = False
+        if not self._is_cancelling():
+            run_context.status = RunStatus.RUNNING
+
+    def cancel(self) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            self.run_context.status = RunStatus.CANCELLING
+        self.events.put(Woken())
+
+    def abandon(self) -> None:
+        self.cancel()
+        self.is_abandoned = True
+        self.events.put(Woken())
+
+    def close(self, status: Status) -> Status:
+        """Fix the ending. A cancel accepted before this moment wins over success and failure."""
+        with self._lock:
+            self._is_closed = True
+            if self._is_cancelling() and status is not Status.ABANDONED:
+                status = Status.CANCELLED
+            # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
+            known = Status.CANCELLED if status is Status.ABANDONED else status
+            self.run_context.status = RunStatus[known]
+            self.run_context.end_time = time.time()
+        return status
+
+    def _is_cancelling(self) -> bool:
+        return self.run_context.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
+
+
+class Registry:
+    """Finds live runs by id, and remembers cancels that came before their run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: set[Control] = set()  # as many as runs at once: few
+        self._early: dict[str, None] = {}
+
+    def enter(self, control: Control) -> None:
+        with self._lock:
+            self._live.add(control)
+            is_cancelled = control.run_context.run_id in self._early
+            self._early.pop(control.run_context.run_id, None)
+        if is_cancelled:
+            control.cancel()
+
+    def leave(self, control: Control) -> None:
+        with self._lock:
+            self._live.discard(control)
+
+    def find(self, run_id: str) -> list[Control]:
+        """The live runs of this id; if there is none, the id is remembered as cancelled."""
+        with self._lock:
+            found = [control for control in self._live if control.run_context.run_id == run_id]
+            if not found:
+                self._early[run_id] = None
+                if len(self._early) > EARLY_CANCELS_MAX:
+                    del self._early[next(iter(self._early))]
+        return found

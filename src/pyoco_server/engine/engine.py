@@ -1,0 +1,55 @@
+"""The engine's front door: run a flow, cancel a run, abandon a run. Owns the set of live runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyoco.core.models import Flow, RunContext
+
+from pyoco_server.engine.control import Control, Registry
+from pyoco_server.engine.listener import Listener, NullListener
+from pyoco_server.engine.outcome import Outcome
+from pyoco_server.engine.run import Run
+
+PARALLELISM_DEFAULT = 8
+
+
+class Engine:
+    """Runs flows in threads of this process; several runs at once are fine, each from its own thread."""
+
+    def __init__(self, *, parallelism: int = PARALLELISM_DEFAULT, listener: Listener | None = None) -> None:
+        if parallelism < 1:
+            raise ValueError(f"parallelism must be at least 1, not {parallelism}")
+        self._parallelism = parallelism
+        self._listener = listener if listener is not None else NullListener()
+        self._registry = Registry()
+
+    def run(
+        self,
+        flow: Flow,
+        params: Mapping[str, Any] | None = None,
+        run_context: RunContext | None = None,
+        *,
+        recorded: Mapping[str, Any] | None = None,
+        artifact_dir: Path | None = None,
+    ) -> Outcome:
+        """Block until the run has ended. Raises only what the listener raises, never what user code does."""
+        run_context = run_context if run_context is not None else RunContext(flow_name=flow.name)
+        run_context.params = dict(params or {})
+        control = Control(run_context)
+        self._registry.enter(control)
+        try:
+            run = Run(flow, control, self._listener, self._parallelism, dict(recorded or {}), artifact_dir)
+            return run.perform()
+        finally:
+            self._registry.leave(control)
+
+    def cancel(self, run_id: str) -> None:
+        """Start no further task and ask running ones to return. Also for a run that has not begun yet."""
+        for control in self._registry.find(run_id):
+            control.cancel()
+
+    def abandon(self, run_id: str) -> None:
+        """Cancel, and stop waiting for running tasks now: their threads are left behind, results ignored."""
+        for control in self._registry.find(run_id):
+            control.abandon()

@@ -1,0 +1,61 @@
+"""Bring one attempt under way: number it, wire its arguments, report it, hand it to a thread.
+
+Owns the way to user code; what becomes of the attempt is the supervisor's.
+"""
+
+import math
+import time
+from collections import Counter
+
+from pyoco.core.context import Context
+
+from pyoco_server.engine.attempt import Attempt
+from pyoco_server.engine.context import EngineContext
+from pyoco_server.engine.control import Control
+from pyoco_server.engine.crew import Crew
+from pyoco_server.engine.failure import Failure, describe
+from pyoco_server.engine.reporter import Reporter
+from pyoco_server.engine.wiring import Wiring
+
+
+class Launcher:
+    """Counts attempts per task name over the whole run, also when a loop comes back to a task."""
+
+    def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
+        self._control = control
+        self._ctx = ctx
+        self._wiring = wiring
+        self._reporter = reporter
+        self._numbers: Counter[str] = Counter()
+        self.crew = Crew(f"run-{control.run_context.run_id}", control.events)
+
+    def launch(self, attempt: Attempt, busy: int) -> Failure | None:
+        """None when the attempt is under way; a failure when its arguments cannot be had."""
+        self._stamp(attempt)
+        failure = self._wire(attempt)
+        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
+        self._reporter.started(attempt, inputs)
+        if failure is None:
+            self.crew.hand(attempt, busy)
+        return failure
+
+    def _stamp(self, attempt: Attempt) -> None:
+        name = attempt.spec.name
+        self._numbers[name] += 1
+        attempt.number, attempt.started_at = self._numbers[name], time.time()
+        if attempt.deadline == math.inf:
+            attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
+
+    def _wire(self, attempt: Attempt) -> Failure | None:
+        try:
+            attempt.arguments = self._wiring.arguments(attempt.spec, lambda: self._ctx_for(attempt))
+        except (
+            Exception
+        ) as exc:  # a reference may lead nowhere, or to a property of a user's object that raises
+            return describe(exc)
+        return None
+
+    def _ctx_for(self, attempt: Attempt) -> Context:
+        if attempt.deadline == math.inf:
+            return self._ctx
+        return self._ctx.seen_until(lambda: self._control.is_stopping or attempt.is_abandoned)

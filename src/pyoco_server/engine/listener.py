@@ -1,0 +1,86 @@
+"""What the engine tells while it works. Owns the callbacks' shape; whoever runs a flow implements it.
+
+All callbacks of a run come from the thread that called `Engine.run`, one at a time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class StopRun(Exception):
+    """Raised by a listener: the run does not belong to us any more, stop and say ABANDONED."""
+
+
+class Listener(Protocol):
+    """Callbacks of a run. Subclass `NullListener` to implement only some of them."""
+
+    def planned(self, names: Sequence[str]) -> None:
+        """Once, first: every task of the flow, each after the tasks it needs."""
+
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
+        """Before the user's code of this attempt is called. Attempts count from 1."""
+
+    def task_succeeded(
+        self,
+        name: str,
+        attempt: int,
+        output: Any,
+        started_at: float,
+        ended_at: float,
+        acknowledged: Callable[[], None],
+    ) -> None:
+        """Successors start once `acknowledged()` was called: from any thread, once or more often.
+
+        A run does not wait for acknowledgements on which no task depends.
+        """
+
+    def task_failed(
+        self,
+        name: str,
+        attempt: int,
+        error: str,
+        traceback: str,
+        started_at: float,
+        ended_at: float,
+        will_retry: bool,
+    ) -> None:
+        """Attempt 0 means that the task never started, because a task it needs had failed."""
+
+    def task_cancelled(self, name: str) -> None:
+        """The task will not end by itself any more, whether or not it had started."""
+
+
+class NullListener(Listener):
+    """Hears everything, does nothing, acknowledges at once."""
+
+    def planned(self, names: Sequence[str]) -> None:
+        return
+
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
+        return
+
+    def task_succeeded(
+        self,
+        name: str,
+        attempt: int,
+        output: Any,
+        started_at: float,
+        ended_at: float,
+        acknowledged: Callable[[], None],
+    ) -> None:
+        acknowledged()
+
+    def task_failed(
+        self,
+        name: str,
+        attempt: int,
+        error: str,
+        traceback: str,
+        started_at: float,
+        ended_at: float,
+        will_retry: bool,
+    ) -> None:
+        return
+
+    def task_cancelled(self, name: str) -> None:
+        return

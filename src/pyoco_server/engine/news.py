@@ -1,0 +1,31 @@
+"""What a supervisor tells the walk through a flow. Closed set of values; no behaviour."""
+
+from dataclasses import dataclass
+
+from pyoco_server.engine.failure import Failure
+from pyoco_server.engine.plan import TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The task has returned, and the listener knows."""
+
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The listener has acknowledged the success: successors may start."""
+
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The task has failed and will not be tried again."""
+
+    spec: TaskSpec
+    failure: Failure
+
+
+News = Succeeded | Released | Failed

@@ -1,0 +1,46 @@
+"""How a run ended, as a value. Owns the closed set of endings; does not decide which one applies."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pyoco.core.context import Context
+
+
+class Status(StrEnum):
+    """The four endings of a run inside the engine."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    ABANDONED = "ABANDONED"  # the listener said that the run is not ours any more
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `Engine.run` returns. `results` holds what succeeded, whatever the status."""
+
+    status: Status
+    results: dict[str, Any]
+    context: Context
+    error: str | None = None
+    failed_task: str | None = None
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The part of an outcome that is known before the run has wound down."""
+
+    status: Status
+    error: str | None = None
+    failed_task: str | None = None
+    traceback: str | None = None
+
+
+class Halt(Exception):
+    """Unwinds a walk through a flow, however deep in loops it is. Never leaves the engine."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.status)
+        self.ending = ending

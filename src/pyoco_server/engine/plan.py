@@ -1,0 +1,126 @@
+"""A private copy of a flow's graph for one run. Owns order and edges; nothing here changes after it is made.
+
+Task objects are shared between flows and may be rewired while we run, so settings and edges are copied once,
+and only edges between tasks of this flow count.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyoco.core.models import Flow, Task
+
+NAMES_SHOWN_MAX = 10
+
+
+class PlanError(Exception):
+    """The flow cannot be executed as it is defined; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskSpec:
+    """What a task asks for."""
+
+    name: str
+    func: Callable[..., Any]
+    inputs: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    retries: int
+    timeout_sec: float  # infinite when the task has no limit
+    isolate: bool  # its failure does not fail the run
+    any_of: bool  # one of the tasks it needs is enough
+
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        return cls(
+            name=task.name,
+            func=task.func,
+            inputs=dict(task.inputs or {}),
+            outputs=tuple(task.outputs or ()),
+            retries=max(0, int(_number(task, "retries", 0))),
+            timeout_sec=_number(task, "timeout_sec", math.inf),
+            isolate=task.fail_policy == "isolate",
+            any_of=task.trigger_policy == "ANY",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Tasks in a stable topological order, and who waits for whom."""
+
+    specs: Mapping[str, TaskSpec]
+    needs: Mapping[str, tuple[str, ...]]
+    needed_by: Mapping[str, list[str]]
+    order: tuple[str, ...]
+
+
+def plan_of(flow: Flow) -> Plan:
+    """O(tasks + edges), apart from sorting names. Raises `PlanError` when some tasks could never start."""
+    tasks = sorted(flow.tasks, key=lambda task: task.name)
+    specs = {task.name: TaskSpec.of(task) for task in tasks}
+    if len(specs) != len(tasks):
+        raise PlanError("Two tasks of the flow have the same name; give each its own")
+    needs = {task.name: _inside(task, specs) for task in tasks}
+    needed_by: dict[str, list[str]] = {name: [] for name in specs}
+    for name, wanted in needs.items():
+        for other in wanted:
+            needed_by[other].append(name)
+    order = tuple(_Ordering(specs, needs, needed_by).names())
+    return Plan(specs, needs, needed_by, order)
+
+
+def _inside(task: Task, specs: Mapping[str, TaskSpec]) -> tuple[str, ...]:
+    return tuple(sorted({other.name for other in task.dependencies if other.name in specs}))
+
+
+def _number(task: Task, field: str, otherwise: float) -> float:
+    value = getattr(task, field) or otherwise
+    if isinstance(value, int | float) and not math.isnan(value):
+        return value
+    raise PlanError(f"Task '{task.name}': {field} must be a number, not {value!r}")
+
+
+class _Ordering:
+    """Kahn's algorithm; a circle is opened where an ANY task can start with what is there already."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, TaskSpec],
+        needs: Mapping[str, tuple[str, ...]],
+        needed_by: Mapping[str, list[str]],
+    ) -> None:
+        self._specs = specs
+        self._needed_by = needed_by
+        self._missing = {name: len(wanted) for name, wanted in needs.items()}
+        self._placed: dict[str, None] = {}
+        self._openers: deque[str] = deque()  # ANY tasks of which at least one need is placed
+
+    def names(self) -> Iterable[str]:
+        self._place(name for name, missing in self._missing.items() if not missing)
+        while self._openers:
+            name = self._openers.popleft()
+            if name not in self._placed:
+                self._place([name])
+        if len(self._placed) < len(self._specs):
+            raise PlanError(self._stuck())
+        return self._placed
+
+    def _place(self, names: Iterable[str]) -> None:
+        queue = deque(names)
+        while queue:
+            name = queue.popleft()
+            self._placed[name] = None
+            queue.extend(other for other in self._needed_by[name] if self._relieve(other))
+
+    def _relieve(self, name: str) -> bool:
+        self._missing[name] -= 1
+        if self._specs[name].any_of:
+            self._openers.append(name)
+        return not self._missing[name] and name not in self._placed
+
+    def _stuck(self) -> str:
+        stuck = [name for name in self._specs if name not in self._placed]
+        shown = ", ".join(stuck[:NAMES_SHOWN_MAX]) + (", …" if len(stuck) > NAMES_SHOWN_MAX else "")
+        return f"Deadlock or cycle detected in workflow: these tasks wait for each other: {shown}"

@@ -1,0 +1,97 @@
+"""Write down what happens to a run's tasks, then tell the listener. Owns pyoco's task states and records."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from pyoco.core.models import RunContext, TaskState
+
+from pyoco_server.engine.attempt import Attempt
+from pyoco_server.engine.failure import Failure
+from pyoco_server.engine.listener import Listener
+
+
+class Reporter:
+    """After `mute` (the listener has raised) it goes on writing but tells nobody."""
+
+    def __init__(self, run_context: RunContext, listener: Listener) -> None:
+        self._run = run_context
+        self._listener = listener
+        self._unfinished: dict[str, None] = {}  # in the planned order
+        self._is_muted = False
+
+    def mute(self) -> None:
+        self._is_muted = True
+
+    def planned(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._run.tasks[name] = TaskState.PENDING
+            self._run.ensure_task_record(name)
+        self._unfinished = dict.fromkeys(names)
+        self._listener.planned(names)
+
+    def recorded(self, name: str, output: Any) -> None:
+        """Known from an earlier life of this run: written down, not told again."""
+        self._finish(name, TaskState.SUCCEEDED)
+        self._run.ensure_task_record(name).output = output
+
+    def started(self, attempt: Attempt, inputs: Mapping[str, Any]) -> None:
+        name = attempt.spec.name
+        self._unfinished[name] = None
+        self._run.tasks[name] = TaskState.RUNNING
+        record = self._run.ensure_task_record(name)
+        record.state, record.started_at = TaskState.RUNNING, attempt.started_at
+        record.error = record.traceback = None
+        record.inputs = dict(inputs)
+        if not self._is_muted:
+            self._listener.task_started(name, attempt.number, inputs)
+
+    def succeeded(self, attempt: Attempt, output: Any, ended_at: float, ack: Callable[[], None]) -> None:
+        name = attempt.spec.name
+        self._finish(name, TaskState.SUCCEEDED, attempt.started_at, ended_at)
+        self._run.ensure_task_record(name).output = output
+        if not self._is_muted:
+            self._listener.task_succeeded(name, attempt.number, output, attempt.started_at, ended_at, ack)
+
+    def failed(self, attempt: Attempt, failure: Failure, ended_at: float, will_retry: bool = False) -> None:
+        name, started_at = attempt.spec.name, attempt.started_at
+        self._finish(name, TaskState.FAILED, started_at, ended_at)
+        if will_retry:
+            self._run.tasks[name] = (
+                TaskState.RUNNING
+            )  # the record is FAILED until the next attempt, as in pyoco
+            self._unfinished[name] = None
+        record = self._run.ensure_task_record(name)
+        record.error, record.traceback = failure.error, failure.traceback
+        if not self._is_muted:
+            self._listener.task_failed(
+                name, attempt.number, failure.error, failure.traceback, started_at, ended_at, will_retry
+            )
+
+    def doomed(self, name: str, because_of: str) -> None:
+        """Will never start: told as a failure of attempt 0."""
+        now = time.time()
+        error = f"Not run, because task '{because_of}' failed"
+        self._finish(name, TaskState.FAILED, ended_at=now)
+        self._run.ensure_task_record(name).error = error
+        if not self._is_muted:
+            self._listener.task_failed(name, 0, error, "", now, now, False)
+
+    def cancelled(self, name: str) -> None:
+        self._finish(name, TaskState.CANCELLED, ended_at=time.time())
+        if not self._is_muted:
+            self._listener.task_cancelled(name)
+
+    def cancel_all_but(self, running: Collection[str]) -> None:
+        for name in [name for name in self._unfinished if name not in running]:
+            self.cancelled(name)
+
+    def _finish(
+        self, name: str, state: TaskState, started_at: float | None = None, ended_at: float | None = None
+    ) -> None:
+        self._unfinished.pop(name, None)
+        self._run.tasks[name] = state
+        record = self._run.ensure_task_record(name)
+        record.state, record.ended_at = state, ended_at
+        if started_at is not None and ended_at is not None:
+            record.duration_ms = max(0.0, ended_at - started_at) * 1000

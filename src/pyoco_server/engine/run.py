@@ -1,0 +1,96 @@
+"""One run from its first callback to its outcome. Owns the order of acts and what each ending means."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyoco.core.models import Flow
+
+from pyoco_server.engine.context import ArtifactFolder, EngineContext
+from pyoco_server.engine.control import Control
+from pyoco_server.engine.graph import GraphWalk
+from pyoco_server.engine.listener import Listener, StopRun
+from pyoco_server.engine.outcome import Ending, Halt, Outcome, Status
+from pyoco_server.engine.plan import PlanError, plan_of
+from pyoco_server.engine.program import ProgramWalk
+from pyoco_server.engine.program_tasks import program_of, task_names
+from pyoco_server.engine.reporter import Reporter
+from pyoco_server.engine.supervisor import Supervisor
+
+# After a failure the outcome is certain: siblings get this long to return, then they are left behind.
+STOP_GRACE_SEC = 0.5
+
+
+class Run:
+    """Made for one call of `Engine.run`, and used up by it."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        control: Control,
+        listener: Listener,
+        parallelism: int,
+        recorded: Mapping[str, Any],
+        artifact_dir: Path | None,
+    ) -> None:
+        self._flow = flow
+        self._control = control
+        self._recorded = recorded
+        self._folder = ArtifactFolder(artifact_dir)
+        run = control.run_context
+        self._ctx = EngineContext(run.params, run, self._folder, lambda: control.is_stopping)
+        self._reporter = Reporter(run, listener)
+        self._supervisor = Supervisor(control, self._ctx, self._reporter, parallelism)
+
+    def perform(self) -> Outcome:
+        try:
+            return self._conclude(self._ending())
+        except BaseException:  # of the listener, or Ctrl-C in our thread: stop the tasks, then let it pass
+            self._reporter.mute()
+            self._supervisor.wind_down(STOP_GRACE_SEC)
+            self._control.close(Status.ABANDONED)
+            raise
+        finally:
+            self._supervisor.close()
+            self._folder.close()
+
+    def _ending(self) -> Ending:
+        try:
+            return self._walk_and_wind_down()
+        except StopRun as stop:
+            self._reporter.mute()
+            self._supervisor.wind_down()
+            return Ending(Status.ABANDONED, str(stop) or None)
+
+    def _walk_and_wind_down(self) -> Ending:
+        try:
+            self._walk()
+        except Halt as halt:
+            is_failure = halt.ending.status is Status.FAILED
+            self._supervisor.wind_down(STOP_GRACE_SEC if is_failure else math.inf)
+            return halt.ending
+        return Ending(Status.COMPLETED)
+
+    def _walk(self) -> None:
+        if self._flow.has_control_flow():
+            self._reporter.planned(task_names(self._flow))
+            ProgramWalk(self._ctx, self._supervisor).run(program_of(self._flow), self._recorded)
+        else:
+            self._walk_graph()
+
+    def _walk_graph(self) -> None:
+        try:
+            plan = plan_of(self._flow)
+        except PlanError as error:
+            self._reporter.planned(sorted({task.name for task in self._flow.tasks}))
+            raise Halt(Ending(Status.FAILED, str(error))) from error
+        self._reporter.planned(plan.order)
+        GraphWalk(plan, self._supervisor, self._reporter).run(self._recorded)
+
+    def _conclude(self, ending: Ending) -> Outcome:
+        status = self._control.close(ending.status)
+        results = dict(self._ctx.results)  # a copy: tasks left behind still hold the context
+        if status is not ending.status:  # a cancel came in before the end was fixed
+            return Outcome(status, results, self._ctx)
+        return Outcome(status, results, self._ctx, ending.error, ending.failed_task, ending.traceback)

@@ -1,0 +1,116 @@
+"""The flows that `pyoco-server up` serves on tag `demo`: small enough to read, each shows one thing.
+
+Every call builds its flow anew, because pyoco keeps edges in the task objects: shared ones would be rewired.
+"""
+
+import time
+from collections.abc import Callable
+
+from pyoco import Flow, task
+from pyoco.core.context import Context
+
+DEMO_FLOWS = {
+    "hello": "One task that greets; params: name",
+    "parallel": "Four tasks side by side, then one that adds up their results",
+    "ticker": "Prints a line a second and can be cancelled at any moment; params: seconds",
+    "fails": "The second task raises, to show what a failed run looks like",
+}
+
+PART_SEC = 0.1  # how long each of the parallel parts pretends to work
+TICK_SEC = 1.0
+CANCEL_CHECK_SEC = 0.1  # the longest a cancel goes unnoticed by the ticker
+
+
+def resolver(flow_name: str) -> Flow:
+    """The demo flow of this name; KeyError for any other."""
+    builders: dict[str, Callable[[], Flow]] = {
+        "hello": hello,
+        "parallel": parallel,
+        "ticker": ticker,
+        "fails": fails,
+    }
+    if flow_name not in builders:
+        raise KeyError(f"No demo flow '{flow_name}'; there are: {', '.join(builders)}")
+    return builders[flow_name]()
+
+
+def hello() -> Flow:
+    @task
+    def greet(name: str = "world") -> str:
+        greeting = f"Hello, {name}!"
+        print(greeting)
+        return greeting
+
+    flow: Flow = Flow("hello") >> greet
+    return flow
+
+
+def parallel() -> Flow:
+    @task
+    def one() -> int:
+        return _part(1)
+
+    @task
+    def two() -> int:
+        return _part(2)
+
+    @task
+    def three() -> int:
+        return _part(3)
+
+    @task
+    def four() -> int:
+        return _part(4)
+
+    @task
+    def total(one: int, two: int, three: int, four: int) -> int:
+        print(f"{one} + {two} + {three} + {four}")
+        return one + two + three + four
+
+    flow: Flow = Flow("parallel") >> [one, two, three, four] >> total
+    return flow
+
+
+def ticker() -> Flow:
+    @task
+    def tick(ctx: Context, seconds: int = 60) -> int:
+        for second in range(1, seconds + 1):
+            print(f"tick {second} of {seconds}", flush=True)
+            if not _wait(ctx, TICK_SEC):
+                print("cancelled, stopping here", flush=True)
+                return second
+        return seconds
+
+    flow: Flow = Flow("ticker") >> tick
+    return flow
+
+
+def fails() -> Flow:
+    @task
+    def prepare() -> str:
+        print("this part works")
+        return "prepared"
+
+    @task
+    def explode(prepare: str) -> None:
+        raise ValueError(f"This demo fails on purpose, after the first task returned '{prepare}'")
+
+    flow: Flow = Flow("fails") >> prepare >> explode
+    return flow
+
+
+def _part(number: int) -> int:
+    time.sleep(PART_SEC)
+    print(f"part {number} is done")
+    return number
+
+
+def _wait(ctx: Context, wait_sec: float) -> bool:
+    """False as soon as the run is cancelled."""
+    until = time.monotonic() + wait_sec
+    while not ctx.is_cancelled:
+        left_sec = until - time.monotonic()
+        if left_sec <= 0:
+            return True
+        time.sleep(min(left_sec, CANCEL_CHECK_SEC))
+    return False

@@ -1,0 +1,72 @@
+"""The rules for names that become part of a subject or a key: routing tags, run ids and worker ids.
+
+Owns the patterns and the sentences of refusal; knows nothing of who asks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyoco_server.errors import Invalid
+
+# One token of the subject `pyoco.work.<tag>`: a dot would make it two.
+ROUTING_TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+ROUTING_TAG_CHARS_MAX = 64
+
+# A key of a JetStream bucket: dots part tokens, so no token between them may be empty.
+WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
+WORKER_ID_CHARS_MAX = 128
+
+_routing_tag = re.compile(ROUTING_TAG_PATTERN)
+_worker_id = re.compile(WORKER_ID_PATTERN)
+
+
+def check_routing_tag(value: Any) -> str:
+    """The tag itself if runs can be routed by it, else Invalid."""
+    if isinstance(value, str) and _routing_tag.fullmatch(value):
+        return value
+    raise Invalid(
+        f"The tag must be 1 to {ROUTING_TAG_CHARS_MAX} letters, digits, '_' or '-': {_what_is_wrong(value)}.",
+        details=[{"loc": ["tag"], "msg": f"must match {ROUTING_TAG_PATTERN}", "type": "routing_tag"}],
+    )
+
+
+def is_run_id(value: Any) -> bool:
+    """Ours are UUIDs; another producer may use any one token of a subject."""
+    return isinstance(value, str) and bool(_routing_tag.fullmatch(value))
+
+
+def check_run_id(value: Any) -> str:
+    if is_run_id(value):
+        return str(value)
+    raise Invalid(
+        f"The run id must be 1 to {ROUTING_TAG_CHARS_MAX} letters, digits, '_' or '-' (a UUID): "
+        f"{_what_is_wrong(value)}.",
+        details=[{"loc": ["run_id"], "msg": f"must match {ROUTING_TAG_PATTERN}", "type": "run_id"}],
+    )
+
+
+def check_worker_id(value: Any) -> str:
+    """The worker id itself if it can be a key of the registry, else Invalid."""
+    if isinstance(value, str) and len(value) <= WORKER_ID_CHARS_MAX and _worker_id.fullmatch(value):
+        return value
+    raise Invalid(
+        f"The worker id must be 1 to {WORKER_ID_CHARS_MAX} letters, digits, '_', '-' or single dots "
+        f"inside: {_what_is_wrong(value)}.",
+        details=[{"loc": ["worker_id"], "msg": f"must match {WORKER_ID_PATTERN}", "type": "worker_id"}],
+    )
+
+
+def _what_is_wrong(value: Any) -> str:
+    """Say what to change without echoing what was sent."""
+    if not isinstance(value, str):
+        return f"write a string instead of a {type(value).__name__}"
+    if not value:
+        return "it is empty, write at least one character"
+    strange = sorted(set(re.sub(r"[A-Za-z0-9_.-]", "", value)))
+    if strange:
+        return f"remove or replace {', '.join(repr(c) for c in strange[:5])}"
+    if "." in value:
+        return "remove or replace the dots that are not allowed"
+    return "shorten it"

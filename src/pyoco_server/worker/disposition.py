@@ -1,0 +1,69 @@
+"""Turn an attempt's outcome into what we tell the queue. Decides; does not send.
+
+ACK   the job has done its duty: remove it          NAK   later, to whoever asks then
+TERM  never again
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+NAK_TROUBLE_SEC = 2.0
+NAK_CLAIMED_SEC = 2.0
+NAK_TOO_EARLY_SEC = 1.0
+TOO_EARLY_DELIVERIES_MAX = 3
+
+
+class Outcome(StrEnum):
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    FLOW_NOT_FOUND = "flow_not_found"
+    INVALID_JOB = "invalid_job"
+    FINISHED_BEFORE = "finished_before"
+    OTHER_JOB = "other_job"
+    PARKED = "parked"
+    CLAIMED = "claimed"
+    TOO_EARLY = "too_early"
+    NEVER_BEGAN = "never_began"
+    TAKEN_OVER = "taken_over"
+    HANDED_BACK = "handed_back"
+    BROKER_TROUBLE = "broker_trouble"
+
+
+class Action(StrEnum):
+    ACK = "ack"
+    NAK = "nak"
+    TERM = "term"
+    NOTHING = "nothing"
+
+
+class Disposition(NamedTuple):
+    action: Action
+    delay_sec: float = 0.0
+    letter: str | None = None
+
+
+_TABLE = {
+    Outcome.COMPLETED: Disposition(Action.ACK),
+    Outcome.CANCELLED: Disposition(Action.ACK),
+    Outcome.FAILED: Disposition(Action.ACK, letter="execution_error"),
+    Outcome.FLOW_NOT_FOUND: Disposition(Action.ACK, letter="flow_not_found"),
+    Outcome.INVALID_JOB: Disposition(Action.TERM, letter="invalid_job"),
+    Outcome.FINISHED_BEFORE: Disposition(Action.ACK),
+    Outcome.OTHER_JOB: Disposition(Action.ACK),
+    Outcome.PARKED: Disposition(Action.ACK),
+    Outcome.CLAIMED: Disposition(Action.NAK, NAK_CLAIMED_SEC),
+    Outcome.TOO_EARLY: Disposition(Action.NAK, NAK_TOO_EARLY_SEC),
+    Outcome.NEVER_BEGAN: Disposition(Action.ACK),
+    # The delivery may be the successor's by now: an ACK of ours would take it away from them.
+    Outcome.TAKEN_OVER: Disposition(Action.NOTHING),
+    # The commit that handed it back has published a new job; this one has its duty behind it.
+    Outcome.HANDED_BACK: Disposition(Action.ACK),
+    Outcome.BROKER_TROUBLE: Disposition(Action.NAK, NAK_TROUBLE_SEC),
+}
+
+
+def disposition(outcome: Outcome) -> Disposition:
+    return _TABLE[outcome]

@@ -1,0 +1,135 @@
+"""Around a run that is being executed: it hears of cancels, keeps the delivery, beats, and knows the grace.
+
+Everything here ends with the `async with`. The subscription stands before the claim is committed, so that
+no cancel can fall between the two; after a reconnect the run is read again for what was missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from types import TracebackType
+
+from pyoco_server.engine import Engine
+from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.events import CancelRequested
+from pyoco_server.store.codec import decode_commit
+from pyoco_server.store.queue import Delivery
+from pyoco_server.store.store import Store
+from pyoco_server.worker.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+
+class UnderWay:
+    def __init__(self, store: Store, delivery: Delivery, run_id: str) -> None:
+        self._store = store
+        self._delivery = delivery
+        self._run_id = run_id
+        self._sid: int | None = None
+        self._engine: Engine | None = None
+        self._recorder: Recorder | None = None
+        self._grace: asyncio.TimerHandle | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over = False
+        self.is_cancelled = False
+
+    async def __aenter__(self) -> UnderWay:
+        subject = f"{self._store.config.live_subject_prefix}.{self._run_id}"
+        self._sid = await self._store.client.listen(subject, self._on_commit)
+        self._store.on_reconnect(self._look_again)
+        self._every(self._store.config.ack_progress_interval_sec, self._keep_delivery)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        self._store.forget_reconnect(self._look_again)
+        for timer in (*self._timers, *([self._grace] if self._grace else [])):
+            timer.cancel()
+        if self._sid is not None:
+            with contextlib.suppress(Exception):  # a lost connection has no subscriptions to end
+                await self._store.client.unlisten(self._sid)
+
+    def begin(self, engine: Engine, recorder: Recorder) -> None:
+        self._engine, self._recorder = engine, recorder
+        self._every(self._store.config.run_heartbeat_interval_sec, self._beat)
+        if self.is_cancelled:
+            engine.cancel(self._run_id)
+
+    def on_refused(self, reason: Reason) -> None:
+        """A commit of ours was refused: by a cancel, or because the run is not ours any more."""
+        if reason is Reason.CANCEL_REQUESTED:
+            self.cancel()
+        elif self._engine is not None:
+            self._engine.abandon(self._run_id)
+
+    def cancel(self) -> None:
+        if self.is_cancelled:
+            return
+        self.is_cancelled = True
+        if self._engine is not None:
+            self._engine.cancel(self._run_id)
+        grace_sec = self._store.config.cancel_grace_period_sec
+        self._grace = asyncio.get_running_loop().call_later(grace_sec, self._grace_is_over)
+
+    def _on_commit(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
+        # Our own commits come by here too: most need no decoding.
+        if b"CancelRequested" in data and any(isinstance(e, CancelRequested) for e in decode_commit(data)):
+            self.cancel()
+
+    def _grace_is_over(self) -> None:
+        fields = {"run_id": self._run_id, "err_id": "ERR-PYOCO-0021", "msg_id": "MSG-PYOCO-0021"}
+        log.error("cancelled, but its code goes on; it is left behind", extra=fields)
+        if self._engine is not None:
+            self._engine.abandon(self._run_id)
+
+    def _look_again(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._catch_up())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _catch_up(self) -> None:
+        """What was committed while we were away was not pushed to us."""
+        try:
+            stored = await self._store.runs.load(self._run_id, at_leader=True)
+        except Unavailable:
+            return  # the next reconnect tries again, and every commit of ours would notice too
+        if stored is None or self._over or self._recorder is None:
+            return
+        run, fence = stored.run, self._recorder.stored.run.fence
+        if run.cancel is not None:
+            self.cancel()
+        if run.claim is None or run.claim.fence != fence:
+            self.on_refused(Reason.FENCED)
+
+    def _every(self, interval_sec: float, act: object) -> None:
+        loop = asyncio.get_running_loop()
+        slot = len(self._timers)
+
+        def again() -> None:
+            if not self._over and callable(act):
+                act()
+                self._timers[slot] = loop.call_later(interval_sec, again)
+
+        self._timers.append(loop.call_later(interval_sec, again))
+
+    def _keep_delivery(self) -> None:
+        if not self._delivery.in_progress():
+            fields = {"run_id": self._run_id, "err_id": "ERR-PYOCO-0009", "msg_id": "MSG-PYOCO-0009"}
+            log.warning("cannot say that the run is in progress", extra=fields)
+
+    def _beat(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._beat_once())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _beat_once(self) -> None:
+        if self._recorder is not None and not self._over:
+            with contextlib.suppress(Unavailable):  # the next beat is a second away
+                await self._recorder.beat(time.time())

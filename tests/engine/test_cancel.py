@@ -1,0 +1,198 @@
+"""Cancel wins: before the run, between tasks, inside tasks, and when a task never returns."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from pyoco.core.context import Context
+from pyoco.core.models import RunContext, RunStatus, TaskState
+
+from pyoco_server.engine import Engine, Status
+from tests.engine.building import DEADLINE_SEC, Background, Diary, await_signal, flow_of, make_task, raising
+
+
+class Obedient:
+    """A task that says when it runs and returns, or raises, once it sees the cancel."""
+
+    def __init__(self, exc: Exception | None = None) -> None:
+        self.running = threading.Event()
+        self._exc = exc
+
+    def __call__(self, ctx: Context) -> str:
+        self.running.set()
+        give_up_at = time.monotonic() + DEADLINE_SEC
+        while not ctx.is_cancelled and time.monotonic() < give_up_at:
+            time.sleep(0.001)
+        if self._exc is not None:
+            raise self._exc
+        return "returned"
+
+
+def test_a_cancel_before_the_run_executes_nothing() -> None:
+    diary = Diary()
+    engine = Engine(listener=diary)
+    context = RunContext()
+    engine.cancel(context.run_id)
+    engine.cancel(context.run_id)
+    outcome = engine.run(flow_of(make_task("a", raising(AssertionError("executed")))), run_context=context)
+    assert outcome.status is Status.CANCELLED
+    assert diary.entries == [("planned", "a"), ("cancelled", "a")]
+    assert context.tasks == {"a": TaskState.CANCELLED}
+
+
+def test_a_context_that_is_already_cancelling_executes_nothing() -> None:
+    context = RunContext(status=RunStatus.CANCELLING)
+    outcome = Engine().run(flow_of(make_task("a", raising(AssertionError("executed")))), run_context=context)
+    assert outcome.status is Status.CANCELLED
+    assert context.status is RunStatus.CANCELLED
+
+
+def test_a_cancel_of_an_unknown_run_is_fine_and_does_not_touch_others() -> None:
+    engine = Engine()
+    for number in range(3000):
+        engine.cancel(f"unknown-{number}")
+    assert engine.run(flow_of(make_task("a", lambda: 1))).status is Status.COMPLETED
+
+
+def test_a_running_task_sees_the_cancel_and_nothing_starts_after_it() -> None:
+    diary = Diary()
+    work = Obedient()
+    first = make_task("first", work)
+    second = make_task("second", raising(AssertionError("executed")), [first])
+    with Background(Engine(listener=diary), flow_of(first, second)) as run:
+        await_signal(work.running)
+        run.cancel()
+        run.cancel()
+        outcome = run.outcome()
+    assert outcome.status is Status.CANCELLED
+    assert outcome.results == {"first": "returned"}
+    assert diary.of("cancelled") == [("second",)]
+    assert run.context.tasks == {"first": TaskState.SUCCEEDED, "second": TaskState.CANCELLED}
+    assert outcome.error is None
+
+
+def test_a_cancel_during_the_last_task_ends_cancelled() -> None:
+    work = Obedient()
+    with Background(Engine(), flow_of(make_task("only", work))) as run:
+        await_signal(work.running)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+
+
+def test_a_task_that_raises_because_of_the_cancel_is_cancelled_and_not_failed() -> None:
+    diary = Diary()
+    work = Obedient(ValueError("I was told to stop"))
+    with Background(Engine(listener=diary), flow_of(make_task("a", work, retries=3))) as run:
+        await_signal(work.running)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+    assert diary.of("failed") == []
+    assert diary.of("cancelled") == [("a",)]
+
+
+def test_an_async_task_is_cancelled_where_it_awaits() -> None:
+    running, ended = threading.Event(), threading.Event()
+
+    async def wait_for_ever() -> None:
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with Background(Engine(), flow_of(make_task("a", wait_for_ever))) as run:
+        await_signal(running)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+    assert ended.is_set()
+
+
+def test_a_task_that_does_not_return_is_waited_for_until_the_run_is_abandoned() -> None:
+    diary = Diary()
+    running, let_go, came_back = threading.Event(), threading.Event(), threading.Event()
+
+    def stubborn() -> str:
+        running.set()
+        let_go.wait(DEADLINE_SEC)
+        came_back.set()
+        return "too late"
+
+    with Background(Engine(listener=diary), flow_of(make_task("a", stubborn))) as run:
+        await_signal(running)
+        run.cancel()
+        assert not run.is_over
+        run.abandon()
+        outcome = run.outcome()
+        let_go.set()
+        await_signal(came_back)
+    assert outcome.status is Status.CANCELLED
+    assert outcome.context.results == {}
+    assert outcome.context.is_cancelled
+    assert diary.of("cancelled") == [("a",)]
+
+
+def test_a_cancel_ends_the_wait_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.engine.under_way.RETRY_BACKOFF_FIRST_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.under_way.RETRY_BACKOFF_MAX_SEC", 3600.0)
+    failed = threading.Event()
+
+    class Signal(Diary):
+        def task_failed(self, *args: object) -> None:
+            failed.set()
+
+    flow = flow_of(make_task("a", raising(ValueError("again")), retries=5))
+    with Background(Engine(listener=Signal()), flow) as run:
+        await_signal(failed)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+    assert run.context.tasks == {"a": TaskState.CANCELLED}
+
+
+def test_a_cancel_reaches_a_run_that_waits_for_an_acknowledgement() -> None:
+    succeeded = threading.Event()
+
+    class Silent(Diary):
+        def task_succeeded(self, *args: object) -> None:
+            succeeded.set()
+
+    a = make_task("a", lambda: 1)
+    with Background(Engine(listener=Silent()), flow_of(a, make_task("b", lambda: 1, [a]))) as run:
+        await_signal(succeeded)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+
+
+def test_a_cancel_from_inside_a_callback_is_honoured_at_once() -> None:
+    context = RunContext()
+
+    class Cancelling(Diary):
+        def task_started(self, *args: object) -> None:
+            engine.cancel(context.run_id)
+
+    engine = Engine(listener=Cancelling(), parallelism=4)
+    started: list[str] = []
+    tasks = [make_task(name, lambda name=name: started.append(name)) for name in "abcd"]
+    assert engine.run(flow_of(*tasks), run_context=context).status is Status.CANCELLED
+    assert len(started) <= 1
+
+
+def test_cancelling_one_run_leaves_another_of_the_same_engine_alone() -> None:
+    engine = Engine()
+    work, finish = Obedient(), threading.Event()
+    other_running = threading.Event()
+
+    def other() -> bool:
+        other_running.set()
+        return finish.wait(DEADLINE_SEC)
+
+    with (
+        Background(engine, flow_of(make_task("a", work))) as cancelled,
+        Background(engine, flow_of(make_task("a", other))) as untouched,
+    ):
+        await_signal(work.running)
+        await_signal(other_running)
+        cancelled.cancel()
+        assert cancelled.outcome().status is Status.CANCELLED
+        finish.set()
+        assert untouched.outcome().status is Status.COMPLETED

@@ -1,0 +1,212 @@
+"""What user code can do to the engine: raise, exit, recurse, hang, be slow, be async."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyoco.core.context import Context
+from pyoco.core.models import RunContext, TaskState
+
+from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, Status
+from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, make_task, raising
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.engine.under_way.RETRY_BACKOFF_FIRST_SEC", 0.001)
+
+
+def flaky(failures: int) -> Callable[[], str]:
+    left = [failures]
+
+    def work() -> str:
+        if left[0]:
+            left[0] -= 1
+            raise ValueError(f"{left[0]} left")
+        return "done"
+
+    return work
+
+
+def test_a_failure_fails_the_run_with_error_task_and_the_authors_traceback() -> None:
+    outcome = Engine().run(flow_of(make_task("a", raising(ValueError("the reason")))))
+    assert (outcome.status, outcome.error, outcome.failed_task) == (Status.FAILED, "the reason", "a")
+    assert outcome.traceback is not None
+    assert "building.py" in outcome.traceback
+    assert "attempt.py" not in outcome.traceback
+
+
+def test_a_failure_stops_siblings_without_waiting_for_stubborn_ones() -> None:
+    diary = Diary()
+    let_go = threading.Event()
+    both_run = threading.Barrier(3)
+    seen: list[bool] = []
+
+    def obedient(ctx: Context) -> None:
+        both_run.wait(DEADLINE_SEC)
+        while not ctx.is_cancelled:
+            time.sleep(0.001)
+        seen.append(True)
+
+    def stubborn() -> None:
+        both_run.wait(DEADLINE_SEC)
+        let_go.wait(DEADLINE_SEC)
+
+    def failing() -> None:
+        both_run.wait(DEADLINE_SEC)
+        raise ValueError("no")
+
+    bad = make_task("bad", failing)
+    after = make_task("after", lambda: None, [bad])
+    context = RunContext()
+    flow = flow_of(bad, after, make_task("obedient", obedient), make_task("stubborn", stubborn))
+    outcome = Engine(listener=diary).run(flow, run_context=context)
+    let_go.set()
+    assert (outcome.status, outcome.failed_task, seen) == (Status.FAILED, "bad", [True])
+    assert diary.of("cancelled") == [("after",), ("stubborn",)]
+    assert context.tasks["obedient"] is TaskState.SUCCEEDED
+    assert outcome.context.is_cancelled  # for the one that was left behind
+
+
+@pytest.mark.parametrize(
+    "exc", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()]
+)
+def test_no_exception_of_user_code_ends_the_engine(exc: BaseException) -> None:
+    bad = make_task("bad", raising(exc), fail_policy="isolate")
+    diary = Diary()
+    outcome = Engine(listener=diary, parallelism=1).run(flow_of(bad, make_task("good", lambda: 1)))
+    assert (outcome.status, outcome.results) == (Status.COMPLETED, {"good": 1})
+    assert len(diary.of("failed")[0][2]) > 20
+
+
+def test_a_recursion_error_is_a_failure() -> None:
+    def deeper() -> Any:
+        return deeper()
+
+    outcome = Engine().run(flow_of(make_task("a", deeper)))
+    assert outcome.status is Status.FAILED
+    assert "recursion" in (outcome.error or "")
+
+
+def test_huge_and_broken_messages_are_cut_to_valid_text() -> None:
+    outcome = Engine().run(flow_of(make_task("a", raising(ValueError("é\udcff" * 100_000)))))
+    assert outcome.error is not None
+    assert outcome.traceback is not None
+    assert len(outcome.error.encode()) <= ERROR_BYTES_MAX
+    assert len(outcome.traceback.encode()) <= TRACEBACK_BYTES_MAX
+
+
+def test_an_exception_that_cannot_be_shown_is_still_a_failure() -> None:
+    class Shy(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    assert "Shy" in (Engine().run(flow_of(make_task("a", raising(Shy())))).error or "")
+
+
+def test_an_exception_without_text_is_named() -> None:
+    assert Engine().run(flow_of(make_task("a", raising(ValueError())))).error == "ValueError"
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_a_task_is_retried_as_often_as_it_says() -> None:
+    diary = Diary()
+    context = RunContext()
+    outcome = Engine(listener=diary).run(flow_of(make_task("a", flaky(2), retries=2)), run_context=context)
+    assert outcome.results == {"a": "done"}
+    assert diary.of("failed") == [("a", 1, "1 left", True), ("a", 2, "0 left", True)]
+    assert [(name, attempt) for name, attempt, _ in diary.of("started")] == [("a", 1), ("a", 2), ("a", 3)]
+    assert context.task_records["a"].error is None
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_the_last_failure_counts_when_retries_are_used_up() -> None:
+    diary = Diary()
+    outcome = Engine(listener=diary).run(flow_of(make_task("a", flaky(9), retries=1)))
+    assert (outcome.status, outcome.error) == (Status.FAILED, "7 left")
+    assert [will_retry for *_, will_retry in diary.of("failed")] == [True, False]
+
+
+def test_a_waiting_retry_does_not_keep_a_thread_from_others() -> None:
+    order: list[str] = []
+    bad = make_task("a", flaky(1), retries=1)
+    good = make_task("b", lambda: order.append("b"))
+    last = make_task("c", lambda: order.append("c"), [bad])
+    Engine(parallelism=1).run(flow_of(bad, good, last))
+    assert order == ["b", "c"]
+
+
+def test_a_timeout_ends_the_wait_tells_the_task_and_ignores_what_it_returns() -> None:
+    diary = Diary()
+    came_back = threading.Event()
+
+    def slow(ctx: Context) -> str:
+        while not ctx.is_cancelled:
+            time.sleep(0.001)
+        came_back.set()
+        return "too late"
+
+    late = make_task("late", slow, timeout_sec=0.05, fail_policy="isolate", retries=3)
+    other = make_task("other", lambda: came_back.wait(DEADLINE_SEC))
+    outcome = Engine(listener=diary).run(flow_of(late, other))
+    assert outcome.status is Status.COMPLETED
+    assert outcome.results == {"other": True}
+    assert diary.of("failed") == [("late", 1, "Task 'late' exceeded timeout of 0.05s", False)]
+    assert not outcome.context.is_cancelled
+
+
+def test_a_timeout_of_a_stop_task_fails_the_run() -> None:
+    let_go = threading.Event()
+    outcome = Engine().run(flow_of(make_task("a", lambda: let_go.wait(DEADLINE_SEC), timeout_sec=0.02)))
+    let_go.set()
+    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "a")
+
+
+def test_the_thread_of_a_timed_out_task_is_replaced() -> None:
+    let_go = threading.Event()
+    stuck = make_task("a", lambda: let_go.wait(DEADLINE_SEC), timeout_sec=0.02, fail_policy="isolate")
+    outcome = Engine(parallelism=1).run(flow_of(stuck, make_task("b", lambda: "ran")))
+    let_go.set()
+    assert outcome.results == {"b": "ran"}
+
+
+def test_no_retry_begins_after_the_time_of_the_task_is_up() -> None:
+    diary = Diary()
+    outcome = Engine(listener=diary).run(flow_of(make_task("a", flaky(1), retries=1, timeout_sec=0.01)))
+    assert outcome.status is Status.FAILED
+    assert diary.of("failed") == [("a", 1, "0 left", False)]
+
+
+def test_a_timeout_longer_than_any_clock_is_no_problem() -> None:
+    assert Engine().run(flow_of(make_task("a", lambda: 1, timeout_sec=1e300))).status is Status.COMPLETED
+
+
+def test_async_tasks_are_awaited_each_on_its_own_loop() -> None:
+    together = threading.Barrier(2)
+    loops: set[int] = set()
+
+    async def work(ctx: Context) -> int:
+        await asyncio.sleep(0)
+        loops.add(id(asyncio.get_running_loop()))
+        together.wait(DEADLINE_SEC)
+        return 7
+
+    outcome = Engine().run(flow_of(make_task("a", work), make_task("b", work)))
+    assert outcome.results == {"a": 7, "b": 7}
+    assert len(loops) == 2
+
+
+def test_a_timed_out_async_task_is_cancelled() -> None:
+    ended = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    assert Engine().run(flow_of(make_task("a", work, timeout_sec=0.02))).status is Status.FAILED
+    await_signal(ended)

@@ -1,0 +1,119 @@
+"""Large flows cost in proportion to their size, and never more threads than asked for. Counted, not timed."""
+
+import threading
+
+import pytest
+from pyoco.core.models import Flow
+
+from pyoco_server.engine import Engine, Status
+from pyoco_server.engine.ready import ReadySet
+from pyoco_server.engine.supervisor import Supervisor
+from tests.engine.building import DEADLINE_SEC, flow_of, make_task
+
+TASKS = 2000
+
+
+class Steps:
+    """Counts what the scheduler does: events handled and edges visited."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pumped = 0
+        self.edges = 0
+        pump, decide = Supervisor._pump, ReadySet._decide
+
+        def counted_pump(supervisor: Supervisor, until: float = float("inf")) -> None:
+            self.pumped += 1
+            pump(supervisor, until)
+
+        def counted_decide(ready: ReadySet, name: str, success: int) -> list[str]:
+            touched = decide(ready, name, success)
+            self.edges += len(touched)
+            return touched
+
+        monkeypatch.setattr(Supervisor, "_pump", counted_pump)
+        monkeypatch.setattr(ReadySet, "_decide", counted_decide)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch)
+
+
+def chain(length: int) -> Flow:
+    tasks = [make_task("t0", lambda: 0)]
+    for index in range(1, length):
+        tasks.append(make_task(f"t{index}", lambda: 0, [tasks[-1]]))
+    return flow_of(*tasks)
+
+
+def fan(width: int) -> Flow:
+    root = make_task("root", lambda: 0)
+    leaves = [make_task(f"t{index}", lambda: 0, [root]) for index in range(width)]
+    return flow_of(root, *leaves, make_task("join", lambda: 0, leaves))
+
+
+def test_a_chain_of_2000_takes_two_events_a_task(steps: Steps) -> None:
+    assert Engine().run(chain(TASKS)).status is Status.COMPLETED
+    assert steps.pumped <= 2 * TASKS
+    assert steps.edges == TASKS - 1
+
+
+def test_a_fan_out_of_2000_takes_two_events_a_task(steps: Steps) -> None:
+    outcome = Engine().run(fan(TASKS))
+    assert outcome.status is Status.COMPLETED
+    assert len(outcome.results) == TASKS + 2
+    assert steps.pumped <= 2 * (TASKS + 2)
+    assert steps.edges == 2 * TASKS
+
+
+def test_an_isolated_failure_runs_down_a_chain_of_2000_in_as_many_steps(steps: Steps) -> None:
+    flow = chain(TASKS)
+    first = next(task for task in flow.tasks if task.name == "t0")
+    first.func, first.fail_policy = lambda: 1 / 0, "isolate"
+    assert Engine().run(flow).status is Status.COMPLETED
+    assert steps.edges == TASKS - 1
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_as_many_tasks_run_at_once_as_asked_for_and_never_more(parallelism: int) -> None:
+    lock = threading.Lock()
+    all_at_once = threading.Barrier(parallelism)
+    now, most = 0, 0
+
+    def work() -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        all_at_once.wait(DEADLINE_SEC)
+        with lock:
+            now -= 1
+
+    tasks = [make_task(f"t{index}", work) for index in range(4 * parallelism)]
+    assert Engine(parallelism=parallelism).run(flow_of(*tasks)).status is Status.COMPLETED
+    assert most == parallelism
+
+
+def test_a_chain_needs_one_thread() -> None:
+    threads: set[int] = set()
+    a = make_task("a", lambda: threads.add(threading.get_ident()))
+    b = make_task("b", lambda: threads.add(threading.get_ident()), [a])
+    c = make_task("c", lambda: threads.add(threading.get_ident()), [b])
+    Engine().run(flow_of(a, b, c))
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+def test_the_threads_of_a_run_end_with_it() -> None:
+    used: list[threading.Thread] = []
+    tasks = [make_task(f"t{index}", lambda: used.append(threading.current_thread())) for index in range(8)]
+    Engine(parallelism=4).run(flow_of(*tasks))
+    for thread in used:
+        thread.join(DEADLINE_SEC)
+        assert not thread.is_alive()
+        assert thread.daemon
+
+
+def test_parallelism_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        Engine(parallelism=0)

@@ -1,0 +1,127 @@
+"""The stored snapshot is the fold of the log (architecture, rule 11), and decide can live on it."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.lifecycle.decide import decide
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of, summary_of
+from tests.lifecycle.alphabet import AT, COMMANDS
+from tests.lifecycle.random_runs import (
+    QUICK,
+    THOROUGH,
+    Commit,
+    Intent,
+    Limit,
+    command_for,
+    intents,
+    limits,
+    log_of,
+    play,
+    wishes,
+)
+
+_decoder = msgspec.json.Decoder(RunSnapshot)
+
+
+@THOROUGH
+@given(wishes, limits)
+def test_storing_after_each_commit_gives_what_folding_the_whole_log_gives(
+    asked: list[list[Intent]], limit: Limit
+) -> None:
+    commits = play(asked)
+    max_bytes = limit.of(commits)
+    stored: RunSnapshot | None = None
+    for count, commit in enumerate(commits, start=1):
+        run = fold(None if stored is None else run_of(stored), commit.events)
+        stored = _through_the_bucket(_snapshot(run, max_bytes))
+        whole = _snapshot(fold(None, log_of(commits[:count])), max_bytes)
+        assert msgspec.json.encode(stored) == msgspec.json.encode(whole)
+
+
+@QUICK
+@given(wishes, limits, st.data())
+def test_storing_now_and_then_gives_the_same(
+    asked: list[list[Intent]], limit: Limit, data: st.DataObject
+) -> None:
+    rest = commits = play(asked)
+    max_bytes = limit.of(commits)
+    stored: RunSnapshot | None = None
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        run = fold(None if stored is None else run_of(stored), log_of(rest[:size]))
+        stored, rest = _through_the_bucket(_snapshot(run, max_bytes)), rest[size:]
+    whole = _snapshot(fold(None, log_of(commits)), max_bytes)
+    assert msgspec.json.encode(stored) == msgspec.json.encode(whole)
+
+
+@QUICK
+@given(wishes, limits, st.lists(intents, min_size=20, max_size=20))
+def test_a_stored_snapshot_decides_as_the_run_does(
+    asked: list[list[Intent]], limit: Limit, later: list[Intent]
+) -> None:
+    commits = play(asked)
+    for commit in commits:
+        back = run_of(_through_the_bucket(_snapshot(commit.after, limit.of(commits))))
+        if back.tasks_dropped:
+            break
+        for command in (*COMMANDS, *(command_for(commit.after, intent, AT) for intent in later)):
+            assert decide(back, command, AT) == decide(commit.after, command, AT)
+
+
+@QUICK
+@given(wishes)
+def test_a_snapshot_that_leaves_nothing_out_is_the_whole_run(asked: list[list[Intent]]) -> None:
+    run = _last(play(asked))
+    assert run_of(_snapshot(run, 10_000_000)) == run
+
+
+@QUICK
+@given(wishes, limits)
+def test_the_short_form_is_the_same_from_a_stored_snapshot(asked: list[list[Intent]], limit: Limit) -> None:
+    commits = play(asked)
+    run = _last(commits)
+    assert summary_of(run_of(_through_the_bucket(_snapshot(run, limit.of(commits))))) == summary_of(run)
+
+
+@QUICK
+@given(wishes, limits)
+def test_what_was_left_out_once_stays_out(asked: list[list[Intent]], limit: Limit) -> None:
+    commits = play(asked)
+    steps = [_left_out(_snapshot(commit.after, limit.of(commits))) for commit in commits]
+    assert steps == sorted(steps)
+
+
+@QUICK
+@given(wishes, limits)
+def test_a_snapshot_fits_into_its_limit_or_has_no_tasks(asked: list[list[Intent]], limit: Limit) -> None:
+    commits = play(asked)
+    max_bytes = limit.of(commits)
+    for commit in commits:
+        snapshot = _snapshot(commit.after, max_bytes)
+        assert snapshot.tasks_truncated or len(msgspec.json.encode(snapshot)) <= max_bytes
+
+
+def test_how_far_it_is_folded_stands_in_the_snapshot() -> None:
+    snapshot = snapshot_of(_last(play([])), max_bytes=10_000, commits=3, log_seq=17)
+    assert (snapshot.pyoco.commits, snapshot.pyoco.log_seq) == (3, 17)
+
+
+def _snapshot(run: Run | None, max_bytes: int) -> RunSnapshot:
+    assert run is not None
+    return snapshot_of(run, max_bytes=max_bytes)
+
+
+def _through_the_bucket(snapshot: RunSnapshot) -> RunSnapshot:
+    return _decoder.decode(msgspec.json.encode(snapshot))
+
+
+def _left_out(snapshot: RunSnapshot) -> tuple[bool, bool, bool]:
+    bare = bool(snapshot.tasks) and not snapshot.task_records
+    return snapshot.tasks_truncated, bare, snapshot.task_records_truncated
+
+
+def _last(commits: list[Commit]) -> Run:
+    return commits[-1].after
