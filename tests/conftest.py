@@ -1,0 +1,134 @@
+"""What many tests stand on: one real nats-server per test process, and names of its own for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.broker import find_nats_server
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.store import Store
+
+
+class NatsServer:
+    """A nats-server of the tests: can be killed and started again on the same port and data."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder = folder
+        self.port = port
+        self.url = f"nats://127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [str(find_nats_server()), "-a", "127.0.0.1", "-p", str(self.port), "-js"]
+        command += ["-sd", str(self._folder), "-l", str(self._folder / "log")]
+        self._process = subprocess.Popen(command)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def _end(self, sig: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(sig)
+            self._process.wait(10)
+            self._process = None
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """Shared: not for tests that kill it."""
+    server = NatsServer(tmp_path_factory.mktemp("nats"), free_port())
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_nats_server(tmp_path: Path) -> Iterator[NatsServer]:
+    """For tests that kill, pause or restart it."""
+    folder = tmp_path / "nats"
+    folder.mkdir()
+    server = NatsServer(folder, free_port())
+    server.start()
+    yield server
+    server.resume() if server._process else None
+    server.stop()
+
+
+def config_for(server: NatsServer, **changes: object) -> NatsBackendConfig:
+    """Names that no other test uses, on a server that others use too."""
+    name = f"t{secrets.token_hex(5)}"
+    names: dict[str, object] = {
+        "nats_url": server.url,
+        "work_stream": f"{name}_WORK",
+        "work_subject_prefix": f"{name}.work",
+        "dlq_stream": f"{name}_DLQ",
+        "dlq_subject_prefix": f"{name}.dlq",
+        "runs_kv_bucket": f"{name}_runs",
+        "workers_kv_bucket": f"{name}_workers",
+        "auth_kv_bucket": f"{name}_auth",
+        "wheel_object_store_bucket": f"{name}_wheels",
+        "wheel_history_kv_bucket": f"{name}_wheel_history",
+    }
+    return NatsBackendConfig(**(names | changes))
+
+
+@pytest.fixture
+def config(nats_server: NatsServer) -> NatsBackendConfig:
+    return config_for(nats_server)
+
+
+@pytest.fixture
+async def store(config: NatsBackendConfig) -> AsyncIterator[Store]:
+    opened = await Store.connect(config, name="test")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def read_model(store: Store) -> AsyncIterator[ReadModel]:
+    model = ReadModel(store.client, store.jetstream, store.config)
+    await model.start()
+    yield model
+    await model.stop()
+
+
+async def until(
+    condition: Callable[[], Awaitable[object] | object], *, within_sec: float = 20.0, every_sec: float = 0.01
+) -> object:
+    """Wait for a condition; its truthy value. Fails when it does not come."""
+    deadline = asyncio.get_running_loop().time() + within_sec
+    while True:
+        value = condition()
+        if isinstance(value, Awaitable):
+            value = await value
+        if value:
+            return value
+        assert asyncio.get_running_loop().time() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(every_sec)
