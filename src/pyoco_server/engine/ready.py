@@ -17,7 +17,6 @@ class ReadySet:
         self._undecided = {name: len(needs) for name, needs in plan.needs.items()}
         self._missing = {name: self._wanted(name) for name in plan.order}
         self._open = {name for name in plan.order if name not in recorded}
-        self.steps = 0  # edges visited
 
     def first(self) -> list[str]:
         """Tasks that can start at once. Call it once, first."""
@@ -45,7 +44,6 @@ class ReadySet:
     def _decide(self, name: str, success: int) -> list[str]:
         touched = self._plan.needed_by[name]
         for other in touched:
-            self.steps += 1
             self._undecided[other] -= 1
             self._missing[other] -= success
         return touched

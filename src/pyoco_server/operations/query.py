@@ -7,8 +7,8 @@ import asyncio
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import Filter
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.read_table import Filter as Filter
+from pyoco_server.store.runs import StoredRun as StoredRun
 from pyoco_server.store.store import Store
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -33,6 +34,8 @@ MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0
 # When the position stands still this long before a list's target, the messages up to it may be gone.
 CONFIRM_AFTER_SEC = 0.25
 
+OnChange = Callable[[Run], None]
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Run).decode
 
@@ -44,6 +47,7 @@ class ReadModel:
         self._wait_sec = config.list_wait_sec
         self._table = ReadTable(Path(config.read_model_path) if config.read_model_path else None)
         self.feed = Feed(client, jetstream, config, self._on_commit)
+        self._watchers: dict[str, set[OnChange]] = {}
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, Run] = {}
         self._flusher: asyncio.TimerHandle | None = None
@@ -109,6 +113,16 @@ class ReadModel:
         self._flush()
         return self._table.count()
 
+    def watch(self, run_id: str, on_change: OnChange) -> None:
+        """Call this with the run, without its tasks, at every commit from now on."""
+        self._watchers.setdefault(run_id, set()).add(on_change)
+
+    def unwatch(self, run_id: str, on_change: OnChange) -> None:
+        watchers = self._watchers.get(run_id, set())
+        watchers.discard(on_change)
+        if not watchers:
+            self._watchers.pop(run_id, None)
+
     def wipe(self) -> None:
         """Throw everything away and read the log again."""
         self._live.clear()
@@ -134,6 +148,8 @@ class ReadModel:
         if run is not None:
             slim = replace(run, params={}, tasks={}) if run.tasks or run.params else run
             self._live[run_id] = self._dirty[run_id] = slim
+            for on_change in tuple(self._watchers.get(run_id, ())):
+                on_change(slim)
         self.target = max(self.target, seq)
         self._moved.set()
         if len(self._dirty) >= DIRTY_MAX:

@@ -44,6 +44,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     log_seq: int
     revision: int
+    heartbeat_at: float = 0.0
 
 
 class Overtaken(Exception):
@@ -126,11 +127,6 @@ class Runs:
             revision = (await self._bucket.get_at_leader(stored.run.run_id)).revision
         return replace(stored, revision=revision)
 
-    async def heartbeat_at(self, run_id: str) -> float | None:
-        entry = await self._bucket.get(run_id)
-        snapshot = decode_snapshot(entry.value) if entry.value else None
-        return snapshot.heartbeat_at if snapshot else None
-
     async def events(self, run_id: str) -> list[tuple[int, list[Event]]]:
         """The whole log of a run: sequence and events of each commit."""
         messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
@@ -192,7 +188,11 @@ class Runs:
         if snapshot is not None:
             core = snapshot.pyoco
             stored = StoredRun(
-                run=run_of(snapshot), commits=core.commits, log_seq=core.log_seq, revision=revision
+                run=run_of(snapshot),
+                commits=core.commits,
+                log_seq=core.log_seq,
+                revision=revision,
+                heartbeat_at=snapshot.heartbeat_at,
             )
         behind = _commit_no(last) - (stored.commits if stored else 0)
         if stored is not None and behind == 0:
@@ -256,7 +256,10 @@ def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> Stor
         if number <= commits:
             continue
         run, commits, seq = fold(run, decode_commit(message.data)), number, message.seq
-    return StoredRun(run=run, commits=commits, log_seq=seq, revision=revision) if run else None
+    if run is None:
+        return None
+    heartbeat_at = stored.heartbeat_at if stored else 0.0
+    return StoredRun(run=run, commits=commits, log_seq=seq, revision=revision, heartbeat_at=heartbeat_at)
 
 
 def _commit_headers(at: StoredRun, events: Sequence[Event], commit_id: str) -> bytes:

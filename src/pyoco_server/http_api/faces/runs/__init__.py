@@ -1,0 +1,1 @@
+"""The runs face: the native dialect, a drop-in for what exists."""

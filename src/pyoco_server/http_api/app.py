@@ -1,0 +1,58 @@
+"""The application: faces, guard, error tables, and a gateway that lives as long as it does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import PyocoError
+from pyoco_server.http_api import answers, pages
+from pyoco_server.http_api.faces.operator import routes as operator
+from pyoco_server.http_api.faces.runs import openapi as runs_openapi
+from pyoco_server.http_api.faces.runs import routes as runs
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.guard import Guard
+
+
+class _App(FastAPI):
+    """FastAPI, with the hand-written descriptions of routes that are not its own."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = runs_openapi.add_to(super().openapi())
+        return self.openapi_schema
+
+
+def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool = False) -> FastAPI:
+    """`uvicorn pyoco_server.http_api:create_app --factory`; without a config: from the environment."""
+    config = config or NatsBackendConfig.from_env()
+    app = _App(
+        title="pyoco-server",
+        version=version("pyoco-server"),
+        summary="Runs pyoco flows: submitted over HTTP, queued durably, executed by workers.",
+        lifespan=_lifespan,
+    )
+    app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
+    app.include_router(operator.router)
+    app.router.routes += runs.ROUTES + pages.ROUTES
+    app.add_exception_handler(PyocoError, answers.on_error)
+    app.add_exception_handler(RequestValidationError, answers.on_validation)
+    app.add_exception_handler(HTTPException, answers.on_http_exception)
+    app.add_exception_handler(Exception, answers.on_unexpected)
+    app.add_middleware(Guard, config=config)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    gateway: Gateway = app.state.gateway
+    await gateway.start()
+    yield
+    await gateway.stop()

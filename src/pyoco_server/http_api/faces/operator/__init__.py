@@ -1,0 +1,1 @@
+"""The operator's face: is it alive, is it ready."""

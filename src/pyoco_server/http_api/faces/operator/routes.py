@@ -1,0 +1,21 @@
+"""`/health` and `/ready`: alive without the broker, ready only with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+router = APIRouter(tags=["operator"])
+
+
+@router.get("/health", summary="Is the gateway alive?")
+async def health() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@router.get("/ready", summary="Can it serve, and if not, why?")
+async def ready(request: Request) -> JSONResponse:
+    state: dict[str, Any] = request.app.state.gateway.ready()
+    return JSONResponse(state, 200 if state["ready"] else 503)

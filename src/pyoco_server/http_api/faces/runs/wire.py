@@ -1,0 +1,192 @@
+"""The runs face's words: requests into ours, runs and errors into its own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from pyoco_server.errors import (
+    Conflict,
+    Forbidden,
+    Internal,
+    Invalid,
+    Limited,
+    NotFound,
+    PyocoError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.operations.query import Filter, StoredRun
+from pyoco_server.operations.submit import Submission
+from pyoco_server.texts import Language, text
+
+LIMIT_DEFAULT, LIMIT_MAX = 50, 200
+WAIT_SEC_MAX = 60.0
+DETAILED = frozenset({"records", "full", "all"})
+# A snapshot answered over HTTP may be whole: only what is stored has to fit a message.
+ANSWER_BYTES_MAX = 2**62
+
+_STATUS = {
+    Invalid: 422,
+    TooLarge: 413,
+    NotFound: 404,
+    Conflict: 409,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    Limited: 429,
+    Unavailable: 503,
+    Internal: 500,
+}
+_INVALID_LIST = "ERR-PYOCO-0017"
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_MISSING = re.compile(r"missing required field `(\w+)`")
+
+
+class RunSubmitRequest(msgspec.Struct):
+    flow_name: str
+    params: dict[str, Any] = {}
+    tag: str | None = None
+    tags: list[str] | None = None
+
+
+_decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
+
+
+def submission(body: bytes, headers: dict[str, str]) -> Submission:
+    try:
+        asked = _decode_submit(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid_body(error) from error
+    return Submission(
+        flow_name=asked.flow_name,
+        params=asked.params,
+        tag=asked.tag,
+        tags=asked.tags,
+        correlation_id=headers.get("x-correlation-id"),
+        traceparent=headers.get("traceparent"),
+    )
+
+
+def accepted(stored: StoredRun) -> dict[str, Any]:
+    return {"run_id": stored.run.run_id, "status": RunStatus.PENDING}
+
+
+def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
+    shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
+    del shown["pyoco"]
+    shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
+    shown["tasks_truncated"] = stored.run.tasks_dropped
+    if not records:
+        del shown["task_records"]
+        del shown["task_records_truncated"]
+    return shown
+
+
+def tasks(stored: StoredRun) -> dict[str, Any]:
+    shown = snapshot(stored, records=True)
+    members = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
+    return {name: shown[name] for name in members}
+
+
+def summary(run: Run) -> Any:
+    return summary_of(run)
+
+
+def wants_records(include: list[str]) -> bool:
+    unknown = set(include) - DETAILED
+    if unknown:
+        raise Invalid("include must be records, full or all.", details=[_problem("include", "unknown value")])
+    return bool(include)
+
+
+def list_filter(query: dict[str, str]) -> Filter:
+    status = query.get("status") or None
+    if status is not None and status not in RunStatus.__members__:
+        known = ", ".join(RunStatus)
+        raise _invalid_query("status", f"status must be one of {known}.")
+    for name in ("updated_after", "cursor", "workflow_yaml_sha256"):
+        if name in query:
+            raise _invalid_query(name, f"{name} is not served by this version.")
+    return Filter(status=status, flow=query.get("flow") or None, tag=query.get("tag") or None)
+
+
+def list_limit(query: dict[str, str]) -> int:
+    raw = query.get("limit", str(LIMIT_DEFAULT))
+    if not (raw.isascii() and raw.isdecimal() and 1 <= int(raw) <= LIMIT_MAX):
+        raise _invalid_query("limit", f"limit must be a whole number from 1 to {LIMIT_MAX}.")
+    return int(raw)
+
+
+def wait_sec(query: dict[str, str]) -> float:
+    raw = query.get("wait", "0")
+    try:
+        seconds = float(raw)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= WAIT_SEC_MAX:
+        message = f"wait must be a number of seconds from 0 to {WAIT_SEC_MAX:g}."
+        raise Invalid(message, details=[_problem("wait", message)])
+    return seconds
+
+
+def cancel_reason(body: bytes) -> str | None:
+    """The body is optional, and so is everything in it."""
+    if not body.strip():
+        return None
+    try:
+        asked = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid_body(error) from error
+    reason = asked.get("reason") if isinstance(asked, dict) else None
+    return reason[:1000] if isinstance(reason, str) else None
+
+
+def status_of(error: PyocoError) -> int:
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+
+
+def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
+    detail: Any = error.message
+    if isinstance(error, Invalid) and isinstance(error.details, list):
+        detail = error.details
+    body: dict[str, Any] = {"detail": detail}
+    if error.err_id:
+        body["err_id"] = error.err_id
+    if error.msg_id:
+        body["msg_id"] = error.msg_id
+    body["message"] = text(error.msg_id, language) if error.msg_id else error.message
+    return body
+
+
+def _invalid_body(error: Exception) -> Invalid:
+    """msgspec says `Expected `str`, got `int` - at `$.flow_name``; FastAPI's shape has the place apart."""
+    message = str(error) or "the body is nested too deeply"
+    place = _PLACE.search(message)
+    missing = _MISSING.search(message)
+    path = [part for part in (place.group(1) if place else "").split(".") if part]
+    if missing:
+        path.append(missing.group(1))
+    kind = (
+        "missing"
+        if missing
+        else "value_error"
+        if isinstance(error, msgspec.ValidationError)
+        else "json_invalid"
+    )
+    problem = {"loc": ["body", *path], "msg": _PLACE.sub("", message), "type": kind}
+    return Invalid("The body is not a valid submission.", details=[problem])
+
+
+def _invalid_query(name: str, message: str) -> Invalid:
+    return Invalid(message, err_id=_INVALID_LIST, details=[_problem(name, message)])
+
+
+def _problem(name: str, message: str) -> dict[str, Any]:
+    return {"loc": ["query", name], "msg": message, "type": "value_error"}

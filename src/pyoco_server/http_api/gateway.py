@@ -1,0 +1,88 @@
+"""What a gateway process has besides routes: the store, the read model, and housekeeping while it may.
+
+Starting does not wait for the broker: `/health` answers at once and `/ready` says what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from typing import Any
+
+from pyoco_server.config import NatsBackendConfig, without_credentials
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+START_AGAIN_SEC = 1.0
+# Beyond this many unread commits a gateway is catching up rather than keeping up.
+READY_LAG_MAX = 5_000
+
+
+class Gateway:
+    def __init__(self, config: NatsBackendConfig, *, embedded_broker: bool = False) -> None:
+        self.config = config
+        self.embedded_broker = embedded_broker
+        self.store = Store(config, name="pyoco-gateway")
+        self.read_model = ReadModel(self.store.client, self.store.jetstream, config)
+        self._following = False
+        self._stopping = False
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._starting = asyncio.get_running_loop().create_task(self._start())
+
+    async def stop(self) -> None:
+        self._stopping = True
+        closing = self.store.close() if not self._following else None
+        if closing is not None:
+            await closing  # ends the wait for a broker that never came
+        if self._starting is not None:
+            await asyncio.wait([self._starting], timeout=2.0)
+        await self.read_model.stop()
+        await self.store.close()
+
+    def ready(self) -> dict[str, Any]:
+        reasons = list(self._reasons())
+        return {
+            "ready": not reasons,
+            "reasons": reasons,
+            "broker": {
+                "url": without_credentials(self.config.nats_url),
+                "embedded": self.embedded_broker,
+                "durability": self.config.durability if self.embedded_broker else None,
+            },
+            "read_model": {"lag": self.read_model.lag},
+        }
+
+    def check(self) -> None:
+        """For every data route: with the broker away nothing is answered from memory."""
+        if self.store.why_not_ready is not None:
+            raise Unavailable(f"Not ready: {self.store.why_not_ready}.")
+
+    def _reasons(self) -> Any:
+        if self.store.why_not_ready is not None:
+            yield self.store.why_not_ready
+        elif not self._following:
+            yield "the list of runs is not being followed yet"
+        elif self.read_model.lag > READY_LAG_MAX:
+            yield f"the list of runs is being rebuilt, {self.read_model.lag} commits to go"
+
+    async def _start(self) -> None:
+        await self.store.open()
+        while not self._stopping and not self._following:
+            try:
+                await self.read_model.start()
+                self._following = True
+            except Unavailable as error:
+                log.warning("cannot follow the log yet", extra={"error": error.message})
+                await asyncio.sleep(START_AGAIN_SEC)
+        if self._following:
+            self.store.on_reconnect(self.read_model.feed.reconnected)
+            # What is alive now lives for ever: the collector need not look at it again.
+            with contextlib.suppress(Exception):
+                gc.freeze()
