@@ -1,0 +1,5 @@
+"""What time alone makes due: lost workers, owed jobs, cancels nobody concludes. One gateway at a time."""
+
+from pyoco_server.housekeeping.keeper import Housekeeper
+
+__all__ = ["Housekeeper"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 
@@ -29,6 +30,7 @@ class Gateway:
         self.embedded_broker = embedded_broker
         self.store = Store(config, name="pyoco-gateway")
         self.read_model = ReadModel(self.store.client, self.store.jetstream, config)
+        self._housekeeper = Housekeeper(self.store, self.read_model)
         self._following = False
         self._stopping = False
         self._starting: asyncio.Task[None] | None = None
@@ -43,6 +45,7 @@ class Gateway:
             await closing  # ends the wait for a broker that never came
         if self._starting is not None:
             await asyncio.wait([self._starting], timeout=2.0)
+        await self._housekeeper.stop()
         await self.read_model.stop()
         await self.store.close()
 
@@ -83,6 +86,7 @@ class Gateway:
                 await asyncio.sleep(START_AGAIN_SEC)
         if self._following:
             self.store.on_reconnect(self.read_model.feed.reconnected)
+            self._housekeeper.start()
             # What is alive now lives for ever: the collector need not look at it again.
             with contextlib.suppress(Exception):
                 gc.freeze()

@@ -6,6 +6,8 @@ decided in `housekeeping`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
@@ -16,6 +18,9 @@ from pyoco_server.store.keyvalue import Bucket
 
 # The key of an instance that is long gone vanishes by itself.
 LEASE_KEPT = "1h"
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,3 +60,11 @@ class Leases:
 
     async def release(self, key: str, *, revision: int) -> None:
         await self._bucket.delete(key, revision=revision)
+
+
+def boot_id() -> str:
+    """Tells a restart of the machine from a restart of a process; empty where there is none."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

@@ -8,18 +8,16 @@ import logging
 import os
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.leases import Lease
+from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker.claim import Claimant
 
 log = logging.getLogger(__name__)
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 REGISTRY_PAUSE_SEC = 0.25
 
 
@@ -92,7 +90,7 @@ class SignOfLife:
             holder=self._claimant.instance_id,
             worker_id=self._claimant.worker_id,
             host=socket.gethostname(),
-            boot_id=_boot_id(),
+            boot_id=boot_id(),
             pid=os.getpid(),
             tags=self._tags,
             free_slots=max(0, self._slots - len(self._running)),
@@ -123,11 +121,3 @@ async def _pause(event: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-
-
-def _boot_id() -> str:
-    """Tells a restart of the machine from a restart of the process; empty where there is none."""
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
