@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,8 +55,6 @@ class NatsServer:
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -81,10 +81,10 @@ def own_nats_server(tmp_path: Path) -> Iterator[NatsServer]:
     server.stop()
 
 
-def config_for(server: NatsServer, **changes: object) -> NatsBackendConfig:
+def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
     """Names that no other test uses, on a server that others use too."""
     name = f"t{secrets.token_hex(5)}"
-    names: dict[str, object] = {
+    names: dict[str, Any] = {
         "nats_url": server.url,
         "work_stream": f"{name}_WORK",
         "work_subject_prefix": f"{name}.work",

@@ -36,7 +36,8 @@ class PyocoError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.err_id = err_id or self.default_err_id
+        # An empty id: the kind has one by default, but it does not fit this case.
+        self.err_id = (self.default_err_id if err_id is None else err_id) or None
         self.msg_id = msg_id or message_id_of(self.err_id)
         self.details = details
 

@@ -38,6 +38,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
         version=version("pyoco-server"),
         summary="Runs pyoco flows: submitted over HTTP, queued durably, executed by workers.",
         lifespan=_lifespan,
+        redirect_slashes=False,
     )
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)

@@ -52,9 +52,9 @@ class Guard:
     def _refused(self, scope: Scope, headers: Headers) -> PyocoError | None:
         if self._open_to_all:
             if not self._is_ours(headers.get("host", "")):
-                return Forbidden("This host name is not served. Add it to PYOCO_ALLOWED_HOSTS.", err_id=None)
+                return Forbidden("This host name is not served. Add it to PYOCO_ALLOWED_HOSTS.", err_id="")
             if self._is_foreign(scope, headers):
-                return Forbidden("Requests from pages of other sites are refused.", err_id=None)
+                return Forbidden("Requests from pages of other sites are refused.", err_id="")
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._body_bytes_max:
             return self._too_large()

@@ -12,7 +12,7 @@ from pyoco_server.http_api.answers import error_answer
 
 async def index(request: Request) -> Response:
     hint = "The dashboard is not part of this build. The API answers at /runs, its description at /docs."
-    return error_answer(request, NotFound(hint, err_id=None))
+    return error_answer(request, NotFound(hint, err_id=""))
 
 
 ROUTES = [Route("/", index, methods=["GET"])]

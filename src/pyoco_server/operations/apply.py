@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import Command
-from pyoco_server.lifecycle.decide import Events, Refused, decide_all
+from pyoco_server.lifecycle.decide import Events, Reason, Refused, decide_all
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
@@ -65,6 +65,9 @@ async def apply(
         try:
             committed = await store.runs.append(stored, decision, commit_id)
         except Overtaken as overtaken:
+            if overtaken.now is None:
+                # Only the mark of an erased run is left: nothing can begin here while it lives.
+                return _nothing(None, Refused(Reason.GONE))
             stored, at_leader = _with_newer_revision(overtaken.now, stored), True
             await _step_aside(tries)
             continue

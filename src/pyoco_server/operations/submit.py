@@ -20,7 +20,7 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.apply import apply
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.tags import check_routing_tag
+from pyoco_server.tags import check_routing_tag, check_run_id
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ async def submit(store: Store, wanted: Submission) -> StoredRun:
 
 def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
-        raise Invalid(f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
+        raise _invalid("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
     tags = [tag] if wanted.tags is None else _checked_tags(wanted.tags)
     size = len(_encoded(wanted.params))
@@ -72,7 +72,7 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         )
     return RunSubmitted(
         at=time.time(),
-        run_id=wanted.run_id or str(uuid.uuid4()),
+        run_id=check_run_id(wanted.run_id) if wanted.run_id else str(uuid.uuid4()),
         flow_name=wanted.flow_name,
         params=wanted.params,
         tag=tag,
@@ -87,7 +87,7 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
 def _checked_tags(tags: list[str]) -> list[str]:
     kept = list(dict.fromkeys(tag.strip() for tag in tags))
     if len(kept) > TAGS_MAX or any(not 1 <= len(tag) <= TAG_CHARS_MAX for tag in kept):
-        raise Invalid(f"tags: at most {TAGS_MAX}, each with 1 to {TAG_CHARS_MAX} characters.")
+        raise _invalid("tags", f"tags: at most {TAGS_MAX}, each with 1 to {TAG_CHARS_MAX} characters.")
     return kept
 
 
@@ -95,7 +95,11 @@ def _encoded(params: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(params)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise Invalid(f"params must be JSON: {error}.") from error
+        raise _invalid("params", f"params must be JSON: {error}.") from error
+
+
+def _invalid(member: str, message: str) -> Invalid:
+    return Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
 
 
 async def _give_up(store: Store, submission: RunSubmitted, cause: Unavailable) -> StoredRun:

@@ -8,11 +8,15 @@ one write. Reconnecting, resubscribing, authentication and parsing stay nats-py'
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from nats.aio.client import Client
 
+from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
+
+log = logging.getLogger(__name__)
 
 # subject, reply, header block (empty if none), payload
 RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
@@ -23,6 +27,11 @@ class BrokerClient(Client):
         super().__init__()
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
+
+    @property
+    def was_ever_connecting(self) -> bool:
+        """nats-py cannot close what was never opened."""
+        return self._flush_queue is not None
 
     async def listen(self, subject: str, handler: RawHandler) -> int:
         """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect."""
@@ -41,6 +50,7 @@ class BrokerClient(Client):
         """Publish without waiting. Refused while disconnected, so that nothing old is sent at a reconnect."""
         if not self.is_connected:
             raise BrokerAway
+        self._check(subject, len(headers) + len(payload))
         if headers:
             size = len(headers)
             command = f"HPUB {subject} {reply} {size} {size + len(payload)}\r\n".encode()
@@ -57,6 +67,13 @@ class BrokerClient(Client):
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
         self._pending, self._pending_data_size = [], 0
 
+    def _check(self, subject: str, size: int) -> None:
+        """The broker answers either of these by ending the connection, and everybody's requests with it."""
+        if len(subject.split()) != 1:
+            raise Invalid("A name that becomes part of a subject has no blanks or line breaks.")
+        if size > self.max_payload:
+            raise TooLarge(f"A message of {size} bytes is more than the broker takes ({self.max_payload}).")
+
     def _write_out(self) -> None:
         self._flush_is_due = False
         if self._pending and self.is_connected and self._transport:
@@ -68,7 +85,10 @@ class BrokerClient(Client):
         if handler is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            handler(bytes(subject), bytes(reply), headers or b"", data)
+            try:
+                handler(bytes(subject), bytes(reply), headers or b"", data)
+            except Exception:  # nats-py would stop reading for good, and nobody would notice
+                log.exception("a message was not handled", extra={"subject": bytes(subject).decode()})
 
 
 async def _never_called(_: object) -> None:

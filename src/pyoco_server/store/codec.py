@@ -15,6 +15,8 @@ from pyoco_server.lifecycle.events import Event, RunSubmitted, UnknownEvent
 from pyoco_server.lifecycle.snapshot import RunSnapshot
 
 SCHEMA_VERSION = 1
+# Whatever bytes may do to a decoder: no JSON, no UTF-8 in a string, nested without end.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Commit(msgspec.Struct):
@@ -69,7 +71,7 @@ def encode_commit(events: Sequence[Event]) -> bytes:
 def decode_commit(data: bytes) -> list[Event]:
     try:
         return _decode_commit(data).events
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return _understood(data)
 
 
@@ -81,7 +83,7 @@ def decode_snapshot(data: bytes) -> RunSnapshot | None:
     """None for what we cannot have written: it is rebuilt from the log."""
     try:
         return _decode_snapshot(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -108,7 +110,7 @@ def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
 def decode_job(data: bytes) -> Job:
     try:
         return _decode_job(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise UnreadableJob(str(error)) from error
 
 
@@ -134,7 +136,7 @@ def submission_of(job: Job) -> RunSubmitted:
 def _understood(data: bytes) -> list[Event]:
     try:
         raw_events = _decode_loosely(data).events
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return [UnknownEvent(at=0.0, name="unreadable commit")]
     return [_event(bytes(raw)) for raw in raw_events]
 
@@ -143,13 +145,13 @@ def _event(raw: bytes) -> Event:
     try:
         event: Event = _decode_event(raw)
         return event
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return _unknown(raw)
 
 
 def _unknown(raw: bytes) -> UnknownEvent:
     try:
         loose = _decode_loose_event(raw)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         loose = _LooseEvent()
     return UnknownEvent(at=loose.at, name=loose.type)

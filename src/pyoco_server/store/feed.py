@@ -16,7 +16,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.acks import place_of
 from pyoco_server.store.client import BrokerClient
-from pyoco_server.store.errors import BrokerAway
+from pyoco_server.store.errors import BrokerAway, BrokerRefused
 from pyoco_server.store.headers import status_of, value_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.resources import NANOSECONDS
@@ -65,10 +65,19 @@ class Feed:
     def reconnected(self) -> None:
         self._restart.set()
 
+    def rewind(self) -> None:
+        """Read everything again. What the present consumer still delivers is a gap then, and left out."""
+        self.position, self._consumer_seq = 0, -1
+        self._restart.set()
+
     async def confirm(self, seq: int) -> None:
         """Move on to `seq` if the broker has nothing left for us: the messages up to it are gone."""
         consumed = self._consumer_seq
-        info = await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+        try:
+            info = await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+        except BrokerRefused:
+            self._restart.set()  # our consumer is lost: sooner noticed here than by its silence
+            return
         delivered = int(info["delivered"]["consumer_seq"])
         if info["num_pending"] == 0 and delivered == consumed == self._consumer_seq:
             self.position = max(self.position, seq)

@@ -59,7 +59,10 @@ class Leases:
         return msgspec.json.decode(entry.value, type=Lease), entry.revision
 
     async def release(self, key: str, *, revision: int) -> None:
-        await self._bucket.delete(key, revision=revision)
+        headers = header_block(
+            KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT
+        )
+        await self._jetstream.publish(self._prefix + key, b"", headers)
 
 
 def boot_id() -> str:

@@ -27,6 +27,10 @@ PUBLISH_TRIES_MAX = 3
 # A message sent by the broker just before a pull ends needs this long to reach us.
 LATE_MESSAGE_SEC = 0.25
 IDLE_HEARTBEAT = 100
+PULL_EXPIRED = (404, 408)
+# A consumer that refuses a pull (it moves, or has too many) is asked again, but not at once.
+REFUSED_PAUSE_SEC = 0.25
+PULL_SEC_MIN = 0.001
 
 
 class Delivery:
@@ -122,6 +126,22 @@ class JobQueue:
         return int(info["num_pending"])
 
 
+class _Waiter:
+    """Somebody who wants a delivery, until then."""
+
+    __slots__ = ("future", "until")
+
+    def __init__(self, until: float) -> None:
+        self.future: asyncio.Future[Delivery | None] = asyncio.get_running_loop().create_future()
+        self.until = until
+
+    def give(self, delivery: Delivery | None) -> bool:
+        if self.future.done():
+            return False
+        self.future.set_result(delivery)
+        return True
+
+
 class _Pull:
     """A request for deliveries under way at one consumer."""
 
@@ -139,7 +159,7 @@ class JobPuller:
         self._consumers = consumers
         self._prefix = client.new_inbox() + "."
         self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
-        self._waiters: deque[asyncio.Future[Delivery | None]] = deque()
+        self._waiters: deque[_Waiter] = deque()
         self._next = 0
         self._sid: int | None = None
 
@@ -149,7 +169,7 @@ class JobPuller:
     def dismiss_waiters(self) -> None:
         """Whoever waits gets None now; what still arrives goes back to the queue."""
         for waiter in self._waiters:
-            _give_up(waiter)
+            waiter.give(None)
         self._waiters.clear()
 
     async def close(self) -> None:
@@ -161,12 +181,15 @@ class JobPuller:
     async def next(self, timeout_sec: float) -> Delivery | None:
         """One delivery of any tag, or None. Pulls stand only while somebody waits here."""
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Delivery | None] = loop.create_future()
+        waiter = _Waiter(loop.time() + timeout_sec)
         self._waiters.append(waiter)
-        self._ask_for_more(timeout_sec)
-        timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, _give_up, waiter)
+        self._ask_for_more()
+        timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, waiter.give, None)
         try:
-            return await waiter
+            return await waiter.future
+        except asyncio.CancelledError:
+            _give_back(waiter)
+            raise
         finally:
             timer.cancel()
             if waiter in self._waiters:
@@ -176,15 +199,19 @@ class JobPuller:
         """After a reconnect the broker knows nothing of our pulls: ask again for those who wait."""
         for pulls in self._pulls.values():
             pulls.clear()
-        if self._waiters:
-            self._ask_for_more(5.0)
+        self._ask_for_more()
 
-    def _ask_for_more(self, timeout_sec: float) -> None:
+    def _ask_for_more(self) -> None:
+        """Every tag gets as many pulls as there are people waiting, until the last of them leaves."""
         now = asyncio.get_running_loop().time()
+        waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
+        if not waiting:
+            return
+        timeout_sec = max(waiter.until for waiter in waiting) - now
         for subject, pulls in self._pulls.items():
             for token in [token for token, pull in pulls.items() if pull.until < now]:
                 del pulls[token]
-            missing = len(self._waiters) - sum(pull.left for pull in pulls.values())
+            missing = len(waiting) - sum(pull.left for pull in pulls.values())
             if missing > 0:
                 self._ask(subject, missing, timeout_sec, now)
 
@@ -202,22 +229,25 @@ class JobPuller:
     def _on_message(self, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
         if status := status_of(headers):
             if status != IDLE_HEARTBEAT:
-                self._end_pull(subject[len(self._prefix) :])
+                self._end_pull(subject[len(self._prefix) :], status)
             return
         self._count(subject.decode())
         delivery = Delivery(self._client, subject, reply, headers, data)
         while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(delivery)
+            if self._waiters.popleft().give(delivery):
                 return
         delivery.nak()
 
-    def _end_pull(self, token: bytes) -> None:
-        """Expired, or its consumer was busy elsewhere. Whoever still waits has a timer of its own."""
+    def _end_pull(self, token: bytes, status: int) -> None:
+        """A pull may have stood since before today's waiters came: whoever has time left pulls again."""
         for pulls in self._pulls.values():
             pulls.pop(token, None)
-        if self._waiters and not any(self._pulls.values()):
+        loop = asyncio.get_running_loop()
+        if status not in PULL_EXPIRED:
+            loop.call_later(REFUSED_PAUSE_SEC, self._ask_for_more)
+            return
+        self._ask_for_more()
+        if not any(self._pulls.values()):
             self.dismiss_waiters()
 
     def _count(self, subject: str) -> None:
@@ -229,6 +259,7 @@ class JobPuller:
             return
 
 
-def _give_up(waiter: asyncio.Future[Delivery | None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+def _give_back(waiter: _Waiter) -> None:
+    """Whoever waited was cancelled in the very moment in which a delivery had come."""
+    if waiter.future.done() and not waiter.future.cancelled() and (delivery := waiter.future.result()):
+        delivery.nak()

@@ -128,8 +128,7 @@ class ReadModel:
         self._live.clear()
         self._dirty.clear()
         self._table.wipe()
-        self.feed.position = 0
-        self.feed.reconnected()
+        self.feed.rewind()
 
     def _position_to_continue(self, last_seq: int) -> int:
         meta = self._table.meta()
@@ -169,10 +168,11 @@ class ReadModel:
             self._flusher = None
         if not self._dirty:
             return
-        dirty, self._dirty = self._dirty, {}
+        dirty = self._dirty
         rows = [_row(run) for run in dirty.values() if not run.gone]
         gone = [run.run_id for run in dirty.values() if run.gone]
         self._table.write(rows, gone, self._meta())
+        self._dirty = {}
         for run in dirty.values():
             if run.is_terminal:
                 self._live.pop(run.run_id, None)

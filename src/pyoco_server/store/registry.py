@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keyvalue import Bucket
 
-WRITE_TRIES_MAX = 5
+# Of so many who write one entry at once, each gets its turn.
+WRITE_TRIES_MAX = 20
 
 
 class Registry:
@@ -32,6 +34,7 @@ class Registry:
                 return
             except WrongSequence:
                 continue
+        raise Unavailable(f"The entry of worker {worker_id} changes too fast to be changed. Try again.")
 
 
 def _record(value: bytes | None) -> dict[str, Any] | None:

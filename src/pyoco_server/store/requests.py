@@ -92,9 +92,9 @@ class Requests:
         token = str(self._next).encode()
         loop = asyncio.get_running_loop()
         request = _Waiting(subject, loop.time() + self._timeout_sec, many=many)
+        self._client.send(subject, payload, reply=self._prefix + token.decode(), headers=headers)
         self._waiting[token] = request
         self._queue.append((token, request))
-        self._client.send(subject, payload, reply=self._prefix + token.decode(), headers=headers)
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_INTERVAL_SEC, self._sweep)
         return request.future

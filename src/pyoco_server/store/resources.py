@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
+CONSUMER_NOT_FOUND = 10014
+CONSUMER_EXISTS = 10148
 OLDEST_BROKER = (2, 14)
 
 
@@ -85,12 +87,10 @@ async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: 
     name = str(wanted["durable_name"])
     try:
         await jetstream.api(f"CONSUMER.INFO.{config.work_stream}.{name}")
-    except BrokerRefused:
-        await jetstream.api(
-            f"CONSUMER.CREATE.{config.work_stream}.{name}.{wanted['filter_subject']}",
-            {"stream_name": config.work_stream, "config": wanted | {"name": name}, "action": ""},
-        )
-        log.info("consumer created", extra={"consumer": name, "tag": tag})
+    except BrokerRefused as refused:
+        if refused.code != CONSUMER_NOT_FOUND:
+            raise
+        await _create_consumer(jetstream, config.work_stream, wanted | {"name": name})
     return name
 
 
@@ -129,6 +129,19 @@ def _bucket(name: str) -> dict[str, Any]:
         "allow_direct": True,
         "duplicate_window": 120 * NANOSECONDS,
     }
+
+
+async def _create_consumer(jetstream: JetStream, stream: str, wanted: dict[str, Any]) -> None:
+    try:
+        await jetstream.api(
+            f"CONSUMER.CREATE.{stream}.{wanted['name']}.{wanted['filter_subject']}",
+            {"stream_name": stream, "config": wanted, "action": "create"},
+        )
+        log.info("consumer created", extra={"consumer": wanted["name"]})
+    except BrokerRefused as refused:
+        # Two workers start at once: the other one was first, and its settings stand.
+        if refused.code != CONSUMER_EXISTS:
+            raise
 
 
 async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:

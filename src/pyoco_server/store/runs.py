@@ -7,6 +7,7 @@ under compare-and-set. Readers fold what the snapshot lacks. Decides nothing: se
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -27,6 +28,7 @@ from pyoco_server.store.errors import AnswerLost, WrongSequence
 from pyoco_server.store.headers import header_block, number_of
 from pyoco_server.store.jetstream import JetStream, StoredMessage
 from pyoco_server.store.keyvalue import Bucket, Entry
+from pyoco_server.tags import is_run_id
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +82,8 @@ class Runs:
         if isinstance(appended, BaseException):
             raise appended
         if isinstance(revision, WrongSequence):
-            return appended  # a reader was faster and has healed it
+            # A reader was faster, somebody who lost against us, or it is left from an earlier life.
+            return await self.project(appended)
         if isinstance(revision, BaseException):
             raise revision
         return replace(appended, revision=revision)
@@ -93,15 +96,19 @@ class Runs:
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out."""
+        if not is_run_id(run_id):
+            return None  # a wildcard in its place would find somebody else's
         entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
         if last is None:
             return None
         snapshot = decode_snapshot(entry.value) if entry.value else None
-        if snapshot is not None and whole and (snapshot.task_records_truncated or snapshot.tasks_truncated):
-            snapshot = None
-        stored = await self._forwarded(run_id, snapshot, entry.revision, last, at_leader)
-        if stored is not None and not whole:
-            self._heal_if_left_behind(stored, snapshot, last)
+        base = _base(snapshot, last, whole=whole) if snapshot else None
+        folded = await self._forwarded(run_id, base, last, at_leader)
+        if folded is None:
+            return None
+        stored = replace(folded, revision=entry.revision)
+        if not whole and _is_left_behind(snapshot, stored, last, at_leader):
+            self._heal_soon(stored)
         return stored
 
     async def project(self, stored: StoredRun) -> StoredRun:
@@ -111,20 +118,17 @@ class Runs:
                 return replace(stored, revision=await self._write(stored))
             except WrongSequence:
                 entry = await self._bucket.get_at_leader(stored.run.run_id)
-                theirs = decode_snapshot(entry.value) if entry.value else None
                 stored = replace(stored, revision=entry.revision)
-                if theirs is not None and theirs.pyoco.commits >= stored.commits:
+                if await self._is_superseded(stored, entry):
                     return stored
         return stored
 
     async def beat(self, stored: StoredRun, at: float) -> StoredRun:
         """Renew `heartbeat_at`. Not history: yields to whoever wrote meanwhile."""
-        snapshot = self._snapshot(stored)
-        beating = encode_snapshot(replace(snapshot, heartbeat_at=max(at, snapshot.heartbeat_at)))
         try:
-            revision = await self._bucket.put(stored.run.run_id, beating, revision=stored.revision)
+            revision = await self._beat(self._snapshot(stored), at, stored.revision)
         except WrongSequence:
-            revision = (await self._bucket.get_at_leader(stored.run.run_id)).revision
+            return await self._beat_on_theirs(stored, at)
         return replace(stored, revision=revision)
 
     async def events(self, run_id: str) -> list[tuple[int, list[Event]]]:
@@ -135,7 +139,7 @@ class Runs:
     async def submission(self, run_id: str) -> RunSubmitted | None:
         """The first event, which alone has the whole specification."""
         first = await self._jetstream.first(self._stream, self._subject(run_id))
-        begun = decode_commit(first.data)[0] if first else None
+        begun = next(iter(decode_commit(first.data)), None) if first else None
         return begun if isinstance(begun, RunSubmitted) else None
 
     async def snapshot(self, run_id: str) -> RunSnapshot | None:
@@ -156,7 +160,7 @@ class Runs:
                 seq = (await self._jetstream.publish(subject, payload, headers)).seq
                 return StoredRun(run=run, commits=at.commits + 1, log_seq=seq, revision=at.revision)
             except WrongSequence:
-                return await self._mine_or_overtaken(at, run, commit_id)
+                return await self._mine_or_overtaken(at, commit_id)
             except AnswerLost:
                 # It may be in the log or not. Sending the same commit again at the same sequence is
                 # harmless: it is refused if the first one arrived, and then we find ourselves.
@@ -164,14 +168,17 @@ class Runs:
                     raise
         raise AssertionError("unreachable")
 
-    async def _mine_or_overtaken(self, at: StoredRun, run: Run, commit_id: str) -> StoredRun:
-        newer = await self._jetstream.after_at_leader(self._stream, self._subject(run.run_id), at.log_seq)
-        for place, message in enumerate(newer):
-            if message.header(b"Pyoco-Commit") != commit_id:
-                continue
-            mine = StoredRun(run=run, commits=at.commits + 1, log_seq=message.seq, revision=at.revision)
-            return _folded(mine, newer[place + 1 :]) or mine
-        raise Overtaken(_folded(at if at.commits else None, newer))
+    async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun:
+        """Others may have committed after mine, and before it: an earlier try may have been decided anew."""
+        run_id = at.run.run_id
+        newer = await self._jetstream.after_at_leader(self._stream, self._subject(run_id), at.log_seq)
+        now = _folded(at if at.commits else None, newer)
+        if now is not None and any(message.header(b"Pyoco-Commit") == commit_id for message in newer):
+            return now
+        if now is not None and now.log_seq == at.log_seq:
+            # Another sequence, and nothing newer: what we stand on is not in the log any more.
+            now = await self.load(run_id, at_leader=True)
+        raise Overtaken(now)
 
     def _reads(
         self, run_id: str, at_leader: bool
@@ -182,39 +189,45 @@ class Runs:
         return self._bucket.get(run_id), self._jetstream.last(self._stream, subject)
 
     async def _forwarded(
-        self, run_id: str, snapshot: RunSnapshot | None, revision: int, last: StoredMessage, at_leader: bool
+        self, run_id: str, base: StoredRun | None, last: StoredMessage, at_leader: bool
     ) -> StoredRun | None:
-        stored = None
-        if snapshot is not None:
-            core = snapshot.pyoco
-            stored = StoredRun(
-                run=run_of(snapshot),
-                commits=core.commits,
-                log_seq=core.log_seq,
-                revision=revision,
-                heartbeat_at=snapshot.heartbeat_at,
-            )
-        behind = _commit_no(last) - (stored.commits if stored else 0)
-        if stored is not None and behind == 0:
-            return replace(stored, log_seq=last.seq)
-        if stored is not None and behind == 1:
-            return _folded(stored, [last])
-        if stored is None or behind < 0:
-            # Missing, or ahead of the log (a reader of a lagging replica): the log alone counts.
-            stored, revision_known = None, revision
-        else:
-            revision_known = stored.revision
+        behind = _commit_no(last) - (base.commits if base else 0)
+        if behind == 0:
+            return base
+        if behind == 1:
+            return _folded(base, [last])
         read_on = self._jetstream.after_at_leader if at_leader else self._jetstream.after
-        messages = await read_on(self._stream, self._subject(run_id), stored.log_seq if stored else 0)
-        folded = _folded(stored, messages)
-        return replace(folded, revision=revision_known) if folded else None
+        return _folded(base, await read_on(self._stream, self._subject(run_id), base.log_seq if base else 0))
 
-    def _heal_if_left_behind(
-        self, stored: StoredRun, snapshot: RunSnapshot | None, last: StoredMessage
-    ) -> None:
-        behind = stored.commits - (snapshot.pyoco.commits if snapshot else 0)
-        if behind == 0 or (behind == 1 and snapshot is not None and _age_sec(last) < HEAL_AFTER_SEC):
-            return
+    async def _is_superseded(self, stored: StoredRun, entry: Entry) -> bool:
+        theirs = decode_snapshot(entry.value) if entry.value else None
+        if theirs is not None:
+            return theirs.pyoco.log_seq >= stored.log_seq
+        if stored.run.gone:
+            return False
+        # There is none, perhaps because the run was erased meanwhile: only the log knows.
+        last = await self._jetstream.last_at_leader(self._stream, self._subject(stored.run.run_id))
+        return last is None or last.seq > stored.log_seq
+
+    async def _beat(self, snapshot: RunSnapshot, at: float, revision: int) -> int:
+        beating = replace(snapshot, heartbeat_at=max(at, snapshot.heartbeat_at))
+        return await self._bucket.put(snapshot.run_id, encode_snapshot(beating), revision=revision)
+
+    async def _beat_on_theirs(self, stored: StoredRun, at: float) -> StoredRun:
+        """A newer snapshot stays as it is but for the heartbeat, and only while our claim stands in it.
+
+        The revision we know is then kept as it is, so that the next beat does not write ours over it.
+        """
+        entry = await self._bucket.get_at_leader(stored.run.run_id)
+        theirs = decode_snapshot(entry.value) if entry.value else None
+        if theirs is None or theirs.pyoco.log_seq > stored.log_seq:
+            if theirs is not None and theirs.pyoco.claim == stored.run.claim:
+                with contextlib.suppress(WrongSequence):
+                    await self._beat(theirs, at, entry.revision)
+            return stored
+        return replace(stored, revision=entry.revision)
+
+    def _heal_soon(self, stored: StoredRun) -> None:
         healing = asyncio.get_running_loop().create_task(self._heal(stored))
         self._healing.add(healing)
         healing.add_done_callback(self._healing.discard)
@@ -247,12 +260,42 @@ def _nowhere(run: Run) -> StoredRun:
     return StoredRun(run=run, commits=0, log_seq=0, revision=0)
 
 
+def _base(snapshot: RunSnapshot, last: StoredMessage, *, whole: bool) -> StoredRun | None:
+    """The snapshot as something to fold on, if it stands where the log says.
+
+    One without a sequence was written beside the first commit, which may have lost against another one.
+    One ahead of the log is of an end that the broker has lost, or was read beside a lagging replica.
+    """
+    core = snapshot.pyoco
+    if whole and (snapshot.task_records_truncated or snapshot.tasks_truncated):
+        return None
+    number = _commit_no(last)
+    is_there = core.commits == number and core.log_seq == last.seq
+    is_before = core.commits < number and 0 < core.log_seq < last.seq
+    if not (is_there or is_before):
+        return None
+    return StoredRun(run=run_of(snapshot), commits=core.commits, log_seq=core.log_seq, revision=0)
+
+
+def _is_left_behind(
+    snapshot: RunSnapshot | None, stored: StoredRun, last: StoredMessage, at_leader: bool
+) -> bool:
+    if snapshot is None:
+        return not stored.run.gone
+    behind = stored.commits - snapshot.pyoco.commits
+    if behind == 0:
+        return snapshot.pyoco.log_seq != stored.log_seq and run_of(snapshot) != stored.run
+    if behind < 0:
+        return at_leader  # else it may be the log that we were shown an old one of
+    return behind > 1 or _age_sec(last) >= HEAL_AFTER_SEC
+
+
 def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> StoredRun | None:
     """Fold messages over what is known, leaving out those already in it."""
     run = stored.run if stored else None
     commits, seq, revision = (stored.commits, stored.log_seq, stored.revision) if stored else (0, 0, 0)
     for message in messages:
-        number = _commit_no(message)
+        number = _commit_no(message) or commits + 1  # not ours, but there
         if number <= commits:
             continue
         run, commits, seq = fold(run, decode_commit(message.data)), number, message.seq

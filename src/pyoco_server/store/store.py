@@ -56,7 +56,11 @@ class Store:
     @classmethod
     async def connect(cls, config: NatsBackendConfig, *, name: str) -> Store:
         store = cls(config, name=name)
-        await store.open()
+        try:
+            await store.open()
+        except BaseException:  # whatever it was: the connection must not be left behind
+            await store.close()
+            raise
         return store
 
     async def open(self) -> None:
@@ -72,7 +76,7 @@ class Store:
         self._stopping = True
         await self.runs.close()
         await self.requests.close()
-        if not self.client.is_closed:
+        if not self.client.is_closed and self.client.was_ever_connecting:
             with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):
                 await self.client.close()
 

@@ -155,7 +155,7 @@ def status_of(error: PyocoError) -> int:
 def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
     detail: Any = error.message
     if isinstance(error, Invalid) and isinstance(error.details, list):
-        detail = error.details
+        detail = [_placed(problem) for problem in error.details]
     body: dict[str, Any] = {"detail": detail}
     if error.err_id:
         body["err_id"] = error.err_id
@@ -182,6 +182,12 @@ def _invalid_body(error: Exception) -> Invalid:
     )
     problem = {"loc": ["body", *path], "msg": _PLACE.sub("", message), "type": kind}
     return Invalid("The body is not a valid submission.", details=[problem])
+
+
+def _placed(problem: dict[str, Any]) -> dict[str, Any]:
+    """Below the faces nobody knows where a member came from; here it came in the body."""
+    loc = list(problem.get("loc", ()))
+    return problem if loc[:1] in (["body"], ["query"], ["path"]) else problem | {"loc": ["body", *loc]}
 
 
 def _invalid_query(name: str, message: str) -> Invalid:

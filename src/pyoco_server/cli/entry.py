@@ -1,0 +1,91 @@
+"""Run a typer app as a program: its exit code, and what stderr says when it cannot. Knows no command.
+
+A wrong argument ends with 1 (the contract; click would say 2) and shows the command's own example, which is
+the `epilog` of that command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from pyoco_server.errors import ConfigError
+from pyoco_server.texts import text
+
+CANNOT = 1
+INTERRUPTED = 130
+WRONG_ARGUMENTS = "ERR-PYOCO-0018"
+
+# typer carries a click of its own or uses the installed one: these are that one's UsageError and base.
+_USAGE_ERROR: type[Exception]
+_CLICK_ERROR: type[Exception]
+_USAGE_ERROR, _CLICK_ERROR = (kind for kind in typer.BadParameter.__mro__[1:3] if issubclass(kind, Exception))
+
+
+class Refusal(Exception):
+    """The command cannot do it. The message says why, `hint` what to type instead."""
+
+    def __init__(self, message: str, *, hint: str = "", err_id: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.err_id = err_id
+
+
+class WrongArguments(Refusal):
+    """What was typed cannot be understood (ERR-PYOCO-0018)."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint, err_id=WRONG_ARGUMENTS)
+
+
+class UpByDefault(TyperGroup):
+    """`pyoco-server --port 9000` means `pyoco-server up --port 9000`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        asks_for_help = args[:1] == ["--help"]
+        if not asks_for_help and (not args or args[0].startswith("-")):
+            args = ["up", *args]
+        return super().parse_args(ctx, args)
+
+
+def run(app: typer.Typer, name: str) -> NoReturn:
+    sys.exit(exit_code(app, name, sys.argv[1:]))
+
+
+def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(list(arguments), prog_name=name, standalone_mode=False)
+    except Refusal as refusal:
+        return _say(refusal)
+    except ConfigError as wrong:
+        return _say(Refusal(wrong.message, err_id=wrong.err_id or ""))
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except _CLICK_ERROR as wrong:
+        return _say(_from_click(wrong, name))
+    return code if isinstance(code, int) else 0
+
+
+def _from_click(wrong: Any, name: str) -> Refusal:
+    context = getattr(wrong, "ctx", None)
+    if not isinstance(wrong, _USAGE_ERROR) or context is None:
+        return WrongArguments(wrong.format_message(), hint=f"{name} --help")
+    example = (context.command.epilog or "").removeprefix("Example: ")
+    return WrongArguments(wrong.format_message(), hint=example or f"{context.command_path} --help")
+
+
+def _say(refusal: Refusal) -> int:
+    mark = f" ({refusal.err_id})" if refusal.err_id else ""
+    lines = [f"error: {refusal.message}{mark}"]
+    if refusal.err_id == WRONG_ARGUMENTS:
+        lines.insert(0, text("MSG-PYOCO-0018", "en"))
+    if refusal.hint:
+        lines.append(f"try:   {refusal.hint}")
+    sys.stderr.write("\n".join(lines) + "\n")
+    return CANNOT

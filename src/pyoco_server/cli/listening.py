@@ -1,0 +1,60 @@
+"""The gateway's socket: taken before anything is started, so that a busy port costs nothing."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from pyoco_server.cli.entry import Refusal
+
+BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    sock: socket.socket
+    host: str
+
+    @property
+    def port(self) -> int:
+        port: int = self.sock.getsockname()[1]
+        return port
+
+    @property
+    def reachable_host(self) -> str:
+        """Where somebody on this machine finds it: "every address" is none to connect to."""
+        try:
+            anywhere = ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return self.host
+        return ("::1" if ":" in self.host else "127.0.0.1") if anywhere else self.host
+
+    @property
+    def url(self) -> str:
+        host = self.reachable_host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def listen(host: str, port: int) -> Listening:
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return Listening(socket.create_server((host, port), family=family, backlog=BACKLOG), host)
+    except OSError as error:
+        raise _refusal(host, port, error) from error
+
+
+def _refusal(host: str, port: int, error: OSError) -> Refusal:
+    if error.errno == errno.EADDRINUSE:
+        return Refusal(
+            f"Port {port} on {host} is in use: stop the program that has it, or choose another port.",
+            hint=f"pyoco-server up --port {port + 1 if port < 65535 else 8000}",
+        )
+    if error.errno == errno.EACCES:
+        return Refusal(f"Port {port} needs more rights than we have.", hint="pyoco-server up --port 8000")
+    return Refusal(f"Cannot listen on {host} port {port} ({error}).", hint="pyoco-server up --host 127.0.0.1")

@@ -1,0 +1,20 @@
+"""The event loop our programs run on: uvloop where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
+    if sys.platform == "win32":
+        return asyncio.run(main)
+
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)

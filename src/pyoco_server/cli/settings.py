@@ -1,0 +1,52 @@
+"""Settings of a command: what its flags say, else the environment, else the defaults. Read once, here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyoco_server.broker.data_folder import recorded_broker_url
+from pyoco_server.cli.entry import WrongArguments
+from pyoco_server.config import NatsBackendConfig, default_of, read_environment
+from pyoco_server.errors import Invalid
+from pyoco_server.logging_config import configure_logging
+from pyoco_server.tags import check_routing_tag
+
+Settings = dict[str, Any]
+
+
+def read_settings(**flags: Any) -> Settings:
+    """By field and unchecked; a flag that was not given is None and counts for nothing."""
+    return read_environment() | {name: value for name, value in flags.items() if value is not None}
+
+
+def config_of(settings: Settings) -> NatsBackendConfig:
+    return NatsBackendConfig(**settings)
+
+
+def config_near_broker(settings: Settings) -> NatsBackendConfig:
+    """For commands that join a broker: the one named, else the embedded one of the data folder."""
+    if "nats_url" not in settings:
+        folder = Path(settings.get("data_dir", default_of("data_dir")))
+        recorded = recorded_broker_url(folder)
+        settings = settings | ({"nats_url": recorded} if recorded else {})
+    return config_of(settings)
+
+
+def write_logs(service: str, config: NatsBackendConfig) -> None:
+    configure_logging(
+        service,
+        level=config.log_level,
+        fmt=config.log_format,
+        utc=config.log_utc,
+        include_traceback=config.log_include_traceback,
+    )
+
+
+def split_tags(given: list[str] | None) -> list[str]:
+    """`--tags a,b --tags c` is a, b, c."""
+    parts = [part.strip() for text in given or [] for part in text.split(",")]
+    try:
+        return [check_routing_tag(part) for part in dict.fromkeys(parts) if part]
+    except Invalid as wrong:
+        raise WrongArguments(wrong.message, hint="--tags default,gpu") from wrong

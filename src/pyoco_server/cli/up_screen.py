@@ -1,0 +1,93 @@
+"""What `pyoco-server up` says to whoever started it: where things are, and what to type next.
+
+In colours on a terminal, plain otherwise. Owns the words, not the moment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyoco_server.cli.up_plan import UpPlan
+from pyoco_server.config import default_of, without_credentials
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DURABILITY = {
+    "always": "always: every write is on disk before it is acknowledged",
+    "interval": "interval: a power cut may cost the last 100 ms",
+}
+
+
+class Screen:
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(highlight=False, soft_wrap=True)
+
+    def ready(self, plan: UpPlan, url: str) -> None:
+        self._say("[bold green]pyoco-server is ready[/]\n")
+        for name, value in facts(plan, url):
+            self._say(f"  {name:<10} [cyan]{_plain(value)}[/]")
+        self._say(f"\n  Try        [bold]{_plain(next_command(plan, url))}[/]")
+        self._say("  Stop       Ctrl-C\n")
+
+    def waiting(self, reasons: list[str]) -> None:
+        self._say(f"[yellow]not ready yet:[/] {_plain('; '.join(reasons) or 'the gateway is starting')}")
+
+    def other_broker(self, description: str, url: str) -> None:
+        command = f"pyoco-server up --nats-url {url}"
+        self._say(f"There is a {_plain(description)}; to use that one: [bold]{command}[/]")
+
+    def stopping(self, *, told: bool) -> None:
+        self._say("stopping" if told else "[red]stopping, because a part of it ended by itself[/]")
+
+    def _say(self, line: str) -> None:
+        self._console.print(line)
+        sys.stdout.flush()
+
+
+def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
+    yield "API", url
+    yield "Dashboard", f"{url}/"
+    broker = without_credentials(plan.config.nats_url)
+    if plan.embedded:
+        yield "Broker", f"{broker} (embedded; durability {DURABILITY[plan.config.durability]})"
+        yield "Data", plan.config.data_dir
+    else:
+        yield "Broker", broker
+    yield "Worker", _worker_fact(plan)
+
+
+def next_command(plan: UpPlan, url: str) -> str:
+    if plan.worker is None:
+        return f"pyoco-worker {_broker_flag(plan)}--flow-resolver my_flows.py:resolve"
+    server = "" if url == "http://127.0.0.1:8000" else f"--server {url} "
+    if plan.worker.flow_resolver is None:
+        return f"pyoco-client {server}submit --flow-name hello --tag demo --param name=you"
+    return f"pyoco-client {server}submit --flow-name NAME_OF_YOUR_FLOW"
+
+
+def _worker_fact(plan: UpPlan) -> str:
+    if plan.worker is None:
+        return "none; start one as shown below"
+    if plan.worker.flow_resolver is None:
+        ignored = (
+            f" (--tags {','.join(plan.ignored_tags)} needs --flow-resolver)" if plan.ignored_tags else ""
+        )
+        return f"demo flows on tag demo{ignored}"
+    return f"flows of {plan.worker.flow_resolver} on tags {', '.join(plan.worker.tags)}"
+
+
+def _broker_flag(plan: UpPlan) -> str:
+    found_without = plan.config.nats_url == default_of("nats_url")
+    return "" if found_without else f"--nats-url {without_credentials(plan.config.nats_url)} "
+
+
+def _plain(text: str) -> str:
+    """Not markup, whatever brackets are in it."""
+    return text.replace("[", "\\[")

@@ -1,0 +1,107 @@
+"""The worker of `pyoco-server up`: a process of its own, because user code never runs in the gateway's.
+
+Started again when it dies, ever more patiently. It dies with us, whatever happens to us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+
+from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
+from pyoco_server.cli.settings import Settings
+from pyoco_server.cli.up_plan import WorkerPlan
+from pyoco_server.config import as_written, variable_of
+
+log = logging.getLogger(__name__)
+
+BACKOFF_SEC = (0.5, 10.0)
+STABLE_AFTER_SEC = 30.0
+# Beyond its own drain: time to say goodbye to the broker.
+STOP_GRACE_SEC = 5.0
+REFUSED_CODE = 1
+
+
+class WorkerProcess:
+    """`refused` is set when it ended at once with 1: it said why, and trying again would not help."""
+
+    def __init__(self, plan: WorkerPlan, settings: Settings, *, drain_sec: float) -> None:
+        self._command = command_for(plan, settings)
+        self._stop_within_sec = drain_sec + STOP_GRACE_SEC
+        self._stopping = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self.refused = asyncio.Event()
+
+    async def start(self) -> None:
+        self._process = await self._spawn()
+        self._watching = asyncio.create_task(self._watch(self._process))
+
+    async def stop(self) -> None:
+        """Let it finish for a moment, then insist. Callable twice, and before start."""
+        self._stopping.set()
+        if self._process is None or self._watching is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        await asyncio.wait({self._watching}, timeout=self._stop_within_sec)
+        if not self._watching.done():
+            log.warning("worker did not stop in time and is killed", extra={"pid": self._process.pid})
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        await self._watching
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us; we stop it in its turn
+            preexec_fn=die_with_parent(),
+        )
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        failures = 0
+        while True:
+            begun = time.monotonic()
+            code = await _ended(process)
+            lived_sec = time.monotonic() - begun
+            if self._stopping.is_set():
+                return
+            if code == REFUSED_CODE and failures == 0 and lived_sec < STABLE_AFTER_SEC:
+                self.refused.set()
+                return
+            failures = 0 if lived_sec >= STABLE_AFTER_SEC else failures
+            log.warning("worker died and is started again", extra={"pid": process.pid, "exit_code": code})
+            if not await self._backed_off(failures):
+                return
+            failures += 1
+            self._process = process = await self._spawn()
+
+    async def _backed_off(self, failures: int) -> bool:
+        """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
+        first_sec, longest_sec = BACKOFF_SEC
+        delay_sec = min(first_sec * 2.0 ** min(failures, 10), longest_sec) if failures else 0.0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_sec):
+                await self._stopping.wait()
+        return not self._stopping.is_set()
+
+
+def command_for(plan: WorkerPlan, settings: Settings) -> list[str]:
+    """`env` adds our settings to the environment it inherits; -P keeps the user's folder off our imports."""
+    variables = [f"{variable_of(name)}={as_written(value)}" for name, value in settings.items()]
+    command = ["env", *variables, sys.executable, "-P", "-m", "pyoco_server.cli.worker"]
+    command += ["--worker-id", plan.worker_id, "--tags", ",".join(plan.tags)]
+    return command + (["--flow-resolver", plan.flow_resolver] if plan.flow_resolver else ["--demo"])
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    guard = guard_where_needed(process.pid)
+    try:
+        return await process.wait()
+    finally:
+        if guard is not None:
+            guard.release()

@@ -1,0 +1,56 @@
+"""Flows of these tests, as a worker process loads them. Each execution of a task leaves a line in a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from pyoco import Flow, task
+
+FOOTPRINTS = "PYOCO_TEST_FOOTPRINTS"
+
+
+def leave_footprint(ctx: Any, name: str) -> None:
+    """One write of one short line with O_APPEND: lines of several processes do not mix."""
+    path = os.environ.get(FOOTPRINTS)
+    if path:
+        line = f"{ctx.run_context.run_id} {name}\n".encode()
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, line)
+        os.close(handle)
+
+
+def footprints(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def resolve(flow_name: str) -> Flow:
+    return {"quick": _quick, "steps": _steps}[flow_name]()
+
+
+def _quick() -> Flow:
+    @task
+    def only(ctx: Any, millis: float = 0.0) -> str:
+        leave_footprint(ctx, "only")
+        time.sleep(millis / 1000)
+        return "done"
+
+    flow: Flow = Flow(name="quick") >> only
+    return flow
+
+
+def _steps() -> Flow:
+    @task
+    def first(ctx: Any) -> int:
+        leave_footprint(ctx, "first")
+        return 1
+
+    @task
+    def second(ctx: Any, first: int) -> int:
+        leave_footprint(ctx, "second")
+        return first + 1
+
+    flow: Flow = Flow(name="steps") >> first >> second
+    return flow
