@@ -1,40 +1,45 @@
-"""The threads of one run. Owns their number and their end; knows nothing of tasks but that they can perform.
+"""The threads that call user code, kept between runs: starting one costs more than a small task.
 
-Threads are daemons: one whose task never returns must not keep the process alive.
+Threads are daemons: one whose task never returns must not keep the process alive. It is missed by nobody,
+because a thread counts as free only once it has come back.
 """
 
 import threading
+from collections import deque
 from queue import SimpleQueue
 
 from pyoco_server.engine.attempt import Attempt
 from pyoco_server.engine.control import Event
 
+# Threads that may wait for work; more than these end when they have nothing to do.
+IDLE_THREADS_MAX = 64
 
-class Crew:
-    """Hires a thread only when all others are busy."""
+_idle: "deque[_Hand]" = deque()
 
-    def __init__(self, name: str, events: "SimpleQueue[Event]") -> None:
-        self._name = name
-        self._events = events
-        self._inbox: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._threads = 0
 
-    def hand(self, attempt: Attempt, busy: int) -> None:
-        """`busy` is how many attempts are under way without this one."""
-        if busy >= self._threads:
-            self._threads += 1
-            threading.Thread(target=self._work, name=self._name, daemon=True).start()
-        self._inbox.put(attempt)
+class _Hand:
+    """One thread and its mailbox."""
 
-    def lose_one(self) -> None:
-        """A thread is stuck in user code; it does not count until it comes back, if ever."""
-        self._threads -= 1
-
-    def dismiss(self) -> None:
-        self._inbox.put(None)
+    def __init__(self) -> None:
+        self.inbox: SimpleQueue[tuple[Attempt, SimpleQueue[Event]]] = SimpleQueue()
+        threading.Thread(target=self._work, name="pyoco-task", daemon=True).start()
 
     def _work(self) -> None:
-        while (attempt := self._inbox.get()) is not None:
-            self._events.put(attempt.perform())
-        # Passed on, so that one notice reaches every thread, also one that comes back late.
-        self._inbox.put(None)
+        is_kept = True
+        while is_kept:
+            attempt, events = self.inbox.get()
+            ended = attempt.perform()
+            is_kept = len(_idle) < IDLE_THREADS_MAX
+            if is_kept:
+                _idle.append(self)  # before the news is out, so that its successor finds a free hand
+            events.put(ended)
+            del attempt, events, ended  # an idle thread must not keep a run's results alive
+
+
+def hand(attempt: Attempt, events: "SimpleQueue[Event]") -> None:
+    """Have it performed by a free thread, or a new one; how it ended goes to `events`."""
+    try:
+        free = _idle.pop()
+    except IndexError:
+        free = _Hand()
+    free.inbox.put((attempt, events))

@@ -12,7 +12,7 @@ from pyoco.core.context import Context
 from pyoco_server.engine.attempt import Attempt
 from pyoco_server.engine.context import EngineContext
 from pyoco_server.engine.control import Control
-from pyoco_server.engine.crew import Crew
+from pyoco_server.engine.crew import hand
 from pyoco_server.engine.failure import Failure, describe
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.wiring import Wiring
@@ -27,16 +27,15 @@ class Launcher:
         self._wiring = wiring
         self._reporter = reporter
         self._numbers: Counter[str] = Counter()
-        self.crew = Crew(f"run-{control.run_context.run_id}", control.events)
 
-    def launch(self, attempt: Attempt, busy: int) -> Failure | None:
+    def launch(self, attempt: Attempt) -> Failure | None:
         """None when the attempt is under way; a failure when its arguments cannot be had."""
         self._stamp(attempt)
         failure = self._wire(attempt)
         inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
         self._reporter.started(attempt, inputs)
         if failure is None:
-            self.crew.hand(attempt, busy)
+            hand(attempt, self._control.events)
         return failure
 
     def _stamp(self, attempt: Attempt) -> None:

@@ -52,7 +52,6 @@ class Run:
             self._control.close(Status.ABANDONED)
             raise
         finally:
-            self._supervisor.close()
             self._folder.close()
 
     def _ending(self) -> Ending:

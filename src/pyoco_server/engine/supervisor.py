@@ -79,9 +79,6 @@ class Supervisor:
         while running:
             self._under_way.leave_behind(next(iter(running)))
 
-    def close(self) -> None:
-        self._under_way.dismiss_threads()
-
     def _pump(self, until: float = math.inf) -> None:
         """Handle one thing: what is due, or else the next event."""
         now = time.monotonic()

@@ -43,7 +43,7 @@ class UnderWay:
         return bool(self.running or self._unacknowledged or self.retries_due or self.news)
 
     def begin(self, attempt: Attempt) -> None:
-        failure = self._launcher.launch(attempt, busy=len(self.running))
+        failure = self._launcher.launch(attempt)
         if failure is not None:
             self._fail(attempt, failure, time.time())
             return
@@ -82,10 +82,6 @@ class UnderWay:
         self._let_go(attempt)
         self._reporter.cancelled(attempt.spec.name)
 
-    def dismiss_threads(self) -> None:
-        """Those stuck in user code go when it returns."""
-        self._launcher.crew.dismiss()
-
     def _succeed(self, attempt: Attempt, output: Any, ended_at: float) -> None:
         self._wiring.save(attempt.spec, output)
         self._unacknowledged.add(attempt)
@@ -110,7 +106,6 @@ class UnderWay:
         """Its thread stays with the user's code; we stop waiting for it and ignore what it returns."""
         del self.running[attempt]
         attempt.abandon()
-        self._launcher.crew.lose_one()
 
 
 def _backoff_sec(attempt: Attempt) -> float:

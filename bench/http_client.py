@@ -1,0 +1,38 @@
+"""The cheapest HTTP client that keeps a connection: what is measured should be the server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+
+class Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._host = host
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> Connection:
+        reader, writer = await asyncio.open_connection(host, port)
+        return cls(reader, writer, f"{host}:{port}")
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        return await self._send(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+
+    async def post(self, path: str, body: bytes) -> tuple[int, Any]:
+        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        return await self._send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def _send(self, request: bytes) -> tuple[int, Any]:
+        self._writer.write(request)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        start = head.lower().index(b"content-length:") + len(b"content-length:")
+        length = int(head[start : head.index(b"\r\n", start)])
+        body = await self._reader.readexactly(length)
+        return int(head[9:12]), msgspec.json.decode(body) if body else None

@@ -1,0 +1,70 @@
+"""What a list costs when few and when many runs are stored."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import nats
+
+from bench.stack import Stack, percentile, stack
+from pyoco_server.lifecycle.events import Event, RunClaimed, RunCompleted, RunSubmitted
+from pyoco_server.store.codec import encode_commit
+
+PATHS = ("/runs", "/runs?status=FAILED", "/runs?flow=flow_3&limit=50", "/runs?status=PENDING&tag=t1")
+ASKED = 300
+
+
+async def list_cost(*, few: int = 1_000, many: int = 200_000) -> dict[str, float]:
+    async with stack("interval") as started:
+        await started.gateway()
+        await _fill(started, few)
+        small = await _costs(started)
+        await _fill(started, many - few)
+        large = await _costs(started)
+        figures: dict[str, float] = {"gateway MB with all of them": started.memory_mb()[0]}
+        for path in PATHS:
+            figures[f"{path} p50 ms at {few}"] = small[path]
+            figures[f"{path} p50 ms at {many}"] = large[path]
+            figures[f"{path} ratio"] = large[path] / small[path]
+        return figures
+
+
+async def _fill(started: Stack, count: int) -> None:
+    """Runs written straight into the log, as gateways and workers would have."""
+    client = await nats.connect(started.broker.url)
+    for number in range(count):
+        run_id = str(uuid.uuid4())
+        at = time.time()
+        submitted = RunSubmitted(
+            at=at, run_id=run_id, flow_name=f"flow_{number % 7}", params={}, tag=f"t{number % 3}", tags=[]
+        )
+        events: list[Event] = [submitted]
+        if number % 10:
+            events += [RunClaimed(at=at, worker_id="w", instance_id="w.1", fence=1), RunCompleted(at=at)]
+        headers = {"Pyoco-Commit": run_id, "Pyoco-Commit-No": "1"}
+        await client.publish(f"pyoco.events.{run_id}", encode_commit(events), headers=headers)
+        if number % 500 == 0:
+            await client.flush(60)
+    await client.flush(60)
+    await client.close()
+    connection = await started.connect()
+    status = 503
+    while status != 200:
+        status, _ = await connection.get("/runs?limit=1")
+    connection.close()
+
+
+async def _costs(started: Stack) -> dict[str, float]:
+    connection = await started.connect()
+    costs = {}
+    for path in PATHS:
+        taken = []
+        for _ in range(ASKED):
+            begun = time.perf_counter()
+            status, _ = await connection.get(path)
+            taken.append(time.perf_counter() - begun)
+            assert status == 200
+        costs[path] = percentile(taken, 0.5) * 1000
+    connection.close()
+    return costs

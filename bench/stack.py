@@ -1,0 +1,101 @@
+"""A whole product on loopback for a measurement: broker, gateway and worker, each a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from bench.http_client import Connection
+from pyoco_server.broker import EmbeddedBroker
+
+Durability = Literal["always", "interval"]
+FLOWS = Path(__file__).with_name("flows.py")
+TAG = "bench"
+
+
+class Stack:
+    def __init__(self, broker: EmbeddedBroker, port: int, folder: Path) -> None:
+        self.broker = broker
+        self.port = port
+        self._folder = folder
+        self._children: list[subprocess.Popen[bytes]] = []
+        self.env = os.environ | {"PYOCO_NATS_URL": broker.url, "PYOCO_LOAD_DOTENV": "0"}
+        self.env |= {"PYOCO_HTTP_PORT": str(port), "PYOCO_LOG_LEVEL": "WARNING"}
+
+    async def gateway(self) -> None:
+        command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
+        command += ["--port", str(self.port), "--loop", "uvloop", "--http", "httptools"]
+        self._run([*command, "--no-access-log", "--log-level", "warning"])
+        await self._until_ready()
+
+    def worker(self, concurrency: int = 8) -> None:
+        command = [sys.executable, "-m", "pyoco_server.cli.worker", "--tags", TAG, "--worker-id", "bench"]
+        self._run([*command, "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", str(concurrency)])
+
+    async def connect(self) -> Connection:
+        return await Connection.open("127.0.0.1", self.port)
+
+    def end(self) -> None:
+        for child in self._children:
+            child.send_signal(signal.SIGTERM)
+        for child in self._children:
+            child.wait(20)
+
+    def memory_mb(self) -> list[float]:
+        return [_resident_mb(child.pid) for child in self._children]
+
+    def _run(self, command: list[str]) -> None:
+        with (self._folder / "processes.log").open("ab") as log:
+            self._children.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
+
+    async def _until_ready(self) -> None:
+        while True:
+            try:
+                connection = await self.connect()
+                status, _ = await connection.get("/ready")
+                connection.close()
+                if status == 200:
+                    return
+            except OSError:
+                pass
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def stack(durability: Durability) -> AsyncIterator[Stack]:
+    with tempfile.TemporaryDirectory(prefix="pyoco-bench-") as folder:
+        path = Path(folder)
+        broker = EmbeddedBroker(data_dir=path / "data", durability=durability, preferred_port=free_port())
+        async with broker:
+            started = Stack(broker, free_port(), path)
+            try:
+                yield started
+            finally:
+                started.end()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def _resident_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
