@@ -1,0 +1,40 @@
+"""Run pyoco flows somewhere reliable. What programs import stands here; each name is loaded when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.http_client import PyocoHttpClient
+    from pyoco_server.logging_config import configure_logging
+    from pyoco_server.nats_client import PyocoNatsClient
+    from pyoco_server.store.resources import ensure_resources
+    from pyoco_server.worker import PyocoNatsWorker
+
+__all__ = [
+    "NatsBackendConfig",
+    "PyocoHttpClient",
+    "PyocoNatsClient",
+    "PyocoNatsWorker",
+    "configure_logging",
+    "ensure_resources",
+]
+
+_HOMES = {
+    "NatsBackendConfig": "config",
+    "PyocoHttpClient": "http_client",
+    "PyocoNatsClient": "nats_client",
+    "PyocoNatsWorker": "worker",
+    "configure_logging": "logging_config",
+    "ensure_resources": "store.resources",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """An HTTP client must not pay for the broker's, nor a flow's author for either."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
