@@ -64,7 +64,7 @@ def _explore(steps_from: Callable[[Seen], Iterator[Step]], length: int) -> Explo
             for step in steps_from(seen):
                 steps += 1
                 _count(found, step.violations)
-                if (key := _key(step.after)) not in known:
+                if step.after is not seen and (key := _key(step.after)) not in known:
                     known.add(key)
                     reached.append(step.after)
         frontier = reached
@@ -92,7 +92,10 @@ def _every_command(seen: Seen) -> Iterator[Step]:
 
 
 def _reduced(seen: Seen, event: e.Event) -> Step:
-    after = seen.then(event, _weightless(reduce(seen.run, event)))
+    run = reduce(seen.run, event)
+    if run is seen.run and not isinstance(event, e.CancelRequested):
+        return Step(seen, [])  # what there is to say of this state was said when it was reached
+    after = seen.then(event, _weightless(run))
     return Step(after, step_violations(seen, event, after))
 
 

@@ -17,8 +17,8 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 from tests.lifecycle.alphabet import AT, submitted
 
-QUICK = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-THOROUGH = settings(deadline=None, max_examples=800, suppress_health_check=list(HealthCheck))
+QUICK = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 
 TASKS = ("a", "b", '作業 \x01"c"')
 # What somebody sensible would want of a run that stands like this; what is wanted often stands here often.

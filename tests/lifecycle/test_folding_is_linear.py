@@ -1,0 +1,66 @@
+"""A long log costs its length: tasks are copied once per fold, however many events change them."""
+
+import pytest
+
+from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle import reduce as reduce_module
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import TaskRecord
+from pyoco_server.lifecycle.status import TaskStatus
+from pyoco_server.lifecycle.task_board import TaskBoard
+from tests.lifecycle.alphabet import AT, run_after, submitted
+
+LONG = 10_000
+
+
+class CountingBoard(TaskBoard):
+    boards = 0
+    copies = 0
+
+    def __init__(self, records: dict[str, TaskRecord]) -> None:
+        super().__init__(records)
+        type(self).boards += 1
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "records" and hasattr(self, "records"):
+            type(self).copies += 1
+        super().__setattr__(name, value)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> type[CountingBoard]:
+    class Counting(CountingBoard):
+        pass
+
+    monkeypatch.setattr(reduce_module, "TaskBoard", Counting)
+    return Counting
+
+
+def task_events() -> list[e.Event]:
+    started = (e.TaskStarted(at=AT, task=f"t{n}", attempt=1) for n in range(LONG // 2))
+    ended = (e.TaskSucceeded(at=AT, task=f"t{n}", attempt=1, started_at=AT) for n in range(LONG // 2))
+    return [event for pair in zip(started, ended, strict=True) for event in pair]
+
+
+def test_a_log_of_ten_thousand_task_events_copies_the_tasks_once(counting: type[CountingBoard]) -> None:
+    run = fold(None, [submitted(), *task_events()])
+    assert run is not None
+    assert (len(run.tasks), counting.boards, counting.copies) == (LONG // 2, 1, 1)
+    assert {record.state for record in run.tasks.values()} == {TaskStatus.SUCCEEDED}
+
+
+def test_events_that_change_no_task_copy_none(counting: type[CountingBoard]) -> None:
+    run = fold(None, [submitted(), *task_events()[:2]])
+    assert run is not None
+    tags: list[e.Event] = [e.TagAdded(at=AT, tag=str(n % 5)) for n in range(100)]
+    counting.copies = 0
+    tagged = fold(run, tags)
+    assert tagged is not None
+    assert tagged.tasks is run.tasks
+    assert counting.copies == 0
+
+
+def test_the_state_a_fold_began_with_keeps_its_tasks() -> None:
+    run = run_after()
+    fold(run, task_events())
+    assert run.tasks == {}
