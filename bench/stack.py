@@ -34,7 +34,7 @@ class Stack:
     async def gateway(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
         command += ["--port", str(self.port), "--loop", "uvloop", "--http", "httptools"]
-        self._run([*command, "--no-access-log", "--log-level", "warning"])
+        self._run([*command, "--no-access-log", "--no-proxy-headers", "--log-level", "warning"])
         await self._until_ready()
 
     def worker(self, concurrency: int = 8) -> None:

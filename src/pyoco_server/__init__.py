@@ -1,4 +1,4 @@
-"""Run pyoco flows somewhere reliable. What programs import stands here; each name is loaded when it is used."""
+"""Run pyoco flows somewhere reliable. What programs import stands here, loaded when it is used."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ CANNOT = 1
 INTERRUPTED = 130
 WRONG_ARGUMENTS = "ERR-PYOCO-0018"
 
-# typer carries a click of its own or uses the installed one: these are that one's UsageError and base.
-_USAGE_ERROR: type[Exception]
-_CLICK_ERROR: type[Exception]
-_USAGE_ERROR, _CLICK_ERROR = (kind for kind in typer.BadParameter.__mro__[1:3] if issubclass(kind, Exception))
+# typer carries a click of its own or uses the installed one: this is that one's base of all errors.
+_CLICK_ERROR: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 
 
 class Refusal(Exception):
@@ -74,7 +74,7 @@ def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
 
 def _from_click(wrong: Any, name: str) -> Refusal:
     context = getattr(wrong, "ctx", None)
-    if not isinstance(wrong, _USAGE_ERROR) or context is None:
+    if context is None:
         return WrongArguments(wrong.format_message(), hint=f"{name} --help")
     example = (context.command.epilog or "").removeprefix("Example: ")
     return WrongArguments(wrong.format_message(), hint=example or f"{context.command_path} --help")

@@ -19,6 +19,7 @@ from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
+from pyoco_server.http_api.shortcut import Shortcut
 
 
 class _App(FastAPI):
@@ -47,6 +48,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
     app.add_exception_handler(Exception, answers.on_unexpected)
+    app.add_middleware(Shortcut, exact=runs.HOT, one=runs.HOT_ONE)
     app.add_middleware(Guard, config=config)
     return app
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, PyocoError, TooLarge
 from pyoco_server.http_api.answers import error_answer
-from pyoco_server.http_api.request_id import new_ulid
+from pyoco_server.ids import new_ulid
 
+_LOOKED_AT = frozenset({b"host", b"origin", b"content-length"})
+KNOWN_HOSTS_MAX = 64
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -30,16 +31,16 @@ class Guard:
         self._app = app
         self._body_bytes_max = config.http_max_body_bytes
         self._open_to_all = not config.auth_methods
-        self._hosts = {"localhost", config.http_host.strip("[]").lower()}
-        self._hosts |= {name.lower() for name in config.allowed_host_names}
+        self._allowed = {name.lower() for name in config.allowed_host_names}
+        self._hosts = {"localhost", config.http_host.strip("[]").lower()} | self._allowed
+        self._known_hosts: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         answer = _WithRequestId(send)
-        headers = Headers(scope=scope)
-        refused = self._refused(scope, headers)
+        refused = self._refused(scope)
         if refused is not None:
             await error_answer(Request(scope), refused)(scope, receive, answer)
             return
@@ -49,29 +50,31 @@ class Guard:
             if not answer.started:
                 await error_answer(Request(scope), self._too_large())(scope, receive, answer)
 
-    def _refused(self, scope: Scope, headers: Headers) -> PyocoError | None:
+    def _refused(self, scope: Scope) -> PyocoError | None:
+        headers = {name: value for name, value in scope["headers"] if name in _LOOKED_AT}
         if self._open_to_all:
-            if not self._is_ours(headers.get("host", "")):
+            host = headers.get(b"host", b"").decode("latin-1")
+            if host not in self._known_hosts and not self._is_ours(host):
                 return Forbidden("This host name is not served. Add it to PYOCO_ALLOWED_HOSTS.", err_id="")
-            if self._is_foreign(scope, headers):
+            if b"origin" in headers and self._is_foreign(scope, headers[b"origin"].decode("latin-1"), host):
                 return Forbidden("Requests from pages of other sites are refused.", err_id="")
-        length = headers.get("content-length", "")
+        length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._body_bytes_max:
             return self._too_large()
         return None
 
     def _is_ours(self, host: str) -> bool:
-        name = (urlsplit(f"//{host}").hostname or "").lower()
-        return name in self._hosts or _is_loopback(name)
+        name = _host_name(host)
+        ours = name in self._hosts or _is_loopback(name)
+        if ours and len(self._known_hosts) < KNOWN_HOSTS_MAX:
+            self._known_hosts.add(host)
+        return ours
 
-    def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
-        origin = headers.get("origin")
-        if origin is None or (scope["type"] == "http" and scope["method"] in SAFE_METHODS):
+    def _is_foreign(self, scope: Scope, origin: str, host: str) -> bool:
+        if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
             return False
-        place = urlsplit(origin)
-        return place.netloc != headers.get("host") and (place.hostname or "") not in self._hosts - {
-            "localhost"
-        }
+        place = origin.partition("://")[2]
+        return place != host and _host_name(place) not in self._allowed
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body is larger than {self._body_bytes_max} bytes.", err_id="ERR-PYOCO-0002")
@@ -104,6 +107,14 @@ class _Capped:
         if self._left < 0:
             raise BodyTooLarge
         return message
+
+
+def _host_name(place: str) -> str:
+    """Without its port; empty for what is no host at all."""
+    try:
+        return (urlsplit(f"//{place}").hostname or "").lower()
+    except ValueError:
+        return ""
 
 
 def _is_loopback(name: str) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from typing import Any
 
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
+from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.commands import DiscardRun
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.apply import apply
@@ -72,7 +72,7 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         )
     return RunSubmitted(
         at=time.time(),
-        run_id=check_run_id(wanted.run_id) if wanted.run_id else str(uuid.uuid4()),
+        run_id=check_run_id(wanted.run_id) if wanted.run_id else new_uuid(),
         flow_name=wanted.flow_name,
         params=wanted.params,
         tag=tag,

@@ -7,13 +7,14 @@ and `after_at_leader` ask the leader and are for decisions.
 from __future__ import annotations
 
 import base64
+from collections.abc import Awaitable, Generator
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from pyoco_server.store.errors import BrokerRefused, WrongSequence
 from pyoco_server.store.headers import number_of, value_of
-from pyoco_server.store.requests import Reply
+from pyoco_server.store.requests import Reply, answer_of
 
 WRONG_LAST_SEQUENCE = 10071
 NO_MESSAGE = 10037
@@ -64,20 +65,19 @@ class Asks(Protocol):
 
     async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]: ...
 
+    def send(self, subject: str, payload: bytes, headers: bytes = b"") -> Awaitable[list[Reply]]: ...
+
 
 class JetStream:
     def __init__(self, requests: Asks) -> None:
         self._requests = requests
 
     async def publish(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
-        reply = await self._requests.ask(subject, payload, headers)
-        ack = _decode_ack(reply.data)
-        # A refusal carries "seq":0 as well: look for the error first.
-        if ack.error is None:
-            return ack
-        if ack.error.err_code == WRONG_LAST_SEQUENCE:
-            raise WrongSequence
-        raise BrokerRefused(ack.error.description, ack.error.err_code)
+        return acknowledged(await self._requests.ask(subject, payload, headers))
+
+    def publish_soon(self, subject: str, payload: bytes, headers: bytes) -> Awaitable[PubAck]:
+        """Sent now, acknowledged when awaited. For two publishes side by side without a task for each."""
+        return _Publishing(subject, self._requests.send(subject, payload, headers))
 
     async def last(self, stream: str, subject: str) -> StoredMessage | None:
         return _direct(await self._requests.ask(f"$JS.API.DIRECT.GET.{stream}.{subject}"))
@@ -133,6 +133,28 @@ class JetStream:
         return StoredMessage(
             found.subject, found.seq, base64.b64decode(found.hdrs), base64.b64decode(found.data)
         )
+
+
+class _Publishing:
+    __slots__ = ("_future", "_subject")
+
+    def __init__(self, subject: str, future: Awaitable[list[Reply]]) -> None:
+        self._subject = subject
+        self._future = future
+
+    def __await__(self) -> Generator[Any, None, PubAck]:
+        answers = yield from self._future.__await__()
+        return acknowledged(answer_of(self._subject, answers))
+
+
+def acknowledged(reply: Reply) -> PubAck:
+    ack = _decode_ack(reply.data)
+    # A refusal carries "seq":0 as well: look for the error first.
+    if ack.error is None:
+        return ack
+    if ack.error.err_code == WRONG_LAST_SEQUENCE:
+        raise WrongSequence
+    raise BrokerRefused(ack.error.description, ack.error.err_code)
 
 
 def _direct(reply: Reply) -> StoredMessage | None:

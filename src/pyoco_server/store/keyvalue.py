@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import NamedTuple
 
 from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import JetStream, StoredMessage
+from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 
 
 class Entry(NamedTuple):
@@ -34,6 +35,11 @@ class Bucket:
         """Write if the key is still at `revision` (0: not there). Raises WrongSequence otherwise."""
         headers = header_block(Nats_Expected_Last_Subject_Sequence=revision)
         return (await self._jetstream.publish(self._prefix + key, value, headers)).seq
+
+    def put_soon(self, key: str, value: bytes, *, revision: int) -> Awaitable[PubAck]:
+        """Sent now; the acknowledgement carries the revision."""
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision)
+        return self._jetstream.publish_soon(self._prefix + key, value, headers)
 
     async def delete(self, key: str, *, revision: int) -> int:
         headers = header_block(KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision)

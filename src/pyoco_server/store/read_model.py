@@ -36,6 +36,8 @@ CONFIRM_AFTER_SEC = 0.25
 
 OnChange = Callable[[Run], None]
 
+_FIRST_COMMIT = b"Pyoco-Commit-No: 1\r\n"
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Run).decode
 
@@ -142,8 +144,9 @@ class ReadModel:
         self._table.wipe()
         return 0
 
-    def _on_commit(self, run_id: str, seq: int, _headers: bytes, data: bytes) -> None:
-        run = fold(self._known(run_id), decode_commit(data))
+    def _on_commit(self, run_id: str, seq: int, headers: bytes, data: bytes) -> None:
+        is_first = _FIRST_COMMIT in headers
+        run = fold(None if is_first else self._known(run_id), decode_commit(data))
         if run is not None:
             slim = replace(run, params={}, tasks={}) if run.tasks or run.params else run
             self._live[run_id] = self._dirty[run_id] = slim

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from typing import NamedTuple
 
 from pyoco_server.store.client import BrokerClient
@@ -27,6 +26,12 @@ class Reply(NamedTuple):
     @property
     def status(self) -> int:
         return status_of(self.headers)
+
+
+def answer_of(subject: str, answers: list[Reply]) -> Reply:
+    if answers[0].status == NO_RESPONDERS:
+        raise BrokerRefused(f"nobody answers on {subject}", NO_RESPONDERS)
+    return answers[0]
 
 
 class _Waiting:
@@ -47,7 +52,6 @@ class Requests:
         self._client = client
         self._timeout_sec = timeout_sec
         self._waiting: dict[bytes, _Waiting] = {}
-        self._queue: deque[tuple[bytes, _Waiting]] = deque()
         self._next = 0
         self._prefix = ""
         self._sweeper: asyncio.TimerHandle | None = None
@@ -66,10 +70,11 @@ class Requests:
                 await self._client.unlisten(self._sid)
 
     async def ask(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> Reply:
-        answers = await self._send(subject, payload, headers, many=False)
-        if answers[0].status == NO_RESPONDERS:
-            raise BrokerRefused(f"nobody answers on {subject}", NO_RESPONDERS)
-        return answers[0]
+        return answer_of(subject, await self.send(subject, payload, headers))
+
+    def send(self, subject: str, payload: bytes, headers: bytes = b"") -> asyncio.Future[list[Reply]]:
+        """Sent now, answered later; `answer_of` reads what the future gives. For requests side by side."""
+        return self._send(subject, payload, headers, many=False)
 
     async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]:
         """All answers up to the control message that ends them (which is the last of the list)."""
@@ -78,7 +83,6 @@ class Requests:
     def fail_all(self) -> None:
         """The connection broke: what was under way may have happened, and no answer will come."""
         waiting, self._waiting = self._waiting, {}
-        self._queue.clear()
         for request in waiting.values():
             if not request.future.done():
                 request.future.set_exception(AnswerLost(request.subject))
@@ -94,7 +98,6 @@ class Requests:
         request = _Waiting(subject, loop.time() + self._timeout_sec, many=many)
         self._client.send(subject, payload, reply=self._prefix + token.decode(), headers=headers)
         self._waiting[token] = request
-        self._queue.append((token, request))
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_INTERVAL_SEC, self._sweep)
         return request.future
@@ -113,18 +116,18 @@ class Requests:
             request.future.set_result(request.answers)
 
     def _sweep(self) -> None:
-        """One timer for all: the oldest stand first, and nearly all have the same patience."""
+        """One timer for all. All have the same patience, so the oldest stand first and the rest can wait."""
         now = asyncio.get_running_loop().time()
-        for _ in range(len(self._queue)):
-            token, request = self._queue.popleft()
-            if request.future.done():
-                self._waiting.pop(token, None)
-            elif request.deadline <= now:
-                self._waiting.pop(token, None)
+        late = []
+        for token, request in self._waiting.items():
+            if request.deadline > now and not request.future.done():
+                break
+            late.append((token, request))
+        for token, request in late:
+            del self._waiting[token]
+            if not request.future.done():
                 request.future.set_exception(AnswerLost(request.subject))
-            else:
-                self._queue.append((token, request))
-        again = bool(self._queue)
+        again = bool(self._waiting)
         self._sweeper = (
             asyncio.get_running_loop().call_later(SWEEP_INTERVAL_SEC, self._sweep) if again else None
         )

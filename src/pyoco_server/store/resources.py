@@ -115,6 +115,9 @@ class _OverNatsPy:
     async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]:
         raise NotImplementedError("creating resources needs single answers only")
 
+    async def send(self, subject: str, payload: bytes, headers: bytes = b"") -> list[Reply]:
+        return [await self.ask(subject, payload, headers)]
+
 
 def _bucket(name: str) -> dict[str, Any]:
     """What nats clients call a key-value bucket with history 1."""

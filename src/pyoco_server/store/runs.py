@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,14 +18,15 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ids import new_token
 from pyoco_server.lifecycle.events import Event, RunErased, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
 from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_commit, encode_snapshot
 from pyoco_server.store.errors import AnswerLost, WrongSequence
-from pyoco_server.store.headers import header_block, number_of
-from pyoco_server.store.jetstream import JetStream, StoredMessage
+from pyoco_server.store.headers import number_of
+from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 from pyoco_server.store.keyvalue import Bucket, Entry
 from pyoco_server.tags import is_run_id
 
@@ -58,7 +58,7 @@ class Overtaken(Exception):
 
 
 def new_commit_id() -> str:
-    return secrets.token_hex(8)
+    return new_token()
 
 
 class Runs:
@@ -75,24 +75,21 @@ class Runs:
         run = fold(None, (submission,))
         assert run is not None
         born = _nowhere(run)
-        snapshot = self._bucket.put(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
-        appended, revision = await asyncio.gather(
-            self._append(born, run, (submission,), commit_id), snapshot, return_exceptions=True
-        )
-        if isinstance(appended, BaseException):
-            raise appended
-        if isinstance(revision, WrongSequence):
+        commit = self._send_commit(born, (submission,), commit_id)
+        snapshot = self._bucket.put_soon(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
+        appended = await self._committed(commit, born, run, (submission,), commit_id)
+        try:
+            return replace(appended, revision=(await snapshot).seq)
+        except WrongSequence:
             # A reader was faster, somebody who lost against us, or it is left from an earlier life.
             return await self.project(appended)
-        if isinstance(revision, BaseException):
-            raise revision
-        return replace(appended, revision=revision)
 
     async def append(self, at: StoredRun | None, events: Sequence[Event], commit_id: str) -> StoredRun:
         """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed."""
         run = fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
-        return await self._append(at or _nowhere(run), run, events, commit_id)
+        at = at or _nowhere(run)
+        return await self._committed(self._send_commit(at, events, commit_id), at, run, events, commit_id)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out."""
@@ -151,13 +148,16 @@ class Runs:
         if self._healing:
             await asyncio.wait(self._healing, timeout=1.0)
 
-    async def _append(self, at: StoredRun, run: Run, events: Sequence[Event], commit_id: str) -> StoredRun:
-        subject = self._subject(run.run_id)
-        payload = encode_commit(events)
+    def _send_commit(self, at: StoredRun, events: Sequence[Event], commit_id: str) -> Awaitable[PubAck]:
         headers = _commit_headers(at, events, commit_id)
+        return self._jetstream.publish_soon(self._subject(at.run.run_id), encode_commit(events), headers)
+
+    async def _committed(
+        self, sent: Awaitable[PubAck], at: StoredRun, run: Run, events: Sequence[Event], commit_id: str
+    ) -> StoredRun:
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:
-                seq = (await self._jetstream.publish(subject, payload, headers)).seq
+                seq = (await sent).seq
                 return StoredRun(run=run, commits=at.commits + 1, log_seq=seq, revision=at.revision)
             except WrongSequence:
                 return await self._mine_or_overtaken(at, commit_id)
@@ -166,6 +166,7 @@ class Runs:
                 # harmless: it is refused if the first one arrived, and then we find ourselves.
                 if not tries_left:
                     raise
+                sent = self._send_commit(at, events, commit_id)
         raise AssertionError("unreachable")
 
     async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun:
@@ -274,7 +275,13 @@ def _base(snapshot: RunSnapshot, last: StoredMessage, *, whole: bool) -> StoredR
     is_before = core.commits < number and 0 < core.log_seq < last.seq
     if not (is_there or is_before):
         return None
-    return StoredRun(run=run_of(snapshot), commits=core.commits, log_seq=core.log_seq, revision=0)
+    return StoredRun(
+        run=run_of(snapshot),
+        commits=core.commits,
+        log_seq=core.log_seq,
+        revision=0,
+        heartbeat_at=snapshot.heartbeat_at,
+    )
 
 
 def _is_left_behind(
@@ -306,14 +313,12 @@ def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> Stor
 
 
 def _commit_headers(at: StoredRun, events: Sequence[Event], commit_id: str) -> bytes:
-    fields: dict[str, str | int] = {
-        "Nats_Expected_Last_Subject_Sequence": at.log_seq,
-        "Pyoco_Commit": commit_id,
-        "Pyoco_Commit_No": at.commits + 1,
-    }
-    if any(isinstance(event, RunErased) for event in events):
-        fields |= {"Nats_Rollup": "sub", "Nats_TTL": ERASED_MARK_TTL}
-    return header_block(**fields)
+    erasing = any(isinstance(event, RunErased) for event in events)
+    rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if erasing else ""
+    return (
+        f"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: {at.log_seq}\r\n"
+        f"Pyoco-Commit: {commit_id}\r\nPyoco-Commit-No: {at.commits + 1}\r\n{rollup}\r\n"
+    ).encode()
 
 
 def _commit_no(message: StoredMessage) -> int:

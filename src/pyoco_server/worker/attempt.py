@@ -17,11 +17,12 @@ from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine import Outcome as Performed
+from pyoco_server.engine.failure import describe
 from pyoco_server.errors import Unavailable
-from pyoco_server.lifecycle.commands import Command, CompleteRun, ConfirmCancelled, FailRun
+from pyoco_server.lifecycle.commands import CompleteRun, ConfirmCancelled, FailRun
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunSubmitted
-from pyoco_server.operations.apply import apply
+from pyoco_server.store.codec import Job
 from pyoco_server.store.dlq import ERROR_CHARS_MAX, DeadLetter, payload_text
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.runs import StoredRun
@@ -34,6 +35,10 @@ from pyoco_server.worker.under_way import UnderWay
 log = logging.getLogger(__name__)
 
 FlowResolver = Callable[[str], Flow]
+Ending = CompleteRun | FailRun
+
+FLOW_NOT_FOUND = Outcome.FLOW_NOT_FOUND.value
+EXECUTION_ERROR = "execution_error"
 
 
 class Ended(NamedTuple):
@@ -43,6 +48,11 @@ class Ended(NamedTuple):
     run_id: str | None = None
     error: str | None = None
     stored: StoredRun | None = None
+
+    @property
+    def status(self) -> str | None:
+        """How the run stands, where this delivery had a part in it."""
+        return self.stored.run.status.value if self.stored else None
 
 
 class Attempt:
@@ -55,6 +65,7 @@ class Attempt:
         resolver: FlowResolver,
         executor: Executor,
         parallelism: int,
+        in_hand: set[str],
     ) -> None:
         self._store = store
         self._delivery = delivery
@@ -62,6 +73,8 @@ class Attempt:
         self._resolver = resolver
         self._executor = executor
         self._parallelism = parallelism
+        self._in_hand = in_hand
+        self.claimed_run_id: str | None = None
 
     async def run(self, on_claimed: Callable[[str], None]) -> Ended:
         try:
@@ -78,71 +91,67 @@ class Attempt:
             if job.run_id is not None:
                 await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
             return Ended(job.outcome, job.run_id, job.error)
+        is_only_one = job.run_id not in self._in_hand
+        self._in_hand.add(job.run_id)
+        try:
+            return await self._attempted(job, on_claimed, is_only_one=is_only_one)
+        finally:
+            if is_only_one:
+                self._in_hand.discard(job.run_id)
+
+    async def _attempted(self, job: Job, on_claimed: Callable[[str], None], *, is_only_one: bool) -> Ended:
         under_way = UnderWay(self._store, self._delivery, job.run_id)
         async with under_way:
-            claimed = await claim(self._store, self._delivery, job, self._claimant)
+            claimed = await claim(self._store, self._delivery, job, self._claimant, is_only_one=is_only_one)
             if isinstance(claimed, NotOurs):
                 return Ended(claimed.outcome, claimed.run_id, claimed.error)
+            self.claimed_run_id = job.run_id
             on_claimed(job.run_id)
-            return await self._performed(claimed, under_way)
+            recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
+            ending = await self._performed(claimed, recorder, under_way)
+            return await self._conclude(ending, recorder, under_way)
 
-    async def _performed(self, claimed: Claimed, under_way: UnderWay) -> Ended:
+    async def _performed(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+        """From here on the run is ours: whatever goes wrong is its end, for nobody else would end it."""
         run = claimed.stored.run
-        try:
-            flow = self._resolver(run.flow_name)
-        except Exception as error:  # user code at the edge: what it raises decides the run, not the worker
-            return await self._unresolved(claimed, error)
-        recorder = Recorder(self._store, claimed.stored, under_way.on_refused, loops=flow.has_control_flow())
         engine = Engine(parallelism=self._parallelism, listener=recorder)
         under_way.begin(engine, recorder)
+        try:
+            flow = self._resolver(run.flow_name)
+            recorder.loops = flow.has_control_flow()
+        except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+            return _unresolved(claimed, error)
         loop = asyncio.get_running_loop()
-        performed = await loop.run_in_executor(self._executor, _perform, engine, flow, claimed)
-        return await self._conclude(claimed, performed, recorder, under_way)
+        try:
+            performed = await loop.run_in_executor(self._executor, _perform, engine, flow, claimed)
+        except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
+            log.exception("engine broke", extra={"run_id": run.run_id, "err_id": "ERR-PYOCO-0007"})
+            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
+        return _ending(performed, claimed.fence)
 
-    async def _conclude(
-        self, claimed: Claimed, performed: Performed, recorder: Recorder, under_way: UnderWay
-    ) -> Ended:
+    async def _conclude(self, ending: Ending, recorder: Recorder, under_way: UnderWay) -> Ended:
         """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
-        fence = claimed.fence
-        refused = recorder.refused
-        if refused is None and not under_way.is_cancelled:
-            refused = await recorder.conclude(_ending(performed, fence))
+        fence, run_id = ending.fence, recorder.stored.run.run_id
+        if recorder.broken is not None:
+            unwritable = FailRun(fence=fence, reason=EXECUTION_ERROR, error=recorder.broken)
+            refused = await recorder.conclude_alone(unwritable)
         elif under_way.is_cancelled:
             refused = Reason.CANCEL_REQUESTED
+        else:
+            refused = recorder.refused or await recorder.conclude(ending)
         if refused is Reason.CANCEL_REQUESTED:
             refused = await recorder.conclude_alone(ConfirmCancelled(fence=fence))
         if refused is not None:
-            fields = {"run_id": claimed.stored.run.run_id, "fence": fence, "reason": refused}
+            fields = {"run_id": run_id, "fence": fence, "reason": refused}
             log.warning("the run was taken over; nothing of ours was written", extra=fields)
-            return Ended(Outcome.TAKEN_OVER, claimed.stored.run.run_id)
+            return Ended(Outcome.TAKEN_OVER, run_id)
         await recorder.projected()
-        return _ended(recorder.stored, performed)
-
-    async def _unresolved(self, claimed: Claimed, error: Exception) -> Ended:
-        name = claimed.stored.run.flow_name
-        known = not isinstance(error, KeyError)
-        outcome = Outcome.FAILED if known else Outcome.FLOW_NOT_FOUND
-        text = f"{type(error).__name__}: {error}" if known else f"this worker knows no flow '{name}'"
-        log.error(
-            "flow not resolved",
-            exc_info=error,
-            extra={"run_id": claimed.stored.run.run_id, "flow_name": name, "err_id": "ERR-PYOCO-0006"},
-        )
-        reason = "execution_error" if known else "flow_not_found"
-        ending = FailRun(fence=claimed.fence, reason=reason, error=text)
-        applied = await apply(self._store, claimed.stored.run.run_id, ending, held=claimed.stored)
-        if applied.refused is not None and applied.refused.reason is Reason.CANCEL_REQUESTED:
-            confirm = ConfirmCancelled(fence=claimed.fence)
-            applied = await apply(self._store, claimed.stored.run.run_id, confirm)
-            outcome = Outcome.CANCELLED
-        if applied.refused is not None:
-            return Ended(Outcome.TAKEN_OVER, claimed.stored.run.run_id)
-        return Ended(outcome, claimed.stored.run.run_id, text, applied.after)
+        return _ended(recorder.stored)
 
     async def _settle(self, ended: Ended) -> None:
         told = disposition(ended.outcome)
         wanted = told.letter and (
-            told.letter != "execution_error" or self._store.config.dlq_publish_execution_error
+            told.letter != EXECUTION_ERROR or self._store.config.dlq_publish_execution_error
         )
         if wanted and told.letter:
             await self._send_letter(told.letter, ended)
@@ -172,7 +181,8 @@ class Attempt:
             subject=self._delivery.subject,
             payload=payload_text(self._delivery.data),
         )
-        letter_id = f"{ended.run_id or self._delivery.sequence}.{reason}.{run.job_no if run else 0}"
+        # Sent again for the same delivery it is the same letter; another message has one of its own.
+        letter_id = f"{run.run_id}.{reason}.{run.job_no}" if run else f"{self._delivery.sequence}.{reason}"
         await self._store.dead_letters.publish(letter, letter_id=letter_id)
 
 
@@ -194,21 +204,43 @@ def _metadata(submission: RunSubmitted, fence: int) -> dict[str, object]:
     }
 
 
-def _ending(performed: Performed, fence: int) -> Command:
+def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
+    run, unknown = claimed.stored.run, isinstance(error, KeyError)
+    log.error(
+        "flow not resolved",
+        exc_info=error,
+        extra={"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0006"},
+    )
+    if unknown:
+        text = f"this worker knows no flow '{run.flow_name}'"
+        return FailRun(fence=claimed.fence, reason=FLOW_NOT_FOUND, error=text)
+    return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
+
+
+def _said(error: BaseException) -> str:
+    """Of bounded size and always writable, whatever user code raised."""
+    return f"{type(error).__name__}: {describe(error).error}"
+
+
+def _ending(performed: Performed, fence: int) -> Ending:
     match performed.status:
         case Status.COMPLETED:
             return CompleteRun(fence=fence)
         case Status.CANCELLED | Status.ABANDONED:
-            return ConfirmCancelled(fence=fence)
+            # Stopped because of a cancel or a takeover, which then refuses this; or by its own code.
+            error = "The run was stopped from inside, without a cancel having been asked for."
+            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=error)
         case Status.FAILED:
             error = performed.error or "the flow failed"
-            return FailRun(fence=fence, reason="execution_error", error=error, task=performed.failed_task)
+            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=error, task=performed.failed_task)
 
 
-def _ended(stored: StoredRun, performed: Performed) -> Ended:
+def _ended(stored: StoredRun) -> Ended:
     run = stored.run
     outcome = Outcome(run.status.value.lower())
     if outcome is Outcome.FAILED:
         fields = {"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0007"}
         log.error("run failed", extra=fields | {"error": run.error, "task": run.failed_task})
+        if run.reason == FLOW_NOT_FOUND:
+            outcome = Outcome.FLOW_NOT_FOUND
     return Ended(outcome, run.run_id, run.error, stored)

@@ -8,12 +8,21 @@ from typing import NamedTuple
 import msgspec
 
 from pyoco_server.errors import Invalid
-from pyoco_server.lifecycle.commands import ClaimRun, Command, ConfirmCancelled, FailRun, SubmitRun
+from pyoco_server.lifecycle.commands import (
+    ClaimRun,
+    Command,
+    ConfirmCancelled,
+    FailRun,
+    ReportLoss,
+    SubmitRun,
+)
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import Claim
+from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import Applied, apply
-from pyoco_server.store.codec import Job, UnreadableJob, decode_job, submission_of
+from pyoco_server.store.codec import UNREADABLE, Job, UnreadableJob, decode_job, submission_of
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -57,7 +66,10 @@ def read_job(delivery: Delivery) -> Job | NotOurs:
     return job
 
 
-async def claim(store: Store, delivery: Delivery, job: Job, claimant: Claimant) -> Claimed | NotOurs:
+async def claim(
+    store: Store, delivery: Delivery, job: Job, claimant: Claimant, *, is_only_one: bool = True
+) -> Claimed | NotOurs:
+    """`is_only_one`: no other attempt of this worker is at the run."""
     submission = submission_of(job)
     held = _held(delivery, submission)
     if delivery.job_no is None:
@@ -70,6 +82,9 @@ async def claim(store: Store, delivery: Delivery, job: Job, claimant: Claimant) 
         )
     if applied.refused is None and applied.after is not None:
         return Claimed(applied.after, submission)
+    left_over = _left_over(applied, claimant) if is_only_one else None
+    if left_over is not None:
+        return await _hand_back(store, job.run_id, left_over)
     return await _explain(store, delivery, job.run_id, applied)
 
 
@@ -126,6 +141,25 @@ async def _explain(store: Store, delivery: Delivery, run_id: str, applied: Appli
             return NotOurs(Outcome.CLAIMED, run_id)
 
 
+def _left_over(applied: Applied, claimant: Claimant) -> Claim | None:
+    """A claim of ours that nobody is at: it was committed, and the answer was lost with the connection."""
+    held = applied.after.run.claim if applied.after else None
+    return held if held and held.instance_id == claimant.instance_id else None
+
+
+async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
+    """Nobody else would: our lease moves. The commit publishes a new job, and it counts for no loss."""
+    given_back = ReportLoss(
+        fence=left_over.fence,
+        cause=LossCause.HANDED_BACK,
+        losses_max=store.config.consumer_max_deliver,
+        crashes_max=store.config.max_crashes,
+        detail="the answer to its claim was lost",
+    )
+    await apply(store, run_id, given_back)
+    return NotOurs(Outcome.HANDED_BACK, run_id)
+
+
 async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
     """Somebody asked it to stop. If nobody holds it, we end it; a holder will do so itself."""
     applied = await apply(store, run_id, ConfirmCancelled())
@@ -134,7 +168,7 @@ async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
 
 def _run_id_in(data: bytes) -> str | None:
     """The run that garbage speaks of, if it speaks of one."""
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, Invalid):
+    with contextlib.suppress(*UNREADABLE, Invalid):
         loose = msgspec.json.decode(data)
         if isinstance(loose, dict) and isinstance(loose.get("run_id"), str):
             return str(check_run_id(loose["run_id"]))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from pyoco_server.engine import NullListener
+from pyoco_server.engine.failure import describe
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import (
     Command,
@@ -38,6 +39,7 @@ BROKER_PAUSE_SEC = (0.05, 1.0)
 JOIN_NEXT_COMMIT_SEC = 0.02
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 256 * 1024
+PLAN_NAMES_MAX = 1_000
 
 Acknowledge = Callable[[], None]
 
@@ -45,11 +47,9 @@ Acknowledge = Callable[[], None]
 class Recorder(NullListener):
     """Listener of one run. Its callbacks come from the engine's thread, everything else from the loop."""
 
-    def __init__(
-        self, store: Store, stored: StoredRun, on_refused: Callable[[Reason], None], *, loops: bool = False
-    ) -> None:
+    def __init__(self, store: Store, stored: StoredRun, on_refused: Callable[[Reason], None]) -> None:
         self._store = store
-        self._loops = loops
+        self.loops = False  # a task may come again, so that the last one is not known as such
         self._timer: asyncio.TimerHandle | None = None
         self._stored = stored
         self._fence = stored.run.fence
@@ -63,6 +63,7 @@ class Recorder(NullListener):
         self._revision = stored.revision
         self._unfinished: set[str] = set()
         self.refused: Reason | None = None
+        self.broken: str | None = None  # what happened cannot be written down, today or ever
 
     @property
     def stored(self) -> StoredRun:
@@ -72,7 +73,8 @@ class Recorder(NullListener):
 
     def planned(self, names: Sequence[str]) -> None:
         self._unfinished = set(names)
-        self._say(PlanTasks(fence=self._fence, tasks=list(names)), len(names) * 32)
+        for some in _portions(names):
+            self._say(PlanTasks(fence=self._fence, tasks=some), sum(map(len, some)))
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
@@ -160,7 +162,7 @@ class Recorder(NullListener):
 
     def _say(self, command: Command, size: int, acknowledged: Acknowledge | None = None) -> None:
         # Nothing depends on the last task: its events travel with the end, which follows at once.
-        is_urgent = acknowledged is not None and bool(self._unfinished or self._loops)
+        is_urgent = acknowledged is not None and bool(self._unfinished or self.loops)
         self._loop.call_soon_threadsafe(self._hear, command, size, acknowledged, is_urgent)
 
     def _hear(self, command: Command, size: int, acknowledged: Acknowledge | None, is_urgent: bool) -> None:
@@ -187,8 +189,9 @@ class Recorder(NullListener):
         try:
             while self._waiting and self.refused is None:
                 await self._commit(self._next_batch())
-        except Exception:  # the engine waits for us: whatever it is, it must not be left waiting
+        except Exception as error:  # the engine waits for us: whatever it is, it must not be left waiting
             log.exception("recording failed", extra={"run_id": self._stored.run.run_id})
+            self.broken = f"What the run did cannot be recorded: {describe(error).error}"
             self._refuse(Reason.FENCED)
         finally:
             self._writer = None
@@ -250,6 +253,12 @@ class Recorder(NullListener):
             await asyncio.sleep(BROKER_PAUSE_SEC[0])
         finally:
             self._projector = None
+
+
+def _portions(names: Sequence[str]) -> Iterator[list[str]]:
+    """The plan of a large flow is too long for one message."""
+    for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
+        yield list(names[start : start + PLAN_NAMES_MAX])
 
 
 def _attempts_before(run: Run) -> dict[str, int]:

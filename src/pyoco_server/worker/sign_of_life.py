@@ -59,7 +59,7 @@ class SignOfLife:
         self._changes["last_run_started_at"] = self._running[run_id]
         self._changed.set()
 
-    def run_ended(self, run_id: str, status: str) -> None:
+    def run_ended(self, run_id: str, status: str | None) -> None:
         if self._running.pop(run_id, None) is not None:
             self._changes |= {"last_run_id": run_id, "last_run_status": status}
             self._changes["last_run_finished_at"] = time.time()
@@ -71,7 +71,8 @@ class SignOfLife:
     async def _keep_lease(self) -> None:
         while not self._stopping.is_set():
             await _pause(self._stopping, self._store.config.worker_lease_interval_sec)
-            with contextlib.suppress(Unavailable):  # the next second tries again
+            # The next second tries again, also where a renewal whose answer was lost came in between.
+            with contextlib.suppress(Unavailable, WrongSequence):
                 await self._renew()
 
     async def _keep_entry(self) -> None:
@@ -114,7 +115,11 @@ class SignOfLife:
             "current_run_ids": list(self._running),
         }
         changes, self._changes = self._changes, {}
-        await self._store.registry.merge(self._claimant.worker_id, entry | changes)
+        try:
+            await self._store.registry.merge(self._claimant.worker_id, entry | changes)
+        except Unavailable:
+            self._changes = changes | self._changes  # else nobody would ever hear of them
+            raise
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:

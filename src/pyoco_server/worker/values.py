@@ -12,14 +12,17 @@ from pyoco_server.lifecycle.status import OutputKept
 OUTPUT_INLINE_BYTES_MAX = 64 * 1024
 INPUTS_INLINE_BYTES_MAX = 16 * 1024
 REPR_CHARS_MAX = 1000
+NOTHING = b"null"  # what a number that JSON does not know (NaN, infinity) becomes
 
 _encode = msgspec.json.Encoder().encode
 
 
 def output_kept(output: Any) -> tuple[Any, OutputKept, int]:
     """The value for the log, what became of it, and its size."""
+    if output is None:
+        return None, OutputKept.STORED, 0  # as the log reads it back: the sums in a run count its bytes
     encoded = _encoded(output)
-    if encoded is None:
+    if encoded is None or encoded == NOTHING:
         return _described(output), OutputKept.UNSERIALISABLE, REPR_CHARS_MAX
     if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
         return None, OutputKept.TOO_LARGE, 0
@@ -36,21 +39,26 @@ def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
             kept[name] = msgspec.Raw(encoded)
             size += len(encoded)
         else:
-            kept[name] = _described(value)
-            size += REPR_CHARS_MAX
+            described = _described(value) if size <= INPUTS_INLINE_BYTES_MAX else _kind(value)
+            kept[name] = described
+            size += len(described)
     return kept, size
 
 
 def _encoded(value: Any) -> bytes | None:
     try:
         return _encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+    except Exception:  # a dataclass of the user's may have properties that raise anything
         return None
 
 
 def _described(value: Any) -> str:
-    """A repr is user code: it may raise anything."""
+    """A repr is user code: it may raise anything, and say what cannot be written."""
     try:
-        return repr(value)[:REPR_CHARS_MAX]
+        return repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode()
     except Exception:
-        return f"<{type(value).__name__}>"
+        return _kind(value)
+
+
+def _kind(value: Any) -> str:
+    return f"<{type(value).__name__}>"

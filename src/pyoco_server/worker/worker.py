@@ -19,7 +19,7 @@ from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_worker_id
 from pyoco_server.worker.attempt import Attempt, Ended, FlowResolver
 from pyoco_server.worker.claim import Claimant
-from pyoco_server.worker.disposition import Outcome
+from pyoco_server.worker.disposition import NAK_TROUBLE_SEC, Outcome
 from pyoco_server.worker.sign_of_life import SignOfLife
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class PyocoNatsWorker:
         self._life = SignOfLife(store, self._claimant, self._tags, self._slots)
         self._executor = ThreadPoolExecutor(max_workers=256, thread_name_prefix="pyoco-run")
         self._puller: JobPuller | None = None
+        self._in_hand: set[str] = set()
         self._stopping = asyncio.Event()
 
     @classmethod
@@ -124,15 +125,17 @@ class PyocoNatsWorker:
             resolver=self._resolver,
             executor=self._executor,
             parallelism=TASKS_AT_ONCE,
+            in_hand=self._in_hand,
         )
+        ended = Ended(Outcome.BROKER_TROUBLE)
         try:
             ended = await attempt.run(self._life.run_began)
-        except Exception as error:  # one delivery must not end the worker; it is delivered again
+        except Exception:  # one delivery must not end the worker; it is delivered again
             log.exception("attempt broke", extra={"subject": delivery.subject})
-            delivery.nak(2.0)
-            return Ended(Outcome.BROKER_TROUBLE, error=repr(error))
-        if ended.run_id is not None:
-            self._life.run_ended(ended.run_id, ended.outcome.name)
+            delivery.nak(NAK_TROUBLE_SEC)
+        finally:
+            if attempt.claimed_run_id is not None:
+                self._life.run_ended(attempt.claimed_run_id, ended.status)
         return ended
 
 

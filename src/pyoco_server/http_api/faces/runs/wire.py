@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -59,7 +60,7 @@ class RunSubmitRequest(msgspec.Struct):
 _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
 
 
-def submission(body: bytes, headers: dict[str, str]) -> Submission:
+def submission(body: bytes, headers: Mapping[str, str]) -> Submission:
     try:
         asked = _decode_submit(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -1,0 +1,74 @@
+"""Parameters of a run as they are typed: a file, a JSON object, single values; the later ones win."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pyoco_server.cli.entry import WrongArguments
+
+Params = dict[str, Any]
+
+FILE_EXAMPLE = "--params-file params.json"
+OBJECT_EXAMPLE = """--params '{"name": "you"}'"""
+PAIR_EXAMPLE = "--param name=you"
+
+
+def merged_params(file: Path | None, text: str | None, pairs: list[str] | None) -> Params:
+    from_file = _from_file(file) if file is not None else {}
+    from_text = _from_text(text) if text is not None else {}
+    return from_file | from_text | dict(_pair(one) for one in pairs or [])
+
+
+def _from_file(path: Path) -> Params:
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongArguments(f"--params-file {path} cannot be read: {error}", hint=FILE_EXAMPLE) from error
+    try:
+        return _object(_json(content), f"--params-file {path}", FILE_EXAMPLE)
+    except ValueError:
+        return _object(_yaml(content, path), f"--params-file {path}", FILE_EXAMPLE)
+
+
+def _from_text(text: str) -> Params:
+    try:
+        return _object(_json(text), "--params", OBJECT_EXAMPLE)
+    except ValueError as error:
+        raise WrongArguments(f"--params is not JSON: {error}.", hint=OBJECT_EXAMPLE) from error
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise WrongArguments(f"--param {text!r} is not name=value.", hint=PAIR_EXAMPLE)
+    try:
+        return name.strip(), _json(value)
+    except ValueError:
+        return name.strip(), value
+
+
+def _object(value: Any, where: str, example: str) -> Params:
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return value
+    raise WrongArguments(f"{where} must be an object with names and values.", hint=example)
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(word: str) -> NoReturn:
+    """Python's JSON knows NaN and Infinity; nobody else's does."""
+    raise ValueError(f"{word} is no JSON")
+
+
+def _yaml(text: str, path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        message = f"--params-file {path} is neither JSON nor YAML: {error}"
+        raise WrongArguments(message, hint=FILE_EXAMPLE) from error

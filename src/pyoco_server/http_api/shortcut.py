@@ -1,0 +1,53 @@
+"""A shorter way to the routes that are called all day: past the framework's router and error layers.
+
+The routes are the same ones, and are also registered the ordinary way: whatever is not recognised here
+(another method, an odd path) takes that way and gets the ordinary answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pyoco_server.errors import PyocoError
+from pyoco_server.http_api.answers import on_error
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Shortcut:
+    def __init__(
+        self, app: ASGIApp, exact: Mapping[tuple[str, str], Endpoint], one: tuple[str, str, Endpoint]
+    ) -> None:
+        """`exact`: by method and path. `one`: method, prefix and endpoint of `<prefix>{run_id}`."""
+        self._app = app
+        self._exact = exact
+        self._method, self._prefix, self._endpoint = one
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._find(scope) if scope["type"] == "http" else None
+        if endpoint is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await endpoint(request)
+        except PyocoError as error:
+            response = await on_error(request, error)
+        await response(scope, receive, send)
+
+    def _find(self, scope: Scope) -> Endpoint | None:
+        method, path = scope["method"], scope["path"]
+        endpoint = self._exact.get((method, path))
+        if endpoint is not None or method != self._method or not path.startswith(self._prefix):
+            return endpoint
+        run_id = path[len(self._prefix) :]
+        if not run_id or "/" in run_id:
+            return None
+        params: dict[str, Any] = {"run_id": run_id}
+        scope["path_params"] = params
+        return self._endpoint

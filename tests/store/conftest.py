@@ -1,0 +1,17 @@
+"""Two gateways on one environment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyoco_server.store.store import Store
+
+
+@pytest.fixture
+async def other_store(store: Store) -> AsyncIterator[Store]:
+    """A second connection to what `store` has."""
+    opened = await Store.connect(store.config, name="other")
+    yield opened
+    await opened.close()

@@ -1,0 +1,120 @@
+"""Runs to try the store with, and a broker's answers that get lost on the way."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyoco_server.lifecycle.events import Event, RunClaimed, RunSubmitted, TagAdded, TaskStarted, TaskSucceeded
+from pyoco_server.store.errors import AnswerLost
+from pyoco_server.store.jetstream import PubAck
+from pyoco_server.store.runs import StoredRun, new_commit_id
+from pyoco_server.store.store import Store
+
+START = 1_700_000_000.0
+
+
+def submission(run_id: str | None = None, **changes: Any) -> RunSubmitted:
+    members: dict[str, Any] = {
+        "at": START,
+        "run_id": run_id or str(uuid.uuid4()),
+        "flow_name": "greet",
+        "params": {"name": "Ada", "n": 3},
+        "tag": "default",
+        "tags": ["default"],
+    }
+    return RunSubmitted(**(members | changes))
+
+
+def claimed(fence: int = 1, at: float = START + 1, instance_id: str = "w1.aa") -> RunClaimed:
+    return RunClaimed(at=at, worker_id="w1", instance_id=instance_id, fence=fence)
+
+
+def task_done(task: str, at: float) -> tuple[Event, ...]:
+    return (
+        TaskStarted(at=at, task=task, attempt=1, inputs={"x": 1}),
+        TaskSucceeded(at=at + 0.5, task=task, attempt=1, started_at=at, output={"from": task}),
+    )
+
+
+async def begun(store: Store, **changes: Any) -> StoredRun:
+    return await store.runs.create(submission(**changes), new_commit_id())
+
+
+async def committed(store: Store, at: StoredRun, *events: Event) -> StoredRun:
+    """A commit whose writer has not written the snapshot (yet)."""
+    return await store.runs.append(at, events, new_commit_id())
+
+
+async def tagged(store: Store, at: StoredRun, *tags: str) -> StoredRun:
+    """One commit a tag, no snapshot."""
+    for place, tag in enumerate(tags):
+        at = await committed(store, at, TagAdded(at=START + 10 + place, tag=tag))
+    return at
+
+
+async def stored_bytes(store: Store, run_id: str) -> bytes | None:
+    """The snapshot as it lies in the bucket."""
+    bucket = store.config.runs_kv_bucket
+    message = await store.jetstream.last_at_leader(f"KV_{bucket}", f"$KV.{bucket}.{run_id}")
+    return message.data if message is not None and message.header(b"KV-Operation") is None else None
+
+
+async def put_bytes(store: Store, run_id: str, data: bytes) -> None:
+    """Somebody else's hand in the bucket."""
+    await store.jetstream.publish(f"$KV.{store.config.runs_kv_bucket}.{run_id}", data)
+
+
+async def purge_key(store: Store, run_id: str) -> None:
+    bucket = store.config.runs_kv_bucket
+    await store.jetstream.api(f"STREAM.PURGE.KV_{bucket}", {"filter": f"$KV.{bucket}.{run_id}"})
+
+
+async def purge_log(store: Store, run_id: str) -> None:
+    config = store.config
+    subject = f"{config.events_subject_prefix}.{run_id}"
+    await store.jetstream.api(f"STREAM.PURGE.{config.events_stream}", {"filter": subject})
+
+
+def heartbeat_put_aside(data: bytes | None) -> dict[str, Any]:
+    assert data is not None
+    snapshot = msgspec.json.decode(data, type=dict[str, Any])
+    return snapshot | {"heartbeat_at": None}
+
+
+class Mishap:
+    """Loses the answers to publishes whose subject begins in a certain way, for as often as it is told.
+
+    With `sent=False` the request itself is lost: the broker never hears of it.
+    """
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, store: Store, prefix: str, *, times: int = 1, sent: bool = True
+    ) -> None:
+        self._publish = store.jetstream.publish
+        self._prefix = prefix
+        self._sent = sent
+        self.left = times
+        self.subjects: list[str] = []
+        patch.setattr(store.jetstream, "publish", self)
+        patch.setattr(store.jetstream, "publish_soon", self)
+
+    async def __call__(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
+        if not subject.startswith(self._prefix):
+            return await self._publish(subject, payload, headers)
+        self.subjects.append(subject)
+        if not self.left:
+            return await self._publish(subject, payload, headers)
+        self.left -= 1
+        if self._sent:
+            await self._publish(subject, payload, headers)
+        raise AnswerLost(subject)
+
+
+def tags_of(stored: StoredRun | None) -> Sequence[str]:
+    assert stored is not None
+    return stored.run.tags

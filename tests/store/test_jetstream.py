@@ -1,0 +1,81 @@
+"""Publishing at an expected sequence, and the two kinds of reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyoco_server.store.errors import BrokerRefused, WrongSequence
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import BATCH_MAX
+from pyoco_server.store.store import Store
+
+
+def subject_of(store: Store, name: str) -> str:
+    return f"{store.config.events_subject_prefix}.{name}"
+
+
+async def test_a_publish_says_where_it_landed(store: Store) -> None:
+    first = await store.jetstream.publish(subject_of(store, "a"), b"1")
+    second = await store.jetstream.publish(subject_of(store, "b"), b"2")
+    assert (first.seq, second.seq) == (1, 2)
+    assert await store.jetstream.last_seq(store.config.events_stream) == 2
+
+
+async def test_an_expected_sequence_is_of_the_subject_and_not_of_the_stream(store: Store) -> None:
+    await store.jetstream.publish(subject_of(store, "other"), b"0")
+    at_zero = header_block(Nats_Expected_Last_Subject_Sequence=0)
+    placed = await store.jetstream.publish(subject_of(store, "a"), b"1", at_zero)
+    assert placed.seq == 2
+    with pytest.raises(WrongSequence):
+        await store.jetstream.publish(subject_of(store, "a"), b"2", at_zero)
+
+
+async def test_other_refusals_carry_their_code(store: Store) -> None:
+    expecting = header_block(Nats_Expected_Stream="ANOTHER")
+    with pytest.raises(BrokerRefused) as refused:
+        await store.jetstream.publish(subject_of(store, "a"), b"1", expecting)
+    assert refused.value.code == 10060
+
+
+@pytest.mark.parametrize("at_leader", [False, True])
+async def test_all_messages_of_one_subject_after_a_place_come_in_order(store: Store, at_leader: bool) -> None:
+    count = BATCH_MAX + 5 if not at_leader else 20
+    for number in range(count):
+        await store.jetstream.publish(subject_of(store, "a"), b"%d" % number)
+        if number % 50 == 0:
+            await store.jetstream.publish(subject_of(store, "noise"), b"?")
+    read = store.jetstream.after_at_leader if at_leader else store.jetstream.after
+    found = await read(store.config.events_stream, subject_of(store, "a"), 0)
+    assert [message.data for message in found] == [b"%d" % number for number in range(count)]
+    rest = await read(store.config.events_stream, subject_of(store, "a"), found[9].seq)
+    assert rest == found[10:] or [m.seq for m in rest] == [m.seq for m in found[10:]]
+
+
+async def test_exactly_one_full_page_ends(store: Store) -> None:
+    for number in range(BATCH_MAX):
+        await store.jetstream.publish(subject_of(store, "a"), b"%d" % number)
+    found = await store.jetstream.after(store.config.events_stream, subject_of(store, "a"), 0)
+    assert len(found) == BATCH_MAX
+
+
+async def test_first_and_last_are_found_and_nothing_is_none(store: Store) -> None:
+    stream, subject = store.config.events_stream, subject_of(store, "a")
+    for read in (store.jetstream.first, store.jetstream.last, store.jetstream.last_at_leader):
+        assert await read(stream, subject) is None
+    assert await store.jetstream.after(stream, subject, 0) == []
+    await store.jetstream.publish(subject, b"1", header_block(Pyoco_Commit="x"))
+    await store.jetstream.publish(subject, b"2", header_block(Pyoco_Commit="y"))
+    first, last = await store.jetstream.first(stream, subject), await store.jetstream.last(stream, subject)
+    leader = await store.jetstream.last_at_leader(stream, subject)
+    assert first is not None
+    assert last is not None
+    assert leader is not None
+    assert (first.data, first.seq, first.header(b"Pyoco-Commit")) == (b"1", 1, "x")
+    assert (last.data, last.seq, last.header(b"Pyoco-Commit")) == (b"2", 2, "y")
+    assert (leader.subject, leader.data, leader.seq, leader.header(b"Pyoco-Commit")) == (subject, b"2", 2, "y")
+
+
+async def test_an_error_of_the_api_is_raised(store: Store) -> None:
+    with pytest.raises(BrokerRefused) as refused:
+        await store.jetstream.last_seq("NO_SUCH_STREAM")
+    assert refused.value.code == 10059
