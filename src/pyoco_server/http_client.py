@@ -16,9 +16,8 @@ import httpx
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 REQUEST_TIMEOUT_SEC = 30.0
 CANCEL_WAIT_SEC = 30.0
-# The pause between two looks grows from the first to the last.
-POLL_PAUSE_SEC = (0.005, 0.25)
-POLL_GROWTH = 1.5
+# How long one request may wait for the end of a run; the next one goes on waiting.
+ONE_WAIT_SEC = 20.0
 
 
 class PyocoHttpClient:
@@ -88,14 +87,20 @@ class PyocoHttpClient:
     def wait_run(self, run_id: str, timeout_sec: float | None = None) -> dict[str, Any]:
         """The run once it has ended; TimeoutError when it has not within `timeout_sec` (None: no limit)."""
         deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
-        pause_sec, longest_sec = POLL_PAUSE_SEC
-        while (run := self.get_run(run_id))["status"] not in TERMINAL:
-            left_sec = longest_sec if deadline is None else deadline - time.monotonic()
-            if left_sec <= 0:
+        left_sec = ONE_WAIT_SEC
+        while True:
+            if deadline is not None:
+                left_sec = max(0.0, deadline - time.monotonic())
+            run = self._get_waiting(run_id, min(left_sec, ONE_WAIT_SEC))
+            if run["status"] in TERMINAL:
+                return run
+            if left_sec == 0:
                 raise TimeoutError(f"Run {run_id} is still {run['status']} after {timeout_sec:g} s.")
-            time.sleep(min(pause_sec, left_sec))
-            pause_sec = min(pause_sec * POLL_GROWTH, longest_sec)
-        return run
+
+    def _get_waiting(self, run_id: str, wait_sec: float) -> dict[str, Any]:
+        """The gateway answers when the run ends, or after this long: nobody has to ask again and again."""
+        patience = REQUEST_TIMEOUT_SEC + wait_sec
+        return _object(self._http.get(_path(run_id), params={"wait": f"{wait_sec:.3f}"}, timeout=patience))
 
 
 def _path(run_id: str) -> str:

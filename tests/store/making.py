@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from pyoco_server.lifecycle.events import Event, RunClaimed, RunSubmitted, TagAdded, TaskStarted, TaskSucceeded
 from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.jetstream import PubAck
+from pyoco_server.store.requests import Reply
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 
@@ -87,7 +88,7 @@ def heartbeat_put_aside(data: bytes | None) -> dict[str, Any]:
 
 
 class Mishap:
-    """Loses the answers to publishes whose subject begins in a certain way, for as often as it is told.
+    """Loses the answers to requests whose subject begins in a certain way, for as often as it is told.
 
     With `sent=False` the request itself is lost: the broker never hears of it.
     """
@@ -95,24 +96,28 @@ class Mishap:
     def __init__(
         self, patch: pytest.MonkeyPatch, store: Store, prefix: str, *, times: int = 1, sent: bool = True
     ) -> None:
-        self._publish = store.jetstream.publish
+        self._send = store.requests.send
         self._prefix = prefix
         self._sent = sent
         self.left = times
         self.subjects: list[str] = []
-        patch.setattr(store.jetstream, "publish", self)
-        patch.setattr(store.jetstream, "publish_soon", self)
+        patch.setattr(store.requests, "send", self)
 
-    async def __call__(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
+    def __call__(self, subject: str, payload: bytes, headers: bytes = b"") -> asyncio.Future[list[Reply]]:
         if not subject.startswith(self._prefix):
-            return await self._publish(subject, payload, headers)
+            return self._send(subject, payload, headers)
         self.subjects.append(subject)
         if not self.left:
-            return await self._publish(subject, payload, headers)
+            return self._send(subject, payload, headers)
         self.left -= 1
-        if self._sent:
-            await self._publish(subject, payload, headers)
-        raise AnswerLost(subject)
+        answer = self._send(subject, payload, headers) if self._sent else None
+        return asyncio.ensure_future(_lost(subject, answer))
+
+
+async def _lost(subject: str, answer: asyncio.Future[list[Reply]] | None) -> list[Reply]:
+    if answer is not None:
+        await answer
+    raise AnswerLost(subject)
 
 
 def tags_of(stored: StoredRun | None) -> Sequence[str]:

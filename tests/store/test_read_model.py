@@ -89,7 +89,7 @@ async def over(store: Store, at: StoredRun, *events: Event) -> StoredRun:
 
 async def test_whatever_was_written_before_a_list_is_in_it(other_store: Store, read_model: ReadModel) -> None:
     for number in range(30):
-        at = await begun(other_store, at=START + number)
+        at = await begun(other_store, at=START + 100 + number)
         assert (await listed(read_model))[0] == at.run.run_id
         at = await tagged(other_store, at, "mark")
         await read_model.caught_up()
@@ -401,7 +401,7 @@ async def test_watchers_hear_of_their_run_until_they_ask_no_more(store: Store, r
     read_model.unwatch(event.run_id, heard.append)
     await tagged(store, at, "late")
     await read_model.caught_up()
-    assert len(heard) == 2 or heard[-1].tags == ("default",)
+    assert len(heard) == 2
 
 
 async def test_more_runs_than_are_kept_in_memory_are_all_there(

@@ -17,7 +17,7 @@ from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 from pyoco_server.tags import is_run_id
 
-CONNECT_TIMEOUT_SEC = 10.0
+CONNECT_TIMEOUT_SEC = 5.0
 
 T = TypeVar("T")
 

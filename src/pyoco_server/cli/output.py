@@ -34,6 +34,8 @@ FACTS = (
     "end_time",
 )
 INSTANTS = frozenset({"submitted_at", "updated_at", "start_time", "end_time", "started_at", "ended_at"})
+NEVER_FOLDED = INSTANTS | {"run_id", "status", "state"}
+FILE_COLUMNS = 240
 
 
 class Form(StrEnum):
@@ -87,7 +89,7 @@ def _table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, header:
     columns = tuple(columns)
     table = Table(box=SIMPLE, show_header=header, header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold", no_wrap=name == "run_id")
+        table.add_column(name, overflow="fold", no_wrap=name in NEVER_FOLDED)
     for row in rows:
         table.add_row(*(_styled(_cell(name, row.get(name))) for name in columns))
     return table
@@ -97,7 +99,7 @@ def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
     if name in INSTANTS and isinstance(value, int | float):
-        return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
+        return datetime.fromtimestamp(value).strftime("%m-%d %H:%M:%S")
     if isinstance(value, float):
         return f"{value:.1f}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -112,4 +114,5 @@ def _styled(text: str) -> Any:
 def _print(table: Table) -> None:
     from rich.console import Console
 
-    Console().print(table)
+    # Into a file nothing is folded: there is no edge.
+    Console(width=None if sys.stdout.isatty() else FILE_COLUMNS).print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any, NoReturn
@@ -65,7 +66,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _yaml(text: str, path: Path) -> Any:
-    import yaml
+    yaml: Any = importlib.import_module("yaml")  # it comes without types
 
     try:
         return yaml.safe_load(text)

@@ -15,6 +15,50 @@ app = typer.Typer(
 )
 
 
+Host = Annotated[str | None, typer.Option(help="Address the gateway listens on. [default: 127.0.0.1]")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Its port; 0 takes a free one. [default: 8000]")
+]
+LogLevel = Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")]
+NatsUrl = Annotated[
+    str | None, typer.Option(help="Broker to use instead of the embedded one, as nats://host:4222.")
+]
+DashboardLang = Annotated[str | None, typer.Option(help="Language of the dashboard: auto, ja or en.")]
+WithNatsBootstrap = Annotated[
+    bool, typer.Option("--with-nats-bootstrap", help="Use the embedded broker (the default).")
+]
+WithWorker = Annotated[
+    bool | None,
+    typer.Option(
+        "--with-worker/--no-worker", help="Start a worker too. [default: with the embedded broker only]"
+    ),
+]
+WorkerTags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--worker-tags",
+        "--tags",
+        metavar="TAG,TAG",
+        help="Tags its worker serves besides `default`; repeatable. Needs --flow-resolver.",
+    ),
+]
+FlowResolver = Annotated[
+    str | None,
+    typer.Option(help="Flows of its worker: module:fn or path/to/file.py:fn. [default: demo flows]"),
+]
+DataDir = Annotated[
+    str | None, typer.Option(help="Folder of the embedded broker's data. [default: .pyoco/data]")
+]
+Durability = Annotated[
+    str | None,
+    typer.Option(help="When the embedded broker syncs to disk: always or interval. [default: always]"),
+]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, help="Runs its worker executes at once. [default: one per core]")
+]
+WorkerId = Annotated[str | None, typer.Option(help="Name of its worker. [default: <hostname>-up-<port>]")]
+
+
 @app.callback()
 def pyoco_server() -> None:
     """Run pyoco flows somewhere reliable. Without a subcommand: `up`."""
@@ -22,54 +66,19 @@ def pyoco_server() -> None:
 
 @app.command(epilog=f"Example: {UP_EXAMPLE}")
 def up(
-    host: Annotated[
-        str | None, typer.Option(help="Address the gateway listens on. [default: 127.0.0.1]")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Its port; 0 takes a free one. [default: 8000]")
-    ] = None,
-    log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = None,
-    nats_url: Annotated[
-        str | None, typer.Option(help="Broker to use instead of the embedded one, as nats://host:4222.")
-    ] = None,
-    dashboard_lang: Annotated[
-        str | None, typer.Option(help="Language of the dashboard: auto, ja or en.")
-    ] = None,
-    with_nats_bootstrap: Annotated[
-        bool, typer.Option("--with-nats-bootstrap", help="Use the embedded broker (the default).")
-    ] = False,
-    with_worker: Annotated[
-        bool | None,
-        typer.Option(
-            "--with-worker/--no-worker", help="Start a worker too. [default: with the embedded broker only]"
-        ),
-    ] = None,
-    worker_tags: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--worker-tags",
-            "--tags",
-            metavar="TAG,TAG",
-            help="Tags its worker serves besides `default`; repeatable. Needs --flow-resolver.",
-        ),
-    ] = None,
-    flow_resolver: Annotated[
-        str | None,
-        typer.Option(help="Flows of its worker: module:fn or path/to/file.py:fn. [default: demo flows]"),
-    ] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="Folder of the embedded broker's data. [default: .pyoco/data]")
-    ] = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(help="When the embedded broker syncs to disk: always or interval. [default: always]"),
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Runs its worker executes at once. [default: one per core]")
-    ] = None,
-    worker_id: Annotated[
-        str | None, typer.Option(help="Name of its worker. [default: <hostname>-up-<port>]")
-    ] = None,
+    host: Host = None,
+    port: Port = None,
+    log_level: LogLevel = None,
+    nats_url: NatsUrl = None,
+    dashboard_lang: DashboardLang = None,
+    with_nats_bootstrap: WithNatsBootstrap = False,
+    with_worker: WithWorker = None,
+    worker_tags: WorkerTags = None,
+    flow_resolver: FlowResolver = None,
+    data_dir: DataDir = None,
+    durability: Durability = None,
+    concurrency: Concurrency = None,
+    worker_id: WorkerId = None,
 ) -> None:
     """Start broker, gateway and a worker on this machine; Ctrl-C stops all of them.
 

@@ -19,7 +19,7 @@ from pyoco_server.cli.gateway_server import GatewayServer
 from pyoco_server.cli.listening import listen
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.cli.settings import write_logs
-from pyoco_server.cli.up_plan import NATS_PORT, UpPlan
+from pyoco_server.cli.up_plan import UpPlan
 from pyoco_server.cli.up_screen import Screen
 from pyoco_server.cli.worker_process import WorkerProcess
 
@@ -89,8 +89,8 @@ async def _say_who_has_the_port(plan: UpPlan, screen: Screen) -> None:
             f"Port {plan.broker_port} is taken by {other or 'another program'}: stop it, "
             "or leave out --with-nats-bootstrap to use it."
         )
-    if other and plan.broker_port == NATS_PORT:
-        screen.other_broker(other, f"nats://127.0.0.1:{NATS_PORT}")
+    if other:
+        screen.other_broker(other, f"nats://127.0.0.1:{plan.broker_port}")
 
 
 async def _start_worker(plan: UpPlan, held: AsyncExitStack) -> WorkerProcess | None:

@@ -16,7 +16,7 @@ Commits = Sequence[tuple[int, list[Event]]]
 
 
 async def differences(store: Store, run_id: str) -> list[str] | None:
-    """One line per difference; None when there is no such run. The snapshot is read first: it may only lag."""
+    """One line per difference; None without such a run. The snapshot is read first: it may only lag."""
     snapshot = await store.runs.snapshot(run_id)
     commits = await store.runs.events(run_id)
     if not commits:

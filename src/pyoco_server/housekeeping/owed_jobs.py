@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import NamedTuple
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import ConfirmCancelled, RequeueRun
@@ -22,25 +23,33 @@ RUNS_AT_ONCE = 200
 DOUBLINGS_MAX = 6
 
 
+class _Given(NamedTuple):
+    """How many jobs a run was given in a row, and when the last."""
+
+    times: int
+    at: float
+
+
 class OwedJobs:
     def __init__(self, store: Store, read_model: ReadModel) -> None:
         self._store = store
         self._read_model = read_model
         self._after_sec = store.config.owed_job_after_sec
-        self._given: dict[str, int] = {}
+        self._given: dict[str, _Given] = {}
 
     async def look(self) -> int:
         now = time.time()
         owed = self._read_model.owed(before=now - self._after_sec, limit=RUNS_AT_ONCE)
-        self._given = {run.run_id: self._given.get(run.run_id, 0) for run in owed}
+        self._forget_all_but(owed, now)
         idle: dict[str, bool] = {}
         count = 0
         for run in owed:
             if not self._is_due(run, now):
                 continue
             if run.tag not in idle:
-                idle[run.tag] = not await self._store.queue.waiting(run.tag)
-            count += idle[run.tag] and await self._give(run)
+                # A tag that nobody has ever asked for has no consumer: its jobs lie there and wait.
+                idle[run.tag] = await self._store.queue.waiting(run.tag) == 0
+            count += idle[run.tag] and await self._give(run, now)
         return count
 
     async def conclude_stuck_cancels(self) -> int:
@@ -50,18 +59,29 @@ class OwedJobs:
             await apply(self._store, run.run_id, ConfirmCancelled())
         return len(stuck)
 
+    def _forget_all_but(self, owed: list[Run], now: float) -> None:
+        """A run that was just given a job is not overdue, and owes all the same: it is kept in mind."""
+        overdue = {run.run_id for run in owed}
+        self._given = {
+            run_id: given
+            for run_id, given in self._given.items()
+            if run_id in overdue or now - given.at <= self._after_sec
+        }
+
     def _is_due(self, run: Run, now: float) -> bool:
         waited = now - (run.job_owed_since or now)
-        return waited >= self._after_sec * float(1 << min(self._given[run.run_id], DOUBLINGS_MAX))
+        times = self._given[run.run_id].times if run.run_id in self._given else 0
+        return waited >= self._after_sec * float(1 << min(times, DOUBLINGS_MAX))
 
-    async def _give(self, run: Run) -> bool:
+    async def _give(self, run: Run, now: float) -> bool:
         try:
             applied = await apply(
                 self._store, run.run_id, RequeueRun(job_no=run.job_no, reason="its job was overdue")
             )
         except Unavailable:
             return False
-        self._given[run.run_id] += 1
+        before = self._given.get(run.run_id)
+        self._given[run.run_id] = _Given(before.times + 1 if before else 1, now)
         if applied.events:
             log.warning("overdue run queued again", extra={"run_id": run.run_id, "tag": run.tag})
         return bool(applied.events)

@@ -76,7 +76,12 @@ class Gateway:
             yield f"the list of runs is being rebuilt, {self.read_model.lag} commits to go"
 
     async def _start(self) -> None:
-        await self.store.open()
+        try:
+            await self.store.open()
+        except Unavailable as error:  # a broker that will not do; whoever looks at /ready is told
+            self.store.why_not_ready = error.message
+            log.error("this broker cannot be used", extra={"error": error.message, "err_id": error.err_id})
+            return
         while not self._stopping and not self._following:
             try:
                 await self.read_model.start()
@@ -85,7 +90,7 @@ class Gateway:
                 log.warning("cannot follow the log yet", extra={"error": error.message})
                 await asyncio.sleep(START_AGAIN_SEC)
         if self._following:
-            self.store.on_reconnect(self.read_model.feed.reconnected)
+            self.store.on_reconnect(self.read_model.reconnected)
             self._housekeeper.start()
             # What is alive now lives for ever: the collector need not look at it again.
             with contextlib.suppress(Exception):

@@ -55,6 +55,7 @@ class ReadModel:
         self._flusher: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
         self._created = ""
+        self._checking: asyncio.Task[None] | None = None
         self._started = False
         self.target = 0
 
@@ -65,6 +66,22 @@ class ReadModel:
         self.target = last_seq
         self.feed.start(self._position_to_continue(last_seq))
         self._started = True
+
+    def reconnected(self) -> None:
+        """Go on where we were; or anew, if the broker has come back with another log."""
+        self._checking = asyncio.get_running_loop().create_task(self._go_on())
+
+    async def _go_on(self) -> None:
+        try:
+            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        except Unavailable:
+            return  # disconnected again: the next reconnect asks again
+        if str(info["created"]) != self._created:
+            self._created = str(info["created"])
+            self.target = 0
+            self.wipe()
+        else:
+            self.feed.reconnected()
 
     async def stop(self) -> None:
         await self.feed.stop()

@@ -46,6 +46,11 @@ class _Waiting:
         self.answers: list[Reply] = []
         self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
+    def lose(self) -> None:
+        if not self.future.done():
+            self.future.set_exception(AnswerLost(self.subject))
+            self.future.exception()  # whoever sent it may have left: asyncio need not complain about that
+
 
 class Requests:
     def __init__(self, client: BrokerClient, *, timeout_sec: float) -> None:
@@ -84,8 +89,7 @@ class Requests:
         """The connection broke: what was under way may have happened, and no answer will come."""
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
-            if not request.future.done():
-                request.future.set_exception(AnswerLost(request.subject))
+            request.lose()
 
     def _send(
         self, subject: str, payload: bytes, headers: bytes, *, many: bool
@@ -125,8 +129,7 @@ class Requests:
             late.append((token, request))
         for token, request in late:
             del self._waiting[token]
-            if not request.future.done():
-                request.future.set_exception(AnswerLost(request.subject))
+            request.lose()
         again = bool(self._waiting)
         self._sweeper = (
             asyncio.get_running_loop().call_later(SWEEP_INTERVAL_SEC, self._sweep) if again else None

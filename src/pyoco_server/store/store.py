@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 PROBE_TIMEOUT_SEC = 1.0
 PROBE_PAUSE_SEC = (0.02, 1.0)
 RECONNECT_PAUSE_SEC = 0.1
+RESOURCES_PAUSE_SEC = 0.5
 PING_INTERVAL_SEC = 10
 SAY_SO_EVERY_SEC = 10.0
 DEFAULT_PORT = 4222
@@ -42,6 +43,7 @@ class Store:
         self._name = name
         self._stopping = False
         self._hooks: list[Callable[[], None]] = []
+        self._resuming: asyncio.Task[None] | None = None
         self.reconnects = 0
         self.why_not_ready: str | None = "not connected to the broker yet"
         self.client = BrokerClient()
@@ -115,7 +117,7 @@ class Store:
             max_outstanding_pings=2,
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
-            error_cb=_on_error,
+            error_cb=self._on_error,
             **_options(self.config),
         )
         resources.check_broker_version(str(self.client._server_info.get("version", "0.0")))
@@ -130,7 +132,7 @@ class Store:
             except Unavailable as error:
                 self.why_not_ready = error.message
                 log.warning("streams are not ready", extra={"error": error.message})
-                await asyncio.sleep(PROBE_PAUSE_SEC[1])
+                await asyncio.sleep(RESOURCES_PAUSE_SEC)
 
     async def _on_disconnected(self) -> None:
         self.why_not_ready = "the connection to the broker is lost"
@@ -141,10 +143,22 @@ class Store:
 
     async def _on_reconnected(self) -> None:
         self.reconnects += 1
-        self.why_not_ready = None
         log.info("reconnected to the broker", extra={"reconnects": self.reconnects})
+        if self._resuming is None or self._resuming.done():
+            self._resuming = asyncio.get_running_loop().create_task(self._resume())
+
+    async def _resume(self) -> None:
+        """The broker may have come back with an empty disk: make sure of the streams first."""
+        await self._ensure_resources()
+        if self._stopping or not self.is_connected:
+            return
         for hook in tuple(self._hooks):
             hook()
+
+    async def _on_error(self, error: Exception) -> None:
+        log.debug("broker connection", extra={"error": repr(error)})
+        if not self.is_connected and not self._stopping:
+            self.why_not_ready = f"cannot connect to the broker: {error or type(error).__name__}"
 
 
 async def _answers(server: str) -> bool:
@@ -165,7 +179,3 @@ def _options(config: NatsBackendConfig) -> dict[str, Any]:
     elif config.nats_user:
         options |= {"user": config.nats_user, "password": config.nats_password}
     return options
-
-
-async def _on_error(error: Exception) -> None:
-    log.debug("broker connection", extra={"error": repr(error)})

@@ -48,7 +48,7 @@ def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 def _encoded(value: Any) -> bytes | None:
     try:
         return _encode(value)
-    except Exception:  # a dataclass of the user's may have properties that raise anything
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return None
 
 

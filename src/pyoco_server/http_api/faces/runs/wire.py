@@ -47,6 +47,7 @@ _STATUS = {
 }
 _INVALID_LIST = "ERR-PYOCO-0017"
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
@@ -171,7 +172,7 @@ def _invalid_body(error: Exception) -> Invalid:
     message = str(error) or "the body is nested too deeply"
     place = _PLACE.search(message)
     missing = _MISSING.search(message)
-    path = [part for part in (place.group(1) if place else "").split(".") if part]
+    path = _STEP.findall(place.group(1)) if place else []
     if missing:
         path.append(missing.group(1))
     kind = (

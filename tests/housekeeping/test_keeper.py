@@ -1,0 +1,156 @@
+"""Of several housekeepers one does the work; who stops or dies is followed by another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.housekeeping import Housekeeper
+from pyoco_server.housekeeping.keeper import KEY
+from pyoco_server.lifecycle.commands import ClaimRun
+from pyoco_server.operations.apply import apply
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.store import Store
+from tests.conftest import NatsServer, config_for, until
+from tests.engine.building import await_signal
+from tests.worker.stage import Flows, count_of, ended_as, one_task, submitted, the_run, working
+
+QUICK = {"housekeeping_interval_sec": 0.1, "worker_lease_sec": 1.1, "worker_lease_interval_sec": 0.1}
+
+
+@pytest.fixture
+def config(nats_server: NatsServer) -> NatsBackendConfig:
+    return config_for(nats_server, **QUICK)
+
+
+@asynccontextmanager
+async def keeping(config: NatsBackendConfig) -> AsyncIterator[Housekeeper]:
+    """A housekeeper as a gateway has it, with a connection of its own; not started."""
+    store = await Store.connect(config, name="keeper")
+    read_model = ReadModel(store.client, store.jetstream, config)
+    await read_model.start()
+    store.on_reconnect(read_model.feed.reconnected)
+    keeper = Housekeeper(store, read_model)
+    try:
+        yield keeper
+    finally:
+        await keeper.stop()
+        await read_model.stop()
+        await store.close()
+
+
+async def test_only_one_of_two_holds_the_lease(config: NatsBackendConfig) -> None:
+    async with keeping(config) as first, keeping(config) as second:
+        for _ in range(5):
+            await first.round()
+            await second.round()
+            assert (first.is_holder, second.is_holder) == (True, False)
+
+
+async def test_of_many_who_begin_at_once_one_holds_it(config: NatsBackendConfig) -> None:
+    async with keeping(config) as a, keeping(config) as b, keeping(config) as c:
+        await asyncio.gather(*(keeper.round() for keeper in (a, b, c)))
+        assert sorted(keeper.is_holder for keeper in (a, b, c)) == [False, False, True]
+
+
+async def test_a_holder_that_stops_lets_go_at_once(config: NatsBackendConfig) -> None:
+    async with keeping(config) as second:
+        async with keeping(config) as first:
+            await first.round()
+            await second.round()
+            assert not second.is_holder
+        await second.round()
+        assert second.is_holder
+
+
+async def test_a_holder_that_dies_is_followed_when_its_lease_has_stood_still(
+    config: NatsBackendConfig, store: Store
+) -> None:
+    async with keeping(config) as first, keeping(config) as second:
+        await first.round()
+        _, revision = await store.leases.read(KEY)
+        began = asyncio.get_running_loop().time()
+        second.start()  # and the first does nothing any more
+        await until(lambda: second.is_holder)
+        assert asyncio.get_running_loop().time() - began >= 1.0
+        assert (await store.leases.read(KEY))[1] > revision
+        # It comes back, finds the lease written by another, and steps down.
+        await first.round()
+        assert (first.is_holder, second.is_holder) == (False, True)
+
+
+async def test_stopping_twice_or_unstarted_is_harmless(config: NatsBackendConfig) -> None:
+    async with keeping(config) as keeper:
+        await keeper.stop()
+        await keeper.stop()
+
+
+async def test_a_started_keeper_takes_runs_from_a_lost_worker(
+    config: NatsBackendConfig, store: Store
+) -> None:
+    run_id = await submitted(store)
+    await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+    async with keeping(config) as keeper, working(config) as worker:
+        keeper.start()
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: _is_over(store, run_id))
+        worker.stop()
+        await serving
+    ended = await ended_as(store, run_id, "COMPLETED")
+    assert (ended.worker_id, ended.pyoco.losses) == ("worker", 1)
+
+
+async def test_a_keeper_that_follows_gives_everybody_a_whole_lease_again(
+    config: NatsBackendConfig, store: Store
+) -> None:
+    """What it did not see with its own eyes does not count."""
+    run_id = await submitted(store)
+    await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.quiet", job_no=1))
+    async with keeping(config) as keeper:
+        await keeper.round()
+        assert keeper.is_holder
+        assert (await the_run(store, run_id)).claim is not None
+
+
+async def test_an_outage_of_the_broker_takes_over_nobody(own_nats_server: NatsServer) -> None:
+    config = config_for(own_nats_server, **QUICK)
+    store = await Store.connect(config, name="test")
+    started, go_on = threading.Event(), threading.Event()
+    flows = Flows(slow=one_task(lambda: (started.set(), await_signal(go_on))))
+    async with keeping(config) as keeper, working(config, flows) as worker:
+        keeper.start()
+        await until(lambda: keeper.is_holder)
+        run_id = await submitted(store, "slow")
+        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        await until(started.is_set)
+        own_nats_server.kill()
+        await until(lambda: not worker._store.is_connected)
+        # waits: the outage has to be longer than the lease, twice
+        await asyncio.sleep(2.5)
+        own_nats_server.start()
+        await until(lambda: keeper.is_holder and store.is_connected)
+        rounds = await _rounds(store)
+
+        async def has_looked_for_a_lease_time() -> bool:
+            return await _rounds(store) > rounds + 40
+
+        await until(has_looked_for_a_lease_time)
+        go_on.set()
+        assert await asyncio.wait_for(running, 20.0) == run_id
+        ended = await ended_as(store, run_id, "COMPLETED")
+        assert (ended.pyoco.losses, await count_of(store, run_id, "RunClaimed")) == (0, 1)
+    await store.close()
+
+
+async def _rounds(store: Store) -> int:
+    """The revision of the keeper's lease grows with each of its rounds, and with other leases."""
+    return (await store.leases.read(KEY))[1]
+
+
+async def _is_over(store: Store, run_id: str) -> bool:
+    return (await the_run(store, run_id)).is_terminal

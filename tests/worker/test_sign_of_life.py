@@ -1,0 +1,171 @@
+"""What a worker says of itself: its registry entry by appendix F, and its lease."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.errors import WrongSequence
+from pyoco_server.store.leases import boot_id
+from pyoco_server.store.store import Store
+from pyoco_server.worker import PyocoNatsWorker
+from tests.conftest import NatsServer, config_for, until
+from tests.engine.building import await_signal
+from tests.worker.stage import Flows, one_task, submitted, working
+
+REQUIRED = {"worker_id", "instance_id", "state", "hidden", "last_seen_at", "last_heartbeat_at", "tags"}
+RECOMMENDED = {
+    "current_run_id", "last_run_id", "last_run_status", "last_run_started_at", "last_run_finished_at",
+    "stopped_at", "stop_reason",
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(nats_server: NatsServer) -> NatsBackendConfig:
+    return config_for(nats_server, worker_heartbeat_interval_sec=0.1, worker_lease_interval_sec=0.05)
+
+
+async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    flows = Flows(slow=one_task(lambda: (started.set(), await_signal(go_on))))
+    before = time.time()
+    async with working(store.config, flows, worker_id="w1", tags=["a", "b"]) as worker:
+        idle = await _entry(store, "w1")
+        assert set(idle) >= REQUIRED
+        assert (idle["worker_id"], idle["state"], idle["hidden"]) == ("w1", "IDLE", False)
+        assert (idle["instance_id"], idle["tags"]) == (worker.instance_id, ["a", "b"])
+        assert before <= idle["last_seen_at"] <= time.time()
+        run_id = await submitted(store, "slow", tag="a")
+        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        await until(started.is_set)
+        busy = await _entry_when(store, "w1", state="RUNNING")
+        assert busy["current_run_id"] == run_id
+        go_on.set()
+        await running
+        done = await _entry_when(store, "w1", state="IDLE")
+        assert (done["current_run_id"], done["last_run_id"], done["last_run_status"]) == (
+            None,
+            run_id,
+            "COMPLETED",
+        )
+        assert busy["last_run_started_at"] <= done["last_run_finished_at"]
+    stopped = await _entry(store, "w1")
+    assert set(stopped) >= REQUIRED | RECOMMENDED
+    assert (stopped["state"], stopped["stop_reason"]) == ("STOPPED_GRACEFUL", "graceful_shutdown")
+    assert stopped["stopped_at"] >= done["last_run_finished_at"]
+    assert stopped["last_run_id"] == run_id
+
+
+async def test_last_run_status_is_a_status_of_runs(store: Store) -> None:
+    async with working(store.config, worker_id="w1") as worker:
+        await submitted(store, "unheard_of")
+        await worker.run_once(timeout=5.0)
+        assert (await _entry_when(store, "w1", last_run_status="FAILED"))["state"] == "IDLE"
+
+
+async def test_it_beats_while_it_is_idle(store: Store) -> None:
+    async with working(store.config, worker_id="w1"):
+        first = await _entry(store, "w1")
+
+        async def has_beaten() -> bool:
+            now = await _entry(store, "w1")
+            return bool(
+                now["last_heartbeat_at"] > first["last_heartbeat_at"]
+                and now["last_seen_at"] > first["last_seen_at"]
+            )
+
+        await until(has_beaten)
+
+
+async def test_what_an_operator_hid_stays_hidden(store: Store) -> None:
+    async with working(store.config, worker_id="w1"):
+        await store.registry.merge("w1", {"hidden": True})
+    async with working(store.config, worker_id="w1"):
+        again = await _entry(store, "w1")
+        assert (again["state"], again["hidden"], again["stopped_at"]) == ("IDLE", True, None)
+        assert again["stop_reason"] is None
+
+
+async def test_its_lease_moves_while_it_lives_and_is_released_at_close(store: Store) -> None:
+    async with working(store.config, worker_id="w1", tags=["a"], concurrency=3) as worker:
+        lease, revision = await store.leases.read(worker.instance_id)
+        assert lease is not None
+        assert (lease.holder, lease.worker_id, lease.tags) == (worker.instance_id, "w1", ["a"])
+        assert (lease.host, lease.pid, lease.boot_id) == (socket.gethostname(), os.getpid(), boot_id())
+        assert lease.free_slots == 3
+        await until(lambda: _lease_moved(store, worker, revision))
+    assert (await store.leases.read(worker.instance_id))[0] is None
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), WrongSequence()], ids=["away", "overtaken"])
+async def test_a_renewal_that_fails_is_not_the_last(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with working(store.config) as worker:
+        leases = worker._store.leases
+        renew, failed = leases.renew, asyncio.Event()
+
+        async def fails_once(*arguments: Any, **more: Any) -> int:
+            if not failed.is_set():
+                failed.set()
+                raise error
+            return await renew(*arguments, **more)
+
+        monkeypatch.setattr(leases, "renew", fails_once)
+        await asyncio.wait_for(failed.wait(), 5.0)
+        _, revision = await store.leases.read(worker.instance_id)
+        await until(lambda: _lease_moved(store, worker, revision))
+
+
+async def test_what_could_not_be_said_of_a_run_is_said_later(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with working(store.config, worker_id="w1") as worker:
+        registry = worker._store.registry
+        merge, refused = registry.merge, asyncio.Event()
+
+        async def fails_once(worker_id: str, changes: dict[str, Any]) -> None:
+            if "last_run_id" in changes and not refused.is_set():
+                refused.set()
+                raise Unavailable("away")
+            await merge(worker_id, changes)
+
+        monkeypatch.setattr(registry, "merge", fails_once)
+        run_id = await submitted(store)
+        assert await worker.run_once(timeout=5.0) == run_id
+        await asyncio.wait_for(refused.wait(), 5.0)
+        assert (await _entry_when(store, "w1", last_run_id=run_id))["last_run_status"] == "COMPLETED"
+
+
+async def test_closing_twice_is_as_good_as_once(store: Store) -> None:
+    async with working(store.config, worker_id="w1") as worker:
+        await worker.close("because")
+    assert (await _entry(store, "w1"))["stop_reason"] == "because"
+
+
+async def _entry(store: Store, worker_id: str) -> dict[str, Any]:
+    entry = await store.registry.get(worker_id)
+    assert entry is not None
+    return entry
+
+
+async def _entry_when(store: Store, worker_id: str, **members: Any) -> dict[str, Any]:
+    async def matching() -> dict[str, Any] | None:
+        entry = await _entry(store, worker_id)
+        return entry if entry | members == entry else None
+
+    found = await until(matching)
+    assert isinstance(found, dict)
+    return found
+
+
+async def _lease_moved(store: Store, worker: PyocoNatsWorker, revision: int) -> bool:
+    return (await store.leases.read(worker.instance_id))[1] > revision
