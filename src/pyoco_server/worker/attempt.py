@@ -27,10 +27,19 @@ from pyoco_server.store.dlq import ERROR_CHARS_MAX, DeadLetter, payload_text
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.worker.claim import Claimant, Claimed, NotOurs, claim, fail_unreadable, read_job
+from pyoco_server.worker.claim import (
+    Claimant,
+    Claimed,
+    NotOurs,
+    claim,
+    fail_unreadable,
+    read_job,
+    run_id_in,
+)
 from pyoco_server.worker.disposition import Action, Outcome, disposition
 from pyoco_server.worker.recorder import Recorder, recorded_results
 from pyoco_server.worker.under_way import UnderWay
+from pyoco_server.worker.worn_out import has_no_duty_left
 
 log = logging.getLogger(__name__)
 
@@ -159,11 +168,18 @@ class Attempt:
             case Action.ACK:
                 self._delivery.ack()
             case Action.NAK:
-                self._delivery.nak(told.delay_sec)
+                await self._give_back(told.delay_sec)
             case Action.TERM:
                 self._delivery.term()
             case Action.NOTHING:
                 pass
+
+    async def _give_back(self, delay_sec: float) -> None:
+        run_id = run_id_in(self._delivery.data)
+        if await has_no_duty_left(self._store, self._delivery, run_id):
+            self._delivery.ack()
+        else:
+            self._delivery.nak(delay_sec)
 
     async def _send_letter(self, reason: str, ended: Ended) -> None:
         run = ended.stored.run if ended.stored else None

@@ -60,7 +60,7 @@ def read_job(delivery: Delivery) -> Job | NotOurs:
         check_run_id(job.run_id)
         check_routing_tag(job.tag)
     except (UnreadableJob, Invalid) as error:
-        return NotOurs(Outcome.INVALID_JOB, _run_id_in(delivery.data), str(error))
+        return NotOurs(Outcome.INVALID_JOB, run_id_in(delivery.data), str(error))
     if not job.flow_name.strip():
         return NotOurs(Outcome.INVALID_JOB, job.run_id, "flow_name is empty")
     return job
@@ -166,7 +166,7 @@ async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
     return NotOurs(Outcome.CLAIMED if applied.refused else Outcome.CANCELLED, run_id)
 
 
-def _run_id_in(data: bytes) -> str | None:
+def run_id_in(data: bytes) -> str | None:
     """The run that garbage speaks of, if it speaks of one."""
     with contextlib.suppress(*UNREADABLE, Invalid):
         loose = msgspec.json.decode(data)
