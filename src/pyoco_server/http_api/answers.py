@@ -32,9 +32,7 @@ def error_answer(request: Request, error: PyocoError) -> Response:
     retry_after_sec = getattr(error, "retry_after_sec", None)
     if retry_after_sec is not None:
         headers["Retry-After"] = str(max(1, round(retry_after_sec)))
-    if PROBLEM in request.headers.get("accept", ""):
-        return _problem(status, error, body, headers)
-    return json_answer(body, status, headers)
+    return _answer(request, status, body, headers)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
@@ -65,11 +63,19 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
         )
     if error.status_code == 413:
         return error_answer(request, TooLarge(f"{error.detail}."))
-    body = {"detail": error.detail}
-    return json_answer(body, error.status_code, dict(error.headers or {}))
+    body = {"detail": error.detail, "message": error.detail}
+    return _answer(request, error.status_code, body, dict(error.headers or {}))
 
 
-def _problem(status: int, error: PyocoError, body: dict[str, Any], headers: dict[str, str]) -> Response:
-    problem = {"type": "about:blank", "title": body["message"], "status": status, "detail": error.message}
+def _answer(request: Request, status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
+    if PROBLEM not in request.headers.get("accept", ""):
+        return json_answer(body, status, headers)
+    detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
+    problem = {"type": "about:blank", "title": body["message"], "status": status, "detail": detail}
     problem |= {key: body[key] for key in ("err_id", "msg_id") if body.get(key)}
     return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
+
+
+def _sentence(problems: list[dict[str, Any]]) -> str:
+    """`body.tag: must match …`, each problem with its place."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
@@ -23,7 +24,14 @@ from pyoco_server.http_api.shortcut import Shortcut
 
 
 class _App(FastAPI):
-    """FastAPI, with the hand-written descriptions of routes that are not its own."""
+    """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
+
+    def put_behind(self, config: NatsBackendConfig) -> None:
+        self._front = Guard(Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE), config)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        await self._front(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -48,8 +56,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
     app.add_exception_handler(Exception, answers.on_unexpected)
-    app.add_middleware(Shortcut, exact=runs.HOT, one=runs.HOT_ONE)
-    app.add_middleware(Guard, config=config)
+    app.put_behind(config)
     return app
 
 

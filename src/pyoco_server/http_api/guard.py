@@ -14,11 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, PyocoError, TooLarge
-from pyoco_server.http_api.answers import error_answer
+from pyoco_server.http_api.answers import error_answer, on_unexpected
 from pyoco_server.ids import new_ulid
 
 _LOOKED_AT = frozenset({b"host", b"origin", b"content-length"})
 KNOWN_HOSTS_MAX = 64
+LENGTH_DIGITS_MAX = 18  # a number with thousands of them is not even worth reading
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -40,15 +41,19 @@ class Guard:
             await self._app(scope, receive, send)
             return
         answer = _WithRequestId(send)
-        refused = self._refused(scope)
-        if refused is not None:
-            await error_answer(Request(scope), refused)(scope, receive, answer)
-            return
         try:
-            await self._app(scope, _Capped(receive, self._body_bytes_max), answer)
+            refused = self._refused(scope)
+            if refused is not None:
+                await error_answer(Request(scope), refused)(scope, receive, answer)
+            else:
+                await self._app(scope, _Capped(receive, self._body_bytes_max), answer)
         except BodyTooLarge:
             if not answer.started:
                 await error_answer(Request(scope), self._too_large())(scope, receive, answer)
+        except Exception as error:  # the framework's last resort stands outside and knows no request id
+            if answer.started or scope["type"] != "http":
+                raise
+            await (await on_unexpected(Request(scope), error))(scope, receive, answer)
 
     def _refused(self, scope: Scope) -> PyocoError | None:
         headers = {name: value for name, value in scope["headers"] if name in _LOOKED_AT}
@@ -59,7 +64,7 @@ class Guard:
             if b"origin" in headers and self._is_foreign(scope, headers[b"origin"].decode("latin-1"), host):
                 return Forbidden("Requests from pages of other sites are refused.", err_id="")
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._body_bytes_max:
+        if length.isdigit() and (len(length) > LENGTH_DIGITS_MAX or int(length) > self._body_bytes_max):
             return self._too_large()
         return None
 

@@ -1,4 +1,4 @@
-"""A shorter way to the routes that are called all day: past the framework's router and error layers.
+"""A shorter way to the routes that are called all day: past the framework's layers and its router.
 
 The routes are the same ones, and are also registered the ordinary way: whatever is not recognised here
 (another method, an odd path) takes that way and gets the ordinary answer.
@@ -9,14 +9,31 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api.answers import on_error
+from pyoco_server.http_api.answers import on_error, on_unexpected
+from pyoco_server.http_api.guard import BodyTooLarge
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class _Request(Request):
+    """A body that came in one piece is had without a generator; nearly all do."""
+
+    async def body(self) -> bytes:
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts = [message.get("body", b"")]
+        while message.get("more_body"):
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            parts.append(message.get("body", b""))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class Shortcut:
@@ -33,11 +50,17 @@ class Shortcut:
         if endpoint is None:
             await self._app(scope, receive, send)
             return
-        request = Request(scope, receive)
+        request = _Request(scope, receive)
         try:
             response = await endpoint(request)
         except PyocoError as error:
             response = await on_error(request, error)
+        except ClientDisconnect:
+            return  # nobody is left to be answered
+        except BodyTooLarge:
+            raise  # the guard's
+        except Exception as error:  # what the framework's outermost layer would do
+            response = await on_unexpected(request, error)
         await response(scope, receive, send)
 
     def _find(self, scope: Scope) -> Endpoint | None:

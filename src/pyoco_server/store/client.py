@@ -69,7 +69,7 @@ class BrokerClient(Client):
 
     def _check(self, subject: str, size: int) -> None:
         """The broker answers either of these by ending the connection, and everybody's requests with it."""
-        if len(subject.split()) != 1:
+        if not subject or " " in subject or not subject.isprintable():
             raise Invalid("A name that becomes part of a subject has no blanks or line breaks.")
         if size > self.max_payload:
             raise TooLarge(f"A message of {size} bytes is more than the broker takes ({self.max_payload}).")

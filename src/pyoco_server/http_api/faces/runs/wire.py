@@ -46,6 +46,7 @@ _STATUS = {
     Internal: 500,
 }
 _INVALID_LIST = "ERR-PYOCO-0017"
+_FEW = re.compile(r"[0-9]{1,3}")
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"missing required field `(\w+)`")
@@ -121,7 +122,7 @@ def list_filter(query: dict[str, str]) -> Filter:
 
 def list_limit(query: dict[str, str]) -> int:
     raw = query.get("limit", str(LIMIT_DEFAULT))
-    if not (raw.isascii() and raw.isdecimal() and 1 <= int(raw) <= LIMIT_MAX):
+    if not _FEW.fullmatch(raw) or not 1 <= int(raw) <= LIMIT_MAX:
         raise _invalid_query("limit", f"limit must be a whole number from 1 to {LIMIT_MAX}.")
     return int(raw)
 

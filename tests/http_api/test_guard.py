@@ -1,0 +1,77 @@
+"""Without authentication: only names we know, only pages of our own."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.conftest import NatsServer, config_for
+from tests.http_api.serving import expect_error, serving, submit
+
+SUBMISSION = {"flow_name": "noop"}
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8000", "localhost", "LOCALHOST:80", "[::1]", "[::1]:8000", "127.1.2.3"]
+)
+async def test_loopback_names_are_ours(client: httpx.AsyncClient, host: str) -> None:
+    assert (await client.get("/health", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "evil@localhost.example", "10.0.0.1",
+     "0.0.0.0", "", "[", "[::1", "[::ffff:10.0.0.1]", "localhost, evil.example", "evil.example#localhost"],
+)  # fmt: skip
+async def test_another_host_name_is_refused(client: httpx.AsyncClient, host: str) -> None:
+    """DNS rebinding: a page of theirs whose name suddenly means our address."""
+    for path in ("/health", "/runs", "/openapi.json"):
+        refused = expect_error(await client.get(path, headers={"Host": host}), 403, None)
+        assert "PYOCO_ALLOWED_HOSTS" in refused["detail"]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "https://127.0.0.1.evil.example", "null", "", "http://localhost",
+     "http://127.0.0.1:3000", "file://", "chrome-extension://abc"],
+)  # fmt: skip
+async def test_pages_of_other_sites_cannot_submit_or_cancel(client: httpx.AsyncClient, origin: str) -> None:
+    run_id = await submit(client)
+    headers = {"Origin": origin}
+    expect_error(await client.post("/runs", json=SUBMISSION, headers=headers), 403, None)
+    expect_error(await client.post(f"/runs/{run_id}/cancel", headers=headers), 403, None)
+    assert (await client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
+    assert len((await client.get("/runs")).json()) == 1
+
+
+async def test_pages_of_our_own_may_submit(client: httpx.AsyncClient) -> None:
+    headers = {"Origin": "http://127.0.0.1"}
+    assert (await client.post("/runs", json=SUBMISSION, headers=headers)).status_code == 200
+    headers = {"Origin": "http://localhost:8000", "Host": "localhost:8000"}
+    assert (await client.post("/runs", json=SUBMISSION, headers=headers)).status_code == 200
+
+
+async def test_reading_is_left_to_the_browsers_own_rules(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/health", headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 200
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_allowed_hosts_are_served_and_their_pages_too(nats_server: NatsServer) -> None:
+    async with serving(config_for(nats_server, allowed_hosts="pyoco.example, Other.Example")) as client:
+        for host in ("pyoco.example", "PYOCO.example:443", "other.example"):
+            assert (await client.get("/health", headers={"Host": host})).status_code == 200
+        headers = {"Host": "pyoco.example", "Origin": "https://pyoco.example"}
+        assert (await client.post("/runs", json=SUBMISSION, headers=headers)).status_code == 200
+        expect_error(await client.get("/health", headers={"Host": "third.example"}), 403, None)
+
+
+async def test_the_bind_address_is_a_name_of_ours(nats_server: NatsServer) -> None:
+    async with serving(config_for(nats_server, http_host="192.0.2.7")) as client:
+        assert (await client.get("/health", headers={"Host": "192.0.2.7:8000"})).status_code == 200
+
+
+@pytest.mark.parametrize("length", ["9" * 18, "9" * 5000])
+async def test_a_length_beyond_all_bounds_is_too_large(client: httpx.AsyncClient, length: str) -> None:
+    answer = await client.post("/runs", content=b"{}", headers={"Content-Length": length})
+    expect_error(answer, 413, "ERR-PYOCO-0002")
