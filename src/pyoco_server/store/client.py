@@ -15,6 +15,7 @@ from nats.aio.client import Client
 
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
+from pyoco_server.store.parser import MessageParser
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
 class BrokerClient(Client):
     def __init__(self) -> None:
         super().__init__()
+        self._ps = MessageParser(self)
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
 

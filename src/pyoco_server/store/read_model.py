@@ -27,7 +27,8 @@ from pyoco_server.store.read_table import Filter, ReadTable, Row
 
 log = logging.getLogger(__name__)
 
-FLUSH_INTERVAL_SEC = 0.02
+# Reading flushes first, so this only bounds how much a restart has to read again.
+FLUSH_INTERVAL_SEC = 0.2
 DIRTY_MAX = 2_000
 CACHED_RUNS_MAX = 20_000
 MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0

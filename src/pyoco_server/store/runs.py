@@ -77,7 +77,11 @@ class Runs:
         born = _nowhere(run)
         commit = self._send_commit(born, (submission,), commit_id)
         snapshot = self._bucket.put_soon(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
-        appended = await self._committed(commit, born, run, (submission,), commit_id)
+        try:
+            appended = await self._committed(commit, born, run, (submission,), commit_id)
+        except BaseException:
+            asyncio.ensure_future(snapshot).add_done_callback(_unheard)
+            raise
         try:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
@@ -255,6 +259,12 @@ class Runs:
 
     def _subject(self, run_id: str) -> str:
         return f"{self._prefix}.{run_id}"
+
+
+def _unheard(done: asyncio.Future[PubAck]) -> None:
+    """Nobody is interested any more; asyncio would complain about an error that nobody has looked at."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _nowhere(run: Run) -> StoredRun:

@@ -1,0 +1,66 @@
+"""Reads messages off the wire without a regular expression each; everything else is left to nats-py's parser.
+
+Whole messages in what was received go straight on. A piece of one is kept until the rest arrives; any
+other line of the protocol (INFO, PING, an error) is handed to the parser we inherit from.
+"""
+
+from __future__ import annotations
+
+from nats.protocol.parser import AWAITING_CONTROL_LINE, MAX_CONTROL_LINE_SIZE, Parser
+
+_CRLF = b"\r\n"
+
+
+class MessageParser(Parser):
+    async def parse(self, data: bytes = b"") -> None:
+        if self.state != AWAITING_CONTROL_LINE:
+            await super().parse(data)
+            return
+        if self.buf:
+            data = bytes(self.buf) + data
+            self.buf.clear()
+        place = 0
+        while place < len(data):
+            message = _message_at(data, place)
+            if message is None:
+                break
+            sid, subject, reply, headers, payload, place = message
+            await self.nc._process_msg(sid, subject, reply, payload, headers)
+        await self._leave(data[place:])
+
+    async def _leave(self, rest: bytes) -> None:
+        if _may_be_message(rest):
+            self.buf.extend(rest)
+        elif rest:
+            await super().parse(rest)
+
+
+def _may_be_message(rest: bytes) -> bool:
+    """The beginning of one, of which more has to come."""
+    begins = rest.startswith((b"MSG ", b"HMSG ")) or b"MSG ".startswith(rest) or b"HMSG ".startswith(rest)
+    return bool(rest) and begins and (_CRLF in rest or len(rest) < MAX_CONTROL_LINE_SIZE)
+
+
+def _message_at(data: bytes, place: int) -> tuple[int, bytes, bytes, bytes | None, bytes, int] | None:
+    """`MSG subject sid [reply] size`, or `HMSG` with the size of the headers before it; if all is there."""
+    if data.startswith(b"MSG ", place):
+        has_headers = False
+    elif data.startswith(b"HMSG ", place):
+        has_headers = True
+    else:
+        return None
+    line_end = data.find(_CRLF, place)
+    if line_end < 0:
+        return None
+    words = data[place:line_end].split()
+    start = line_end + 2
+    end = start + int(words[-1])
+    if end + 2 > len(data):
+        return None
+    subject, sid = words[1], int(words[2])
+    if not has_headers:
+        reply = words[3] if len(words) == 5 else b""
+        return sid, subject, reply, None, data[start:end], end + 2
+    reply = words[3] if len(words) == 6 else b""
+    payload_at = start + int(words[-2])
+    return sid, subject, reply, data[start:payload_at], data[payload_at:end], end + 2
