@@ -12,7 +12,13 @@ from pyoco_server.store.store import Store
 
 
 async def wait_for_end(
-    store: Store, read_model: ReadModel, run_id: str, *, timeout_sec: float, tenant_id: str | None = None
+    store: Store,
+    read_model: ReadModel,
+    run_id: str,
+    *,
+    timeout_sec: float,
+    tenant_id: str | None = None,
+    whole: bool = False,
 ) -> StoredRun:
     """The run as soon as it is over, or as it is when the time is up."""
     over = asyncio.Event()
@@ -21,9 +27,12 @@ async def wait_for_end(
         if run.is_terminal:
             over.set()
 
+    async def look() -> StoredRun:
+        return await get_run(store, run_id, tenant_id=tenant_id, whole=whole)
+
     read_model.watch(run_id, on_change)  # before the look, so that nothing falls between
     try:
-        stored = await get_run(store, run_id, tenant_id=tenant_id)
+        stored = await look()
         if stored.run.is_terminal:
             return stored
         async with asyncio.timeout(timeout_sec):
@@ -32,4 +41,4 @@ async def wait_for_end(
         pass
     finally:
         read_model.unwatch(run_id, on_change)
-    return await get_run(store, run_id, tenant_id=tenant_id)
+    return await look()

@@ -28,8 +28,11 @@ async def get_run(request: Request) -> Response:
     records = wire.wants_records(request.query_params.getlist("include"))
     wait_sec = wire.wait_sec(dict(request.query_params))
     if wait_sec:
-        await watch.wait_for_end(gateway.store, gateway.read_model, run_id, timeout_sec=wait_sec)
-    stored = await query.get_run(gateway.store, run_id, whole=records)
+        stored = await watch.wait_for_end(
+            gateway.store, gateway.read_model, run_id, timeout_sec=wait_sec, whole=records
+        )
+    else:
+        stored = await query.get_run(gateway.store, run_id, whole=records)
     return json_answer(wire.snapshot(stored, records=records))
 
 
