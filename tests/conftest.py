@@ -95,6 +95,8 @@ def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
         "auth_kv_bucket": f"{name}_auth",
         "wheel_object_store_bucket": f"{name}_wheels",
         "wheel_history_kv_bucket": f"{name}_wheel_history",
+        # The broker sets this much aside for each test that asks.
+        "dlq_max_bytes": 1_048_576,
     }
     return NatsBackendConfig(**(names | changes))
 

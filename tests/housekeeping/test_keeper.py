@@ -16,16 +16,25 @@ from pyoco_server.lifecycle.commands import ClaimRun
 from pyoco_server.operations.apply import apply
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
-from tests.engine.building import await_signal
-from tests.worker.stage import Flows, count_of, ended_as, one_task, submitted, the_run, working
+from tests.conftest import NatsServer, until
+from tests.worker.stage import (
+    Flows,
+    config_on,
+    count_of,
+    ended_as,
+    one_task,
+    submitted,
+    the_run,
+    waiting,
+    working,
+)
 
 QUICK = {"housekeeping_interval_sec": 0.1, "worker_lease_sec": 1.1, "worker_lease_interval_sec": 0.1}
 
 
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
-    return config_for(nats_server, **QUICK)
+    return config_on(nats_server, **QUICK)
 
 
 @asynccontextmanager
@@ -118,10 +127,10 @@ async def test_a_keeper_that_follows_gives_everybody_a_whole_lease_again(
 
 
 async def test_an_outage_of_the_broker_takes_over_nobody(own_nats_server: NatsServer) -> None:
-    config = config_for(own_nats_server, **QUICK)
+    config = config_on(own_nats_server, **QUICK)
     store = await Store.connect(config, name="test")
     started, go_on = threading.Event(), threading.Event()
-    flows = Flows(slow=one_task(lambda: (started.set(), await_signal(go_on))))
+    flows = Flows(slow=one_task(waiting(started, go_on)))
     async with keeping(config) as keeper, working(config, flows) as worker:
         keeper.start()
         await until(lambda: keeper.is_holder)

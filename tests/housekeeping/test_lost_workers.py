@@ -18,9 +18,10 @@ from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for
+from tests.conftest import NatsServer
 from tests.worker.stage import (
     commits_of,
+    config_on,
     ended_as,
     jobs_queued,
     lawful,
@@ -39,7 +40,7 @@ LEASE_SEC = 5
 
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
-    return config_for(nats_server, consumer_max_deliver=2)
+    return config_on(nats_server, consumer_max_deliver=2)
 
 
 @pytest.fixture

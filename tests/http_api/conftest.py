@@ -8,7 +8,14 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from tests.conftest import NatsServer
 from tests.http_api.serving import serving
+from tests.worker.stage import config_on
+
+
+@pytest.fixture
+def config(nats_server: NatsServer) -> NatsBackendConfig:
+    return config_on(nats_server)
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.conftest import NatsServer, config_for
+from tests.conftest import NatsServer
 from tests.http_api.serving import expect_error, serving, submit
+from tests.worker.stage import config_on
 
 SUBMISSION = {"flow_name": "noop"}
 
@@ -58,7 +59,7 @@ async def test_reading_is_left_to_the_browsers_own_rules(client: httpx.AsyncClie
 
 
 async def test_allowed_hosts_are_served_and_their_pages_too(nats_server: NatsServer) -> None:
-    async with serving(config_for(nats_server, allowed_hosts="pyoco.example, Other.Example")) as client:
+    async with serving(config_on(nats_server, allowed_hosts="pyoco.example, Other.Example")) as client:
         for host in ("pyoco.example", "PYOCO.example:443", "other.example"):
             assert (await client.get("/health", headers={"Host": host})).status_code == 200
         headers = {"Host": "pyoco.example", "Origin": "https://pyoco.example"}
@@ -67,7 +68,7 @@ async def test_allowed_hosts_are_served_and_their_pages_too(nats_server: NatsSer
 
 
 async def test_the_bind_address_is_a_name_of_ours(nats_server: NatsServer) -> None:
-    async with serving(config_for(nats_server, http_host="192.0.2.7")) as client:
+    async with serving(config_on(nats_server, http_host="192.0.2.7")) as client:
         assert (await client.get("/health", headers={"Host": "192.0.2.7:8000"})).status_code == 200
 
 

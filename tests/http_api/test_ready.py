@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.conftest import NatsServer, config_for, free_port, until
+from tests.conftest import NatsServer, free_port, until
 from tests.http_api.serving import expect_error, is_ready, serving, submit
-from tests.worker.stage import until_handled, working
+from tests.worker.stage import config_on, until_handled, working
 
 DATA_ROUTES = [
     ("GET", "/runs"),
@@ -52,7 +52,7 @@ async def test_without_a_broker_it_lives_and_says_why_it_is_not_ready() -> None:
 
 async def test_a_broker_that_comes_later_is_found(own_nats_server: NatsServer) -> None:
     own_nats_server.stop()
-    async with serving(config_for(own_nats_server), wait_ready=False) as client:
+    async with serving(config_on(own_nats_server), wait_ready=False) as client:
         await _expect_unavailable(client, "GET", "/runs")
         own_nats_server.start()
         await until(lambda: is_ready(client))
@@ -61,7 +61,7 @@ async def test_a_broker_that_comes_later_is_found(own_nats_server: NatsServer) -
 
 
 async def test_a_broker_that_restarts_is_found_again(own_nats_server: NatsServer) -> None:
-    config = config_for(own_nats_server)
+    config = config_on(own_nats_server)
     async with serving(config) as client, working(config) as worker:
         before = await submit(client)
         own_nats_server.kill()
@@ -83,7 +83,7 @@ async def test_a_broker_that_restarts_is_found_again(own_nats_server: NatsServer
 async def test_what_happened_while_it_was_away_is_listed_when_it_is_back(
     own_nats_server: NatsServer,
 ) -> None:
-    config = config_for(own_nats_server)
+    config = config_on(own_nats_server)
     async with serving(config) as client, serving(config) as other:
         own_nats_server.kill()
         await until(lambda: _is_not_ready(client))
@@ -103,7 +103,7 @@ async def test_something_else_that_answers_on_the_port_first_is_waited_out(tmp_p
 
     stranger = await asyncio.start_server(hang_up, "127.0.0.1", port)
     server = NatsServer(tmp_path, port)
-    async with serving(config_for(server), wait_ready=False) as client:
+    async with serving(config_on(server), wait_ready=False) as client:
         await _expect_unavailable(client, "GET", "/runs")
         # waits: it has to have met the stranger, which leaves no trace
         await asyncio.sleep(0.3)
@@ -118,7 +118,7 @@ async def test_something_else_that_answers_on_the_port_first_is_waited_out(tmp_p
 @pytest.mark.parametrize("up", [True, False], ids=["broker up", "broker away"])
 async def test_no_answer_shows_credentials(nats_server: NatsServer, up: bool) -> None:
     place = nats_server.url.removeprefix("nats://") if up else f"127.0.0.1:{free_port()}"
-    config = config_for(nats_server, nats_url=f"nats://somebody:hunter2@{place}")
+    config = config_on(nats_server, nats_url=f"nats://somebody:hunter2@{place}")
     async with serving(config, wait_ready=up) as client:
         for path in ("/ready", "/runs", "/health", "/openapi.json"):
             answer = await client.get(path)

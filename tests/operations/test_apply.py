@@ -64,7 +64,9 @@ def loss(fence: int = 1, cause: LossCause = LossCause.WORKER_LOST, losses_max: i
 
 def done(task: str, fence: int = 1) -> tuple[Command, Command]:
     started = StartTask(fence=fence, task=task, attempt=1, started_at=START)
-    ended = SucceedTask(fence=fence, task=task, attempt=1, started_at=START, ended_at=START + 1, output=[task])
+    ended = SucceedTask(
+        fence=fence, task=task, attempt=1, started_at=START, ended_at=START + 1, output=[task]
+    )
     return started, ended
 
 
@@ -290,7 +292,9 @@ async def test_a_loss_publishes_one_new_job_with_the_next_number(store: Store, c
 
 async def test_a_loss_told_by_many_is_one_loss_and_one_job(store: Store, other_store: Store) -> None:
     at = await running(store)
-    ends = await asyncio.gather(*(apply((store, other_store)[n % 2], at.run.run_id, loss()) for n in range(8)))
+    ends = await asyncio.gather(
+        *(apply((store, other_store)[n % 2], at.run.run_id, loss()) for n in range(8))
+    )
     assert [end.refused.reason for end in ends if end.refused] == [Reason.FENCED] * 7
     assert [job.header(b"Pyoco-Job") for job in await jobs(store)] == ["2"]
     found = await store.runs.load(at.run.run_id)
@@ -307,7 +311,9 @@ async def test_a_requeue_told_twice_is_one_job(store: Store) -> None:
     assert [job.header(b"Pyoco-Job") for job in await jobs(store)] == ["2"]
 
 
-async def test_a_requeue_whose_answer_was_lost_is_one_job(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_requeue_whose_answer_was_lost_is_one_job(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     born = await begun(store)
     Mishap(monkeypatch, store, store.config.events_subject_prefix)
     state_after(await apply(store, born.run.run_id, RequeueRun(job_no=1, reason="lost")))
@@ -322,6 +328,13 @@ async def test_a_run_that_ends_or_is_claimed_gets_no_job(store: Store) -> None:
     found = await store.runs.load(at.run.run_id)
     assert found is not None
     assert found.run.status is RunStatus.CANCELLED
+    assert await jobs(store) == []
+
+
+async def test_a_change_that_makes_nothing_runnable_publishes_no_job(store: Store) -> None:
+    """Its job is on the queue, or housekeeping's matter: the same number again would be a double one day."""
+    born = await begun(store)
+    state_after(await apply(store, born.run.run_id, tag("x")))
     assert await jobs(store) == []
 
 
@@ -457,9 +470,23 @@ async def test_after_a_whole_life_the_bucket_has_what_the_log_says_byte_for_byte
         done("a"),
         (loss(),),
         (ClaimRun(worker_id="w2", instance_id="w2.bb", job_no=2), StartTask(fence=2, task="b", attempt=1)),
-        (FailTask(fence=2, task="b", attempt=1, started_at=START, ended_at=START + 2, error="é\n", will_retry=True),),
+        (
+            FailTask(
+                fence=2,
+                task="b",
+                attempt=1,
+                started_at=START,
+                ended_at=START + 2,
+                error="é\n",
+                will_retry=True,
+            ),
+        ),
         (StartTask(fence=2, task="b", attempt=2, inputs={"n": 1.5}),),
-        (SucceedTask(fence=2, task="b", attempt=2, started_at=START, ended_at=START + 3, output={"ü": None}),),
+        (
+            SucceedTask(
+                fence=2, task="b", attempt=2, started_at=START, ended_at=START + 3, output={"ü": None}
+            ),
+        ),
         (
             StartTask(fence=2, task="ask", attempt=1),
             PutTaskWaiting(fence=2, task="ask", attempt=1, wait_key="k", prompt={"q": "?"}),

@@ -5,18 +5,37 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from pyoco_server.lifecycle.events import Event, RunClaimed, RunSubmitted, TagAdded, TaskStarted, TaskSucceeded
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.events import (
+    Event,
+    RunClaimed,
+    RunSubmitted,
+    TagAdded,
+    TaskStarted,
+    TaskSucceeded,
+)
 from pyoco_server.store.errors import AnswerLost
 from pyoco_server.store.requests import Reply
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
+from tests.conftest import NatsServer, config_for, until
 
 START = 1_700_000_000.0
+
+# What a stream may become is set aside by the broker at once: with the default of 512 MiB for dead letters,
+# a hundred environments would be all that a disk has room for.
+DLQ_BYTES_MAX = 1024 * 1024
+
+
+def config_on(server: NatsServer, **changes: object) -> NatsBackendConfig:
+    """An environment of its own that takes little room."""
+    return config_for(server, **({"dlq_max_bytes": DLQ_BYTES_MAX} | changes))
 
 
 def submission(run_id: str | None = None, **changes: Any) -> RunSubmitted:
@@ -40,6 +59,14 @@ def task_done(task: str, at: float) -> tuple[Event, ...]:
         TaskStarted(at=at, task=task, attempt=1, inputs={"x": 1}),
         TaskSucceeded(at=at + 0.5, task=task, attempt=1, started_at=at, output={"from": task}),
     )
+
+
+async def stand_still(server: NatsServer) -> None:
+    """Pause the broker, and wait until the signal has reached it."""
+    server.pause()
+    assert server._process is not None
+    state = Path(f"/proc/{server._process.pid}/stat")
+    await until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
 
 
 async def begun(store: Store, **changes: Any) -> StoredRun:

@@ -10,7 +10,8 @@ import pytest
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
+from tests.conftest import NatsServer, until
+from tests.store.making import config_on
 
 
 class Heard:
@@ -88,7 +89,7 @@ async def test_a_message_too_large_for_the_broker_is_refused_here_and_harms_nobo
     assert store.reconnects == 0
 
 
-@pytest.mark.parametrize("subject", ["a b", "a\r\nPUB b 1\r\nx", "a\tb", ""])
+@pytest.mark.parametrize("subject", ["a b", "a\r\nPUB b 1\r\nx", "a\tb"])
 async def test_a_name_cannot_smuggle_a_command_into_the_connection(store: Store, subject: str) -> None:
     with pytest.raises(Invalid):
         store.client.send(subject, b"")
@@ -97,7 +98,7 @@ async def test_a_name_cannot_smuggle_a_command_into_the_connection(store: Store,
 
 
 async def test_nothing_is_sent_while_the_broker_is_away(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     own_nats_server.kill()
     await until(lambda: not store.is_connected)
     with pytest.raises(BrokerAway):
@@ -106,7 +107,7 @@ async def test_nothing_is_sent_while_the_broker_is_away(own_nats_server: NatsSer
 
 
 async def test_what_was_not_sent_before_a_break_is_not_sent_after_it(nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(nats_server), name="test")
+    store = await Store.connect(config_on(nats_server), name="test")
     witness = await Store.connect(store.config, name="witness")
     heard = await Heard(witness, "break.>").open()
     store.client.send("break.before", b"unsent")
@@ -121,7 +122,7 @@ async def test_what_was_not_sent_before_a_break_is_not_sent_after_it(nats_server
 async def test_listeners_are_alive_again_after_the_broker_was_killed_and_started(
     own_nats_server: NatsServer,
 ) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     before = await Heard(store, "alive").open()
     own_nats_server.kill()
     await until(lambda: not store.is_connected)

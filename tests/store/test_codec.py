@@ -9,7 +9,6 @@ from pyoco_server.lifecycle.events import (
     CancelRequested,
     Event,
     RunCancelled,
-    RunClaimed,
     RunErased,
     RunLost,
     RunSubmitted,
@@ -198,7 +197,3 @@ def test_a_job_of_another_producer_needs_only_what_the_contract_requires() -> No
 def test_what_is_no_job_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(UnreadableJob):
         decode_job(data)
-
-
-def test_types_of_the_log_are_named_by_their_class() -> None:
-    assert b'"type":"RunClaimed"' in encode_commit([RunClaimed(at=1, worker_id="w", instance_id="i", fence=1)])

@@ -13,8 +13,8 @@ from pyoco_server.store.codec import decode_job, submission_of
 from pyoco_server.store.queue import Delivery, JobPuller
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
-from tests.store.making import Mishap, submission
+from tests.conftest import NatsServer, until
+from tests.store.making import Mishap, config_on, submission
 
 Pull = Callable[..., Awaitable[JobPuller]]
 
@@ -132,7 +132,9 @@ async def test_a_job_refused_for_a_while_comes_again_after_it(store: Store, pull
 
 
 async def test_a_job_in_progress_is_not_given_to_another(nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(nats_server, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.1), name="test")
+    store = await Store.connect(
+        config_on(nats_server, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.1), name="test"
+    )
     await queued(store)
     puller, other = await store.queue.pull(["default"]), await store.queue.pull(["default"])
     delivery = await got(puller)
@@ -158,7 +160,9 @@ async def test_nothing_comes_within_the_time_and_that_is_said(store: Store, pull
     assert await puller.next(0.0) is None
 
 
-async def test_of_many_tags_the_last_is_served_while_the_others_are_waited_for(store: Store, pull: Pull) -> None:
+async def test_of_many_tags_the_last_is_served_while_the_others_are_waited_for(
+    store: Store, pull: Pull
+) -> None:
     """One after the other would take four times the patience."""
     tags = ("a", "b", "c", "d", "e")
     puller = await pull(*tags)
@@ -230,7 +234,9 @@ async def test_whoever_is_cancelled_as_a_delivery_comes_gives_it_back(store: Sto
     assert (await got(puller)).num_delivered == 2
 
 
-async def test_two_workers_share_the_work_without_doubles(store: Store, other_store: Store, pull: Pull) -> None:
+async def test_two_workers_share_the_work_without_doubles(
+    store: Store, other_store: Store, pull: Pull
+) -> None:
     sent = [(await queued(store, tag)).run.run_id for tag in ("a", "b", "c") * 20]
     taken: list[str] = []
 
@@ -261,7 +267,7 @@ async def test_many_wait_at_one_puller_and_each_gets_its_own(store: Store, pull:
 
 
 async def test_pulls_survive_the_death_of_the_broker(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     puller = await store.queue.pull(["a", "b"])
     store.on_reconnect(puller.forget_pulls)
     waiting = asyncio.create_task(puller.next(3600.0))
@@ -281,7 +287,7 @@ async def test_pulls_survive_the_death_of_the_broker(own_nats_server: NatsServer
 async def test_whoever_begins_to_wait_while_the_broker_is_away_is_served_when_it_is_back(
     own_nats_server: NatsServer,
 ) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     puller = await store.queue.pull(["a"])
     store.on_reconnect(puller.forget_pulls)
     stored = await queued(store, "a")
@@ -298,7 +304,7 @@ async def test_whoever_begins_to_wait_while_the_broker_is_away_is_served_when_it
 
 
 async def test_what_cannot_be_told_to_the_broker_is_known_to_the_worker(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     await queued(store)
     delivery = await got(await store.queue.pull(["default"]))
     own_nats_server.kill()
@@ -317,7 +323,9 @@ async def test_jobs_that_no_worker_has_are_counted(store: Store, pull: Pull) -> 
     assert await store.queue.waiting("default") == 1
 
 
-async def test_a_closed_puller_sends_its_waiters_home_and_can_be_closed_twice(store: Store, pull: Pull) -> None:
+async def test_a_closed_puller_sends_its_waiters_home_and_can_be_closed_twice(
+    store: Store, pull: Pull
+) -> None:
     puller = await pull()
     waiting = asyncio.create_task(puller.next(3600.0))
     await asyncio.sleep(0)

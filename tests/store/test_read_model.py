@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, field_names
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import (
     CancelRequested,
@@ -28,8 +28,18 @@ from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Filter
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
-from tests.store.making import START, begun, claimed, committed, purge_log, submission, tagged, task_done
+from tests.conftest import NatsServer, until
+from tests.store.making import (
+    START,
+    begun,
+    claimed,
+    committed,
+    config_on,
+    purge_log,
+    submission,
+    tagged,
+    task_done,
+)
 
 Open = Callable[..., Awaitable["Counted"]]
 
@@ -71,7 +81,8 @@ async def reopen(store: Store, path: Path) -> AsyncIterator[Open]:
 
 
 def replaced(config: NatsBackendConfig, **changes: object) -> NatsBackendConfig:
-    return NatsBackendConfig(**{name: getattr(config, name) for name in config.__dataclass_fields__} | changes)
+    members = {name: getattr(config, name) for name in field_names()}
+    return NatsBackendConfig(**(members | changes))
 
 
 def ids(runs: list[Run]) -> list[str]:
@@ -122,7 +133,9 @@ async def test_runs_are_found_by_status_flow_tag_tenant_and_time(store: Store, r
     assert await listed(read_model, Filter(updated_after=START)) == [b.run.run_id, c.run.run_id]
 
 
-async def test_a_summary_is_that_of_the_run_without_params_and_tasks(store: Store, read_model: ReadModel) -> None:
+async def test_a_summary_is_that_of_the_run_without_params_and_tasks(
+    store: Store, read_model: ReadModel
+) -> None:
     at = await committed(store, await begun(store), claimed(), *task_done("a", START + 3))
     await read_model.caught_up()
     (run,) = read_model.page(Filter(), 9)
@@ -154,7 +167,9 @@ async def test_what_was_committed_while_it_was_away_is_read_once(store: Store, r
     assert second.page(Filter(), 1)[0].status == "COMPLETED"
 
 
-async def test_a_gateway_that_was_killed_reads_again_only_what_its_file_lacks(store: Store, reopen: Open) -> None:
+async def test_a_gateway_that_was_killed_reads_again_only_what_its_file_lacks(
+    store: Store, reopen: Open
+) -> None:
     first = await reopen()
     at = await begun(store)
     await first.caught_up()
@@ -201,7 +216,9 @@ async def test_a_file_that_cannot_be_used_is_filled_anew(
     ],
     ids=["other schema", "stream made anew", "older than the marks of erased runs", "ahead of the log"],
 )
-async def test_a_file_that_does_not_fit_is_filled_anew(store: Store, reopen: Open, key: str, value: str) -> None:
+async def test_a_file_that_does_not_fit_is_filled_anew(
+    store: Store, reopen: Open, key: str, value: str
+) -> None:
     first = await reopen()
     at = await tagged(store, await begun(store), "a")
     await first.caught_up()
@@ -265,7 +282,7 @@ async def test_a_lost_consumer_costs_a_list_a_moment_and_no_more(
 
 
 async def test_lists_go_on_after_the_death_of_the_broker(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     model = ReadModel(store.client, store.jetstream, store.config)
     await model.start()
     store.on_reconnect(model.feed.reconnected)
@@ -324,7 +341,9 @@ async def test_runs_that_are_gone_vanish_from_lists_also_from_a_file(store: Stor
     assert await listed(await reopen()) == [stays.run.run_id]
 
 
-async def test_a_run_that_lives_again_after_its_mark_is_gone_is_listed(store: Store, read_model: ReadModel) -> None:
+async def test_a_run_that_lives_again_after_its_mark_is_gone_is_listed(
+    store: Store, read_model: ReadModel
+) -> None:
     born = await begun(store)
     await committed(store, await over(store, born), RunErased(at=START + 60))
     assert await listed(read_model) == []
@@ -335,7 +354,9 @@ async def test_a_run_that_lives_again_after_its_mark_is_gone_is_listed(store: St
     assert (run.flow_name, run.gone) == ("second", False)
 
 
-async def test_commits_that_are_not_understood_do_not_stop_the_list(store: Store, read_model: ReadModel) -> None:
+async def test_commits_that_are_not_understood_do_not_stop_the_list(
+    store: Store, read_model: ReadModel
+) -> None:
     at = await begun(store)
     subject = f"{store.config.events_subject_prefix}.{at.run.run_id}"
     for data in (b"", b"\xff", b'{"events": [{"type": "TagAdded", "at": 1, "tag": "\xff"}]}', b"[" * 9_999):
@@ -383,7 +404,9 @@ async def test_runs_are_found_by_the_instance_that_holds_them(store: Store, read
 async def test_a_cancel_that_nobody_can_confirm_is_found(store: Store, read_model: ReadModel) -> None:
     """Asked to stop while claimed, and then its worker let go of it without ending it."""
     held = await committed(store, await begun(store), claimed(), CancelRequested(at=START + 2))
-    stuck = await committed(store, await begun(store), claimed(), CancelRequested(at=START + 2), lost_at(START + 3))
+    stuck = await committed(
+        store, await begun(store), claimed(), CancelRequested(at=START + 2), lost_at(START + 3)
+    )
     await read_model.caught_up()
     assert ids(read_model.stuck_cancels(9)) == [stuck.run.run_id]
     assert held.run.claim is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,10 @@ async def test_a_worker_that_registers_again_stays_hidden(store: Store) -> None:
 
 
 async def test_changes_made_at_once_all_stay(store: Store, other_store: Store) -> None:
-    merges = [(store, {"hidden": True}), (other_store, {"state": "RUNNING"})]
+    merges: list[tuple[Store, dict[str, Any]]] = [
+        (store, {"hidden": True}),
+        (other_store, {"state": "RUNNING"}),
+    ]
     merges += [((store, other_store)[n % 2], {f"member_{n}": True}) for n in range(10)]
     await asyncio.gather(*(of.registry.merge("w1", changes) for of, changes in merges))
     entry = await store.registry.get("w1")

@@ -9,8 +9,8 @@ import pytest
 from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
 from pyoco_server.store.requests import Reply
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
-from tests.store.making import begun
+from tests.conftest import NatsServer, until
+from tests.store.making import begun, config_on, stand_still
 
 
 async def echo(store: Store, subject: str) -> None:
@@ -60,7 +60,7 @@ async def test_an_answer_to_somebody_who_left_disturbs_nobody(store: Store) -> N
 
 
 async def test_a_request_without_a_connection_fails_at_once(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server, broker_timeout_sec=60.0), name="test")
+    store = await Store.connect(config_on(own_nats_server, broker_timeout_sec=60.0), name="test")
     own_nats_server.kill()
     await until(lambda: not store.is_connected)
     with pytest.raises(BrokerAway):
@@ -71,9 +71,9 @@ async def test_a_request_without_a_connection_fails_at_once(own_nats_server: Nat
 
 async def test_requests_in_flight_are_told_at_once_that_the_broker_died(own_nats_server: NatsServer) -> None:
     # A timeout far beyond the test's own: only the break can end these.
-    store = await Store.connect(config_for(own_nats_server, broker_timeout_sec=600.0), name="test")
-    own_nats_server.pause()
-    asked = [asyncio.create_task(store.requests.ask("$JS.API.INFO")) for _ in range(50)]
+    store = await Store.connect(config_on(own_nats_server, broker_timeout_sec=600.0), name="test")
+    await store.client.listen("heard.and.not.answered", lambda *_: None)
+    asked = [asyncio.create_task(store.requests.ask("heard.and.not.answered")) for _ in range(50)]
     await until(lambda: len(store.requests._waiting) == 50)
     own_nats_server.kill()
     async with asyncio.timeout(20):
@@ -83,8 +83,8 @@ async def test_requests_in_flight_are_told_at_once_that_the_broker_died(own_nats
 
 
 async def test_a_broker_that_stands_still_is_given_up_after_the_timeout(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server, broker_timeout_sec=0.3), name="test")
-    own_nats_server.pause()
+    store = await Store.connect(config_on(own_nats_server, broker_timeout_sec=0.3), name="test")
+    await stand_still(own_nats_server)
     began_at = asyncio.get_running_loop().time()
     with pytest.raises(AnswerLost, match="INFO"):
         await store.requests.ask("$JS.API.INFO")
@@ -96,7 +96,7 @@ async def test_a_broker_that_stands_still_is_given_up_after_the_timeout(own_nats
 
 
 async def test_a_store_outlives_the_death_of_its_broker(own_nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     before = await begun(store)
     own_nats_server.kill()
     await until(lambda: not store.is_connected)

@@ -9,15 +9,15 @@ from typing import Any
 import nats
 import pytest
 
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, field_names
 from pyoco_server.errors import Unavailable
 from pyoco_server.store import resources
 from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.requests import Requests
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
-from tests.store.making import begun
+from tests.conftest import NatsServer, until
+from tests.store.making import begun, config_on
 
 SECOND = resources.NANOSECONDS
 
@@ -33,7 +33,7 @@ async def jetstream(store: Store) -> AsyncIterator[JetStream]:
 
 @pytest.fixture
 def fresh(nats_server: NatsServer) -> NatsBackendConfig:
-    return config_for(nats_server)
+    return config_on(nats_server)
 
 
 async def settings_of(jetstream: JetStream, stream: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ async def test_everything_missing_is_created(jetstream: JetStream, fresh: NatsBa
     assert (work["retention"], work["subjects"]) == ("workqueue", [f"{fresh.work_subject_prefix}.>"])
     dlq = await settings_of(jetstream, fresh.dlq_stream)
     assert dlq["subjects"] == [f"{fresh.dlq_subject_prefix}.>"]
-    assert (dlq["max_msgs"], dlq["max_bytes"]) == (100_000, 536_870_912)
+    assert (dlq["max_msgs"], dlq["max_bytes"]) == (100_000, fresh.dlq_max_bytes)
     assert dlq["max_age"] == 604_800 * SECOND
     runs = await settings_of(jetstream, f"KV_{fresh.runs_kv_bucket}")
     assert (runs["max_msgs_per_subject"], runs["storage"]) == (1, "file")
@@ -78,9 +78,7 @@ async def test_a_stream_that_carries_more_than_ours_will_do(
     jetstream: JetStream, fresh: NatsBackendConfig
 ) -> None:
     subjects = [f"{fresh.dlq_subject_prefix}.>", f"{fresh.dlq_subject_prefix}-too.>"]
-    await jetstream.api(
-        f"STREAM.CREATE.{fresh.dlq_stream}", {"name": fresh.dlq_stream, "subjects": subjects}
-    )
+    await jetstream.api(f"STREAM.CREATE.{fresh.dlq_stream}", {"name": fresh.dlq_stream, "subjects": subjects})
     await resources.ensure(jetstream, fresh)
     assert (await settings_of(jetstream, fresh.dlq_stream))["subjects"] == subjects
 
@@ -131,8 +129,8 @@ async def test_a_program_with_a_nats_connection_of_its_own_can_create_them(
 
 
 async def test_two_environments_on_one_broker_do_not_meet(nats_server: NatsServer) -> None:
-    one = await Store.connect(config_for(nats_server), name="one")
-    two = await Store.connect(config_for(nats_server), name="two")
+    one = await Store.connect(config_on(nats_server), name="one")
+    two = await Store.connect(config_on(nats_server), name="two")
     born = await begun(one)
     assert await one.runs.load(born.run.run_id) is not None
     assert await two.runs.load(born.run.run_id) is None
@@ -157,7 +155,9 @@ async def test_a_consumer_that_exists_keeps_its_settings(store: Store) -> None:
     assert info["config"]["ack_wait"] == 30 * SECOND
 
 
-async def test_the_consumer_of_whoever_was_first_stands(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_consumer_of_whoever_was_first_stands(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both looked and saw none; then both create it, with settings that differ."""
     other = NatsBackendConfig(**_members(store.config) | {"consumer_ack_wait_sec": 77.0})
     ask, both_have_looked, in_turn = store.jetstream.api, asyncio.Barrier(2), asyncio.Lock()
@@ -205,4 +205,4 @@ def test_an_old_broker_is_refused_with_what_to_run_instead(version: str) -> None
 
 
 def _members(config: NatsBackendConfig) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in config.__dataclass_fields__}
+    return {name: getattr(config, name) for name in field_names()}

@@ -21,6 +21,7 @@ from tests.store.making import (
     claimed,
     committed,
     purge_log,
+    put_bytes,
     stored_bytes,
     submission,
     tagged,
@@ -68,7 +69,11 @@ async def test_the_first_snapshot_has_the_members_of_the_contract(store: Store) 
     assert data is not None
     snapshot = msgspec.json.decode(data)
     assert set(snapshot) >= REQUIRED | RECOMMENDED
-    assert (snapshot["status"], snapshot["params"], snapshot["tasks"]) == ("PENDING", {"name": "Ada", "n": 3}, {})
+    assert (snapshot["status"], snapshot["params"], snapshot["tasks"]) == (
+        "PENDING",
+        {"name": "Ada", "n": 3},
+        {},
+    )
     assert snapshot["heartbeat_at"] == snapshot["updated_at"] == START
     assert (snapshot["tag"], snapshot["tags"], snapshot["worker_id"]) == ("default", ["default"], None)
 
@@ -96,6 +101,18 @@ async def test_of_two_who_begin_the_same_run_one_wins_in_the_log_and_in_the_buck
         snapshot = await store.runs.snapshot(run_id)
         assert snapshot is not None
         assert snapshot.flow_name == winner.run.flow_name
+
+
+async def test_the_snapshot_of_one_who_lost_does_not_stay_though_it_was_first(store: Store) -> None:
+    """Its commit was refused, its snapshot was not: the winner finds it in his place."""
+    run_id = submission().run_id
+    loser = fold(None, [submission(run_id, flow_name="loser")])
+    assert loser is not None
+    await put_bytes(store, run_id, encode_snapshot(snapshot_of(loser, max_bytes=262_144, commits=1)))
+    winner = await begun(store, run_id=run_id)
+    snapshot = await store.runs.snapshot(run_id)
+    assert snapshot is not None
+    assert (snapshot.flow_name, snapshot.pyoco.log_seq) == ("greet", winner.log_seq)
 
 
 async def test_a_commit_at_the_known_place_succeeds(store: Store) -> None:

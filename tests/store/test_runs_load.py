@@ -15,12 +15,13 @@ from pyoco_server.store import runs
 from pyoco_server.store.codec import encode_snapshot
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
+from tests.conftest import NatsServer, until
 from tests.store.making import (
     START,
     begun,
     claimed,
     committed,
+    config_on,
     purge_key,
     put_bytes,
     stored_bytes,
@@ -203,7 +204,7 @@ async def test_commits_that_are_not_understood_are_counted_and_stepped_over(stor
 async def test_what_a_snapshot_leaves_out_is_there_when_the_whole_run_is_asked_for(
     nats_server: NatsServer,
 ) -> None:
-    small = await Store.connect(config_for(nats_server, max_run_snapshot_bytes=16_000), name="small")
+    small = await Store.connect(config_on(nats_server, max_run_snapshot_bytes=16_000), name="small")
     born = await begun(small)
     at = await committed(small, born, claimed())
     for number in range(20):

@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle.events import CancelRequested, RunCompleted, RunErased
+from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store import runs
+from pyoco_server.store.errors import AnswerLost
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until
@@ -57,7 +59,7 @@ async def test_an_old_writer_who_comes_late_writes_nothing(store: Store) -> None
 async def committed_before(store: Store, old: StoredRun) -> StoredRun:
     """What somebody holds who made the second of three commits and was then slow."""
     (_, _), (seq, events), *_ = await store.runs.events(old.run.run_id)
-    run = runs.fold(old.run, events)
+    run = fold(old.run, events)
     assert run is not None
     return replace(old, run=run, commits=2, log_seq=seq)
 
@@ -67,7 +69,9 @@ async def test_writers_in_any_order_leave_the_newest(store: Store) -> None:
     life = [born]
     for number in range(12):
         life.append(await tagged(store, life[-1], f"t{number}"))
-    await asyncio.gather(*(store.runs.project(replace(s, revision=born.revision)) for s in reversed(life[1:])))
+    await asyncio.gather(
+        *(store.runs.project(replace(s, revision=born.revision)) for s in reversed(life[1:]))
+    )
     assert (await shown(store, born))[1] == 13
 
 
@@ -91,7 +95,7 @@ async def test_a_lost_answer_to_a_projection_is_the_next_ones_matter(
     after = await tagged(store, born, "a")
     with monkeypatch.context() as patch:
         Mishap(patch, store, "$KV.")
-        with pytest.raises(runs.AnswerLost):
+        with pytest.raises(AnswerLost):
             await store.runs.project(after)
     again = await store.runs.project(await tagged(store, after, "b"))
     assert (await shown(store, born))[1] == 3
@@ -105,7 +109,12 @@ async def test_a_heartbeat_changes_nothing_but_itself(store: Store) -> None:
     after = await stored_bytes(store, at.run.run_id)
     assert heartbeat_put_aside(after) == heartbeat_put_aside(before)
     assert await shown(store, at) == ("RUNNING", 2, START + 1, START + 60)
-    assert await shown(store, await store.runs.beat(beaten, START + 61)) == ("RUNNING", 2, START + 1, START + 61)
+    assert await shown(store, await store.runs.beat(beaten, START + 61)) == (
+        "RUNNING",
+        2,
+        START + 1,
+        START + 61,
+    )
     assert [seq for seq, _ in await store.runs.events(at.run.run_id)][-1] == at.log_seq
 
 
@@ -151,7 +160,7 @@ async def test_a_heartbeat_that_meets_its_own_lost_answer_goes_on(
     at = await running(store)
     with monkeypatch.context() as patch:
         Mishap(patch, store, "$KV.")
-        with pytest.raises(runs.AnswerLost):
+        with pytest.raises(AnswerLost):
             await store.runs.beat(at, START + 60)
     again = await store.runs.beat(at, START + 61)
     await store.runs.beat(again, START + 62)

@@ -9,13 +9,13 @@ import pytest
 from pyoco_server.errors import Unavailable
 from pyoco_server.store import resources
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
-from tests.store.making import begun
+from tests.conftest import NatsServer, until
+from tests.store.making import begun, config_on
 
 
 async def test_opening_waits_for_a_broker_that_is_not_up_yet(own_nats_server: NatsServer) -> None:
     own_nats_server.stop()
-    store = Store(config_for(own_nats_server), name="test")
+    store = Store(config_on(own_nats_server), name="test")
     opening = asyncio.create_task(store.open())
     await until(lambda: "no broker answers" in (store.why_not_ready or ""))
     assert not opening.done()
@@ -29,7 +29,7 @@ async def test_opening_waits_for_a_broker_that_is_not_up_yet(own_nats_server: Na
 
 async def test_opening_can_be_given_up(own_nats_server: NatsServer) -> None:
     own_nats_server.stop()
-    store = Store(config_for(own_nats_server), name="test")
+    store = Store(config_on(own_nats_server), name="test")
     opening = asyncio.create_task(store.open())
     await until(lambda: "no broker answers" in (store.why_not_ready or ""))
     await store.close()
@@ -39,13 +39,13 @@ async def test_opening_can_be_given_up(own_nats_server: NatsServer) -> None:
 
 
 async def test_a_store_that_was_never_opened_can_be_closed(nats_server: NatsServer) -> None:
-    store = Store(config_for(nats_server), name="test")
+    store = Store(config_on(nats_server), name="test")
     await store.close()
     await store.close()
 
 
 async def test_a_store_can_be_closed_twice(nats_server: NatsServer) -> None:
-    store = await Store.connect(config_for(nats_server), name="test")
+    store = await Store.connect(config_on(nats_server), name="test")
     await store.close()
     await store.close()
     assert not store.is_connected
@@ -63,14 +63,14 @@ async def test_an_old_broker_is_refused_and_no_connection_is_left(
 
     monkeypatch.setattr(resources, "OLDEST_BROKER", (99, 0))
     with pytest.raises(Unavailable, match=r"is too old\. Run nats-server 99\.0 or newer"):
-        await Watched.connect(config_for(nats_server), name="test")
+        await Watched.connect(config_on(nats_server), name="test")
     assert opened[0].client.is_closed
 
 
 async def test_those_who_asked_hear_of_every_reconnect_until_they_ask_no_more(
     own_nats_server: NatsServer,
 ) -> None:
-    store = await Store.connect(config_for(own_nats_server), name="test")
+    store = await Store.connect(config_on(own_nats_server), name="test")
     heard: list[int] = []
 
     def hook() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -25,15 +26,33 @@ from pyoco_server.store.headers import header_block
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from tests.conftest import until
-from tests.engine.building import flow_of, make_task
+from tests.conftest import NatsServer, config_for, until
+from tests.engine.building import await_signal, flow_of, make_task
 
 Build = Callable[[], Flow]
+
+
+def config_on(server: NatsServer, **changes: Any) -> NatsBackendConfig:
+    """Names of its own, and a small reserve for dead letters: the broker counts what streams may grow to.
+
+    With the half gigabyte that is right for production, a hundred tests fill the disk of the shared broker.
+    """
+    return config_for(server, **({"dlq_max_bytes": 1_000_000} | changes))
 
 
 def one_task(func: Callable[..., Any], **settings: Any) -> Build:
     """A flow with the one task `only`."""
     return lambda: flow_of(make_task("only", func, **settings))
+
+
+def waiting(started: threading.Event, go_on: threading.Event) -> Callable[[], None]:
+    """A task that says when it has started, and then hears nothing but `go_on`."""
+
+    def wait() -> None:
+        started.set()
+        await_signal(go_on)
+
+    return wait
 
 
 def chain(*funcs: Callable[..., Any]) -> Build:

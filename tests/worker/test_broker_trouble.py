@@ -13,12 +13,13 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import RunClaimed, RunCompleted
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from tests.conftest import NatsServer, config_for, until
+from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal
 from tests.worker.stage import (
     Flows,
     chain,
     commits_of,
+    config_on,
     count_of,
     ended_as,
     jobs_queued,
@@ -104,7 +105,7 @@ async def test_the_failure_of_an_unknown_flow_is_written_later(
 
 
 async def test_a_broker_killed_in_the_middle_of_a_run_delays_it(own_nats_server: NatsServer) -> None:
-    config = config_for(own_nats_server)
+    config = config_on(own_nats_server)
     store = await Store.connect(config, name="test")
     started, go_on = threading.Event(), threading.Event()
     executed: list[str] = []

@@ -13,25 +13,25 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.store import Store
 from pyoco_server.worker import attempt
-from tests.conftest import NatsServer, config_for, until
-from tests.engine.building import await_signal
+from tests.conftest import NatsServer, until
 from tests.worker.stage import (
-    Build,
     Flows,
     chain,
+    config_on,
     ended_as,
     expect_alive,
     letters,
     one_task,
     queue_drained,
     submitted,
+    waiting,
     working,
 )
 
 
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
-    return config_for(nats_server, cancel_grace_period_sec=0.3)
+    return config_on(nats_server, cancel_grace_period_sec=0.3)
 
 
 class Heedful:
@@ -109,8 +109,7 @@ async def test_stubborn_code_is_left_behind_after_the_grace(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     started, release = threading.Event(), threading.Event()
-    stubborn: Build = one_task(lambda: (started.set(), await_signal(release)))
-    async with working(store.config, Flows(stubborn=stubborn)) as worker:
+    async with working(store.config, Flows(stubborn=one_task(waiting(started, release)))) as worker:
         run_id = await submitted(store, "stubborn")
         with caplog.at_level(logging.ERROR, "pyoco_server.worker"):
             running = asyncio.create_task(worker.run_once(timeout=5.0))

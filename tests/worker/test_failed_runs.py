@@ -10,11 +10,12 @@ import pytest
 from pyoco.core.models import Flow
 
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for
+from tests.conftest import NatsServer
 from tests.engine.building import raising
 from tests.worker.stage import (
     Flows,
     chain,
+    config_on,
     ended_as,
     expect_alive,
     letters,
@@ -118,7 +119,7 @@ async def test_a_task_that_exits_the_process_only_fails_its_run(store: Store) ->
 
 
 async def test_failed_runs_leave_no_letter_where_that_is_switched_off(nats_server: NatsServer) -> None:
-    config = config_for(nats_server, dlq_publish_execution_error=False)
+    config = config_on(nats_server, dlq_publish_execution_error=False)
     store = await Store.connect(config, name="test")
     flows = Flows(fails=one_task(raising(ValueError("no"))))
     async with working(config, flows) as worker:

@@ -13,11 +13,12 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.snapshot import RunSnapshot
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
+from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal, flow_of, make_task
 from tests.worker.stage import (
     Flows,
     chain,
+    config_on,
     count_of,
     ended_as,
     lawful,
@@ -25,6 +26,7 @@ from tests.worker.stage import (
     queue_drained,
     status_of,
     submitted,
+    waiting,
     working,
 )
 
@@ -41,7 +43,7 @@ PYOCO_RECORD = {
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
     """Beats fast, and would be delivered again soon."""
-    return config_for(
+    return config_on(
         nats_server,
         run_heartbeat_interval_sec=0.05,
         consumer_ack_wait_sec=2.0,
@@ -130,7 +132,7 @@ async def test_a_running_run_reads_running_and_beats_without_being_updated(store
 
 async def test_a_run_longer_than_the_ack_wait_is_not_delivered_again(store: Store) -> None:
     started, go_on = threading.Event(), threading.Event()
-    flows = Flows(slow=one_task(lambda: (started.set(), await_signal(go_on))))
+    flows = Flows(slow=one_task(waiting(started, go_on)))
     async with working(store.config, flows) as worker, working(store.config, flows) as other:
         run_id = await submitted(store, "slow")
         running = asyncio.create_task(worker.run_once(timeout=5.0))

@@ -15,11 +15,12 @@ from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.store import Store
-from tests.conftest import NatsServer, config_for, until
+from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal
 from tests.worker.stage import (
     Flows,
     chain,
+    config_on,
     ended_as,
     expect_alive,
     history,
@@ -35,7 +36,7 @@ from tests.worker.stage import (
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
     """What a fenced-out worker does not acknowledge comes again after two seconds."""
-    return config_for(nats_server, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.5)
+    return config_on(nats_server, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.5)
 
 
 class Stage:
@@ -146,22 +147,16 @@ async def test_a_cancel_ends_a_run_whose_worker_is_lost_and_the_old_worker_canno
 
 
 async def test_a_result_that_was_not_kept_is_computed_again(store: Store) -> None:
-    class Unkept(Stage):
-        def t1(self, ctx: Any) -> Any:
-            self.executed.append("t1")
-            return object()
+    stage = Stage()
 
-        def t2(self, ctx: Any) -> int:
-            self.executed.append("t2")
-            if not self.hangs.is_set():
-                self.hangs.set()
-                await_signal(self.go_on)
-            return 2
+    def unkept() -> object:
+        stage.executed.append("t1")
+        return object()
 
-        def t3(self, t2: int) -> int:
-            return t2
+    def second_of_two(ctx: Any) -> int:
+        return stage.t2(ctx, 1)
 
-    stage = Unkept()
+    stage.flows = Flows(steps=chain(unkept, second_of_two))
     async with working(store.config, stage.flows) as first, working(store.config, stage.flows) as second:
         run_id = await submitted(store, "steps")
         running = asyncio.create_task(first.run_once(timeout=5.0))

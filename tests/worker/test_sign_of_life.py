@@ -17,9 +17,8 @@ from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.leases import boot_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from tests.conftest import NatsServer, config_for, until
-from tests.engine.building import await_signal
-from tests.worker.stage import Flows, one_task, submitted, working
+from tests.conftest import NatsServer, until
+from tests.worker.stage import Flows, config_on, one_task, submitted, waiting, working
 
 REQUIRED = {"worker_id", "instance_id", "state", "hidden", "last_seen_at", "last_heartbeat_at", "tags"}
 RECOMMENDED = {
@@ -30,12 +29,12 @@ RECOMMENDED = {
 
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
-    return config_for(nats_server, worker_heartbeat_interval_sec=0.1, worker_lease_interval_sec=0.05)
+    return config_on(nats_server, worker_heartbeat_interval_sec=0.1, worker_lease_interval_sec=0.05)
 
 
 async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store) -> None:
     started, go_on = threading.Event(), threading.Event()
-    flows = Flows(slow=one_task(lambda: (started.set(), await_signal(go_on))))
+    flows = Flows(slow=one_task(waiting(started, go_on)))
     before = time.time()
     async with working(store.config, flows, worker_id="w1", tags=["a", "b"]) as worker:
         idle = await _entry(store, "w1")

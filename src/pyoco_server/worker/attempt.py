@@ -104,6 +104,8 @@ class Attempt:
         self._in_hand.add(job.run_id)
         try:
             return await self._attempted(job, on_claimed, is_only_one=is_only_one)
+        except RecursionError:  # just readable, and too deep to be written a few calls further down
+            return Ended(Outcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
             if is_only_one:
                 self._in_hand.discard(job.run_id)
