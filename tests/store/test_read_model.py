@@ -370,16 +370,16 @@ async def test_runs_that_miss_their_job_are_found_oldest_first(store: Store, rea
     lost = await committed(store, await begun(store, at=START), claimed(), lost_at(START + 3))
     parked = await committed(store, await begun(store, at=START), claimed(), RunParked(at=START + 2))
     await read_model.caught_up()
-    assert ids(read_model.owed(before=START + 5, limit=9)) == [
+    assert ids(read_model.owed(old.run.tag, before=START + 5, limit=9)) == [
         old.run.run_id,
         lost.run.run_id,
         young.run.run_id,
     ]
-    assert ids(read_model.owed(before=START + 4, limit=1)) == [old.run.run_id]
+    assert ids(read_model.owed(old.run.tag, before=START + 4, limit=1)) == [old.run.run_id]
     await over(store, replace(lost, run=lost.run))
     await committed(store, old, claimed())
     await read_model.caught_up()
-    assert ids(read_model.owed(before=START + 99, limit=9)) == [young.run.run_id]
+    assert ids(read_model.owed(old.run.tag, before=START + 99, limit=9)) == [young.run.run_id]
     assert running.run.claim is not None
     assert parked.run.parked
 

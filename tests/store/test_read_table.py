@@ -95,9 +95,21 @@ def test_a_run_has_one_row_and_a_gone_one_none(table: ReadTable) -> None:
 
 def test_what_is_owed_comes_oldest_first(table: ReadTable) -> None:
     filled(table, row("a", 9.0, owed_since=3.0), row("b", 9.0, owed_since=1.0), row("c", 9.0))
-    assert table.owed(before=5.0, limit=9) == [b"b", b"a"]
-    assert table.owed(before=2.0, limit=9) == [b"b"]
-    assert table.owed(before=5.0, limit=1) == [b"b"]
+    (tag,) = table.tags_that_owe()
+    assert table.owed(tag, before=5.0, limit=9) == [b"b", b"a"]
+    assert table.owed(tag, before=2.0, limit=9) == [b"b"]
+    assert table.owed(tag, before=5.0, limit=1) == [b"b"]
+
+
+def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: ReadTable) -> None:
+    crowd = [row(f"c{number}", 9.0, tag="crowd", owed_since=1.0) for number in range(50)]
+    filled(table, *crowd, row("a", 9.0, tag="alone", owed_since=2.0), row("z", 9.0, tag="zero"))
+    assert table.tags_that_owe() == ["alone", "crowd"]
+    assert table.owed("alone", before=5.0, limit=1) == [b"a"]
+    plan = table._db.execute(
+        "EXPLAIN QUERY PLAN SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?", ("",)
+    ).fetchall()
+    assert "runs_owed" in str(plan)
 
 
 def test_claims_and_stuck_cancels_are_found(table: ReadTable) -> None:

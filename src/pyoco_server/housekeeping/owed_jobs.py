@@ -38,19 +38,21 @@ class OwedJobs:
         self._given: dict[str, _Given] = {}
 
     async def look(self) -> int:
+        """By tag, so that a crowd of runs nobody serves does not stand before everybody else's."""
         now = time.time()
-        owed = self._read_model.owed(before=now - self._after_sec, limit=RUNS_AT_ONCE)
-        self._forget_all_but(owed, now)
-        idle: dict[str, bool] = {}
-        count = 0
-        for run in owed:
-            if not self._is_due(run, now):
-                continue
-            if run.tag not in idle:
-                # A tag that nobody has ever asked for has no consumer: its jobs lie there and wait.
-                idle[run.tag] = await self._store.queue.waiting(run.tag) == 0
-            count += idle[run.tag] and await self._give(run, now)
-        return count
+        owed = {
+            tag: self._read_model.owed(tag, before=now - self._after_sec, limit=RUNS_AT_ONCE)
+            for tag in self._read_model.tags_that_owe()
+        }
+        self._forget_all_but([run for runs in owed.values() for run in runs], now)
+        return sum([await self._look_at(tag, runs, now) for tag, runs in owed.items()])
+
+    async def _look_at(self, tag: str, runs: list[Run], now: float) -> int:
+        due = [run for run in runs if self._is_due(run, now)]
+        # A tag that nobody has ever asked for has no consumer: its jobs lie there and wait.
+        if not due or await self._store.queue.waiting(tag) != 0:
+            return 0
+        return sum([await self._give(run, now) for run in due])
 
     async def conclude_stuck_cancels(self) -> int:
         """Asked to stop and held by nobody: only a commit by hand, or a bug, leaves a run so. End it."""

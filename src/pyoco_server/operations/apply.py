@@ -45,22 +45,24 @@ async def apply(
     at: float | None = None,
     commit_id: str | None = None,
     project: bool = True,
+    whole: bool = False,
 ) -> Applied:
     """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
 
     With `project=False` the caller writes the snapshot itself, having more to put into it. With a
-    `commit_id` the same commands may be asked again after an Unavailable and still happen once.
+    `commit_id` the same commands may be asked again after an Unavailable and still happen once. `whole`: the
+    caller needs all tasks with their results, also those that a snapshot leaves out.
     """
     commit_id = commit_id or new_commit_id()
     at_leader = False
-    stored = held or await store.runs.load(run_id)
+    stored = held or await store.runs.load(run_id, whole=whole)
     for tries in range(DECIDE_TRIES_MAX):
         instant = time.time() if at is None else at
         decision = decide_all(stored.run if stored else None, asked, instant)
         if isinstance(decision, Refused) or not decision:
             if at_leader:
                 return _nothing(stored, decision)
-            stored, at_leader = await store.runs.load(run_id, at_leader=True), True
+            stored, at_leader = await store.runs.load(run_id, at_leader=True, whole=whole), True
             continue
         try:
             committed = await store.runs.append(stored, decision, commit_id)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
@@ -63,7 +64,10 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         raise _invalid("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
     tags = [tag] if wanted.tags is None else _checked_tags(wanted.tags)
-    size = len(_encoded(wanted.params))
+    encoded = _encoded(wanted.params)
+    size = len(encoded)
+    if _is_nested_too_deeply(encoded, wanted.params):
+        raise _invalid("params", f"params are nested deeper than {DEPTH_MAX} levels.")
     if size > config.params_max_bytes:
         raise TooLarge(
             f"params have {size} bytes; at most {config.params_max_bytes} are accepted. "
@@ -96,6 +100,19 @@ def _encoded(params: dict[str, Any]) -> bytes:
         return msgspec.json.encode(params)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise _invalid("params", f"params must be JSON: {error}.") from error
+
+
+def _is_nested_too_deeply(encoded: bytes, params: dict[str, Any]) -> bool:
+    """What can just be written here could not be read, or written, a few calls deeper elsewhere."""
+    if encoded.count(b"[") + encoded.count(b"{") <= DEPTH_MAX:
+        return False  # as for nearly everybody: there is nothing to measure
+    level: list[Any] = [params]
+    for _ in range(DEPTH_MAX):
+        within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _invalid(member: str, message: str) -> Invalid:

@@ -21,6 +21,8 @@ LEASE_KEPT = "1h"
 
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Two containers of one host have the same boot id, and pids of their own.
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,8 +68,8 @@ class Leases:
 
 
 def boot_id() -> str:
-    """Tells a restart of the machine from a restart of a process; empty where there is none."""
+    """In which start of the machine, and among which processes, a pid means something; empty if unknown."""
     try:
-        return _BOOT_ID.read_text().strip()
+        return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
     except OSError:
         return ""

@@ -112,9 +112,13 @@ class ReadModel:
         self._flush()
         return _decoded(self._table.page(wanted, limit))
 
-    def owed(self, *, before: float, limit: int) -> list[Run]:
+    def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
         self._flush()
-        return _decoded(self._table.owed(before, limit))
+        return _decoded(self._table.owed(tag, before, limit))
+
+    def tags_that_owe(self) -> list[str]:
+        self._flush()
+        return self._table.tags_that_owe()
 
     def stuck_cancels(self, limit: int) -> list[Run]:
         """Asked to stop, held by nobody, and not over: should not be, and would stay so for ever."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 1
+SCHEMA = 2
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -25,7 +25,7 @@ CREATE INDEX runs_by_flow ON runs (flow, updated_at, run_id);
 CREATE INDEX runs_by_tag ON runs (tag, updated_at, run_id);
 CREATE INDEX runs_by_status_flow ON runs (status, flow, updated_at, run_id);
 CREATE INDEX runs_by_status_tag ON runs (status, tag, updated_at, run_id);
-CREATE INDEX runs_owed ON runs (owed_since) WHERE owed_since IS NOT NULL;
+CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
 CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
 """
@@ -95,12 +95,20 @@ class ReadTable:
         rows = self._db.execute(f"SELECT state FROM runs {where} {order}", (*values, limit))
         return [row[0] for row in rows]
 
-    def owed(self, before: float, limit: int) -> list[bytes]:
+    def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
         rows = self._db.execute(
-            "SELECT state FROM runs WHERE owed_since <= ? ORDER BY owed_since LIMIT ?",
-            (before, limit),
+            "SELECT state FROM runs WHERE tag = ? AND owed_since <= ? ORDER BY owed_since LIMIT ?",
+            (tag, before, limit),
         )
         return [row[0] for row in rows]
+
+    def tags_that_owe(self) -> list[str]:
+        """One step through the index per tag, however many runs each has."""
+        tags: list[str] = []
+        query = "SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?"
+        while (tag := self._db.execute(query, (tags[-1] if tags else "",)).fetchone()[0]) is not None:
+            tags.append(tag)
+        return tags
 
     def stuck_cancels(self, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE stuck_cancel IS NOT NULL LIMIT ?", (limit,))

@@ -127,18 +127,14 @@ class Attempt:
         run = claimed.stored.run
         engine = Engine(parallelism=self._parallelism, listener=recorder)
         under_way.begin(engine, recorder)
-        try:
-            flow = self._resolver(run.flow_name)
-            recorder.loops = flow.has_control_flow()
-        except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
-            return _unresolved(claimed, error)
         loop = asyncio.get_running_loop()
         try:
-            performed = await loop.run_in_executor(self._executor, _perform, engine, flow, claimed)
+            return await loop.run_in_executor(
+                self._executor, _perform, engine, self._resolver, recorder, claimed
+            )
         except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
             log.exception("engine broke", extra={"run_id": run.run_id, "err_id": "ERR-PYOCO-0007"})
             return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
-        return _ending(performed, claimed.fence)
 
     async def _conclude(self, ending: Ending, recorder: Recorder, under_way: UnderWay) -> Ended:
         """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
@@ -204,11 +200,18 @@ class Attempt:
         await self._store.dead_letters.publish(letter, letter_id=letter_id)
 
 
-def _perform(engine: Engine, flow: Flow, claimed: Claimed) -> Performed:
+def _perform(engine: Engine, resolver: FlowResolver, recorder: Recorder, claimed: Claimed) -> Ending:
+    """In a thread of its own: resolving is user code too, and may import for a second."""
     run = claimed.stored.run
+    try:
+        flow = resolver(run.flow_name)
+        recorder.loops = flow.has_control_flow()
+    except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+        return _unresolved(claimed, error)
     context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
     context.metadata |= _metadata(claimed.submission, claimed.fence)
-    return engine.run(flow, run.params, context, recorded=recorded_results(run))
+    performed = engine.run(flow, run.params, context, recorded=recorded_results(run))
+    return _ending(performed, claimed.fence)
 
 
 def _metadata(submission: RunSubmitted, fence: int) -> dict[str, object]:

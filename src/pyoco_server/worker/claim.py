@@ -75,11 +75,8 @@ async def claim(
     if delivery.job_no is None:
         applied = await _claim_foreign(store, submission, claimant)
     else:
-        if held is None:
-            held = await store.runs.load(job.run_id, whole=True)
-        applied = await apply(
-            store, job.run_id, _command(claimant, delivery.job_no), held=held, project=False
-        )
+        command = _command(claimant, delivery.job_no)
+        applied = await apply(store, job.run_id, command, held=held, project=False, whole=True)
     if applied.refused is None and applied.after is not None:
         return Claimed(applied.after, submission)
     left_over = _left_over(applied, claimant) if is_only_one else None

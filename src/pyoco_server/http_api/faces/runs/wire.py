@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.errors import (
     Conflict,
     Forbidden,
@@ -68,9 +67,6 @@ def submission(body: bytes, headers: Mapping[str, str]) -> Submission:
         asked = _decode_submit(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _invalid_body(error) from error
-    if _is_nested_too_deeply(body, asked.params):
-        problem = {"loc": ["body", "params"], "msg": f"nested deeper than {DEPTH_MAX}", "type": "value_error"}
-        raise Invalid("The body is not a valid submission.", details=[problem])
     return Submission(
         flow_name=asked.flow_name,
         params=asked.params,
@@ -170,19 +166,6 @@ def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
         body["msg_id"] = error.msg_id
     body["message"] = text(error.msg_id, language) if error.msg_id else error.message
     return body
-
-
-def _is_nested_too_deeply(body: bytes, params: dict[str, Any]) -> bool:
-    """What can just be read here could not be written, or read, a few calls deeper elsewhere."""
-    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
-        return False  # as for nearly everybody: there is nothing to measure
-    level: list[Any] = [params]
-    for _ in range(DEPTH_MAX - 1):  # the body itself is the first
-        within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
-        level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def _invalid_body(error: Exception) -> Invalid:
