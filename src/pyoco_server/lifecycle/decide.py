@@ -110,15 +110,20 @@ def _discard(run: Run, command: c.DiscardRun, at: float) -> Decision:
     return (e.RunDiscarded(at=at, reason=command.reason),)
 
 
-def _claim(run: Run, command: c.ClaimRun, at: float) -> Decision:
+def _job_refused(run: Run, job_no: int) -> Reason | None:
+    """A job is good for a run that waits for somebody, and only the newest one."""
     if refused := progress_refused(run):
-        return Refused(refused)
-    if command.job_no != run.job_no:
-        return Refused(Reason.OTHER_JOB)
+        return refused
+    if job_no != run.job_no:
+        return Reason.OTHER_JOB
     if run.parked:
-        return Refused(Reason.PARKED)
-    if run.claim is not None:
-        return Refused(Reason.CLAIMED)
+        return Reason.PARKED
+    return Reason.CLAIMED if run.claim is not None else None
+
+
+def _claim(run: Run, command: c.ClaimRun, at: float) -> Decision:
+    if refused := _job_refused(run, command.job_no):
+        return Refused(refused)
     claimed = e.RunClaimed(
         at=at, worker_id=command.worker_id, instance_id=command.instance_id, fence=run.fence + 1
     )
@@ -150,14 +155,8 @@ def _worn_out(run: Run, command: c.ReportLoss, at: float) -> e.RunFailed | None:
 
 
 def _requeue(run: Run, command: c.RequeueRun, at: float) -> Decision:
-    if refused := progress_refused(run):
+    if refused := _job_refused(run, command.job_no):
         return Refused(refused)
-    if command.job_no != run.job_no:
-        return Refused(Reason.OTHER_JOB)
-    if run.parked:
-        return Refused(Reason.PARKED)
-    if run.claim is not None:
-        return Refused(Reason.CLAIMED)
     return (e.RunRequeued(at=at, reason=command.reason),)
 
 
