@@ -26,7 +26,7 @@ class Processes:
         self.footprints = folder / "footprints"
         self._folder = folder
         self._running: list[subprocess.Popen[bytes]] = []
-        self._env = os.environ | _environment(config) | {"PYOCO_TEST_FOOTPRINTS": str(self.footprints)}
+        self._env = os.environ | environment_of(config) | {"PYOCO_TEST_FOOTPRINTS": str(self.footprints)}
 
     def gateway(self) -> Gateway:
         port = free_port()
@@ -89,7 +89,7 @@ def processes(config: NatsBackendConfig, folder: Path) -> Iterator[Processes]:
         started.end_all()
 
 
-def _environment(config: NatsBackendConfig) -> dict[str, str]:
+def environment_of(config: NatsBackendConfig) -> dict[str, str]:
     changed = (name for name in field_names() if getattr(config, name) != default_of(name))
     settings = {variable_of(name): as_written(getattr(config, name)) for name in changed}
     return settings | {"PYOCO_LOAD_DOTENV": "0"}

@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.store import Store
-from pyoco_server.worker import attempt
+from pyoco_server.worker import threads
 from tests.conftest import NatsServer, until
 from tests.worker.stage import (
     Flows,
@@ -134,14 +134,14 @@ async def test_a_cancel_between_the_claim_and_the_first_task_keeps_it_from_start
     executed = threading.Event()
     loop = asyncio.get_running_loop()
     runs: list[str] = []
-    perform = attempt._perform
+    perform = threads._perform
 
     def after_the_cancel(engine: Any, *rest: Any) -> Any:
         asyncio.run_coroutine_threadsafe(cancel_run(store, runs[0]), loop).result(10)
         assert _until_it_knows(engine, runs[0])
         return perform(engine, *rest)
 
-    monkeypatch.setattr(attempt, "_perform", after_the_cancel)
+    monkeypatch.setattr(threads, "_perform", after_the_cancel)
     async with working(store.config, Flows(late=one_task(executed.set))) as worker:
         runs.append(await submitted(store, "late"))
         assert await worker.run_once(timeout=5.0) == runs[0]

@@ -9,7 +9,7 @@ import pytest
 from pyoco import Flow, task
 
 from pyoco_server.store.store import Store
-from pyoco_server.worker import attempt, recorder
+from pyoco_server.worker import recorder, threads
 from tests.engine.building import flow_of, make_task, raising
 from tests.worker.stage import (
     Flows,
@@ -153,7 +153,7 @@ async def test_an_engine_that_breaks_ends_the_run_failed(
 ) -> None:
     async with working(store.config) as worker:
         run_id = await submitted(store)
-        monkeypatch.setattr(attempt, "_perform", lambda *_: raising(RuntimeError("fault"))())
+        monkeypatch.setattr(threads, "_perform", lambda *_: raising(RuntimeError("fault"))())
         assert await worker.run_once(timeout=5.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "execution_error"

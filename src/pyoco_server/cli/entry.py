@@ -62,13 +62,13 @@ def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
     try:
         code = command.main(list(arguments), prog_name=name, standalone_mode=False)
     except Refusal as refusal:
-        return _say(refusal)
+        return say(refusal)
     except ConfigError as wrong:
-        return _say(Refusal(wrong.message, err_id=wrong.err_id or ""))
+        return say(Refusal(wrong.message, err_id=wrong.err_id or ""))
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except _CLICK_ERROR as wrong:
-        return _say(_from_click(wrong, name))
+        return say(_from_click(wrong, name))
     return code if isinstance(code, int) else 0
 
 
@@ -80,7 +80,7 @@ def _from_click(wrong: Any, name: str) -> Refusal:
     return WrongArguments(wrong.format_message(), hint=example or f"{context.command_path} --help")
 
 
-def _say(refusal: Refusal) -> int:
+def say(refusal: Refusal) -> int:
     mark = f" ({refusal.err_id})" if refusal.err_id else ""
     lines = [f"error: {refusal.message}{mark}"]
     if refusal.err_id == WRONG_ARGUMENTS:

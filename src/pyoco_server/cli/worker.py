@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,9 @@ from pyoco_server.cli.entry import WrongArguments, run
 from pyoco_server.errors import Invalid
 from pyoco_server.tags import check_worker_id
 
-if TYPE_CHECKING:
-    from pyoco_server.flows import FlowResolver
-
 RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
 DEMO_TAG = "demo"
+DEMO_RESOLVER = "pyoco_server.flows.demo:resolver"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -58,30 +56,24 @@ def work(
         nats_url=nats_url, worker_concurrency=concurrency, log_level=log_level, data_dir=data_dir
     )
     config = settings.config_near_broker(chosen)
+    spec = resolver_spec(flow_resolver, demo=demo)
     name = checked_worker_id(worker_id or default_worker_id())
     wanted_tags = settings.split_tags(tags) or ([DEMO_TAG] if demo else [config.default_tag])
     settings.write_logs("pyoco-worker", config)
 
     from pyoco_server.cli.worker_life import Work, live
 
-    resolver = load(flow_resolver, demo=demo)
-    live(Work(config, resolver, name, wanted_tags, run_once_sec=poll_timeout if run_once else None))
+    live(Work(config, spec, name, wanted_tags, run_once_sec=poll_timeout if run_once else None))
 
 
-def load(spec: str | None, *, demo: bool) -> FlowResolver:
-    from pyoco_server.flows import ResolverError, load_resolver
-    from pyoco_server.flows.demo import resolver
-
+def resolver_spec(given: str | None, *, demo: bool) -> str:
     if demo:
-        return resolver
-    if spec is None:
+        return DEMO_RESOLVER
+    if given is None:
         raise WrongArguments(
             "A worker needs flows: name their resolver, or add --demo.", hint=RESOLVER_EXAMPLE
         )
-    try:
-        return load_resolver(spec)
-    except ResolverError as wrong:
-        raise WrongArguments(f"--flow-resolver: {wrong}", hint=RESOLVER_EXAMPLE) from wrong
+    return given
 
 
 def checked_worker_id(worker_id: str) -> str:

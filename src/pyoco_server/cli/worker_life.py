@@ -10,14 +10,18 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from pyoco_server.cli.entry import Refusal, WrongArguments, say
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.flows import FlowResolver
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.slots.slot import ResolverBroken
 
 log = logging.getLogger(__name__)
 
 KILLED = 130
+# What cannot be finished is stopped and handed back, which takes a signal and a commit each.
+HAND_BACK_SEC = 5.0
+RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Work:
     """What a worker process is to do. `run_once_sec`: one job at most, waiting this long for it."""
 
     config: NatsBackendConfig
-    resolver: FlowResolver
+    resolver: str  # where a slot finds it: module:function or file.py:function
     worker_id: str
     tags: list[str]
     run_once_sec: float | None = None
@@ -36,6 +40,8 @@ def live(work: Work) -> NoReturn:
     try:
         run_in_loop(_live(work))
         code = 0
+    except Refusal as refusal:
+        code = say(refusal)
     except Exception:  # the end of the process: whatever it was has to be in the log
         log.exception("worker broke", extra={"worker_id": work.worker_id})
     finally:
@@ -66,11 +72,14 @@ async def _connected(work: Work, stop: asyncio.Event) -> PyocoNatsWorker | None:
     """The worker, or None when we were told to stop while the broker was away."""
     connecting = asyncio.ensure_future(
         PyocoNatsWorker.connect(
-            work.config, flow_resolver=work.resolver, worker_id=work.worker_id, tags=work.tags
+            work.config, resolver_spec=work.resolver, worker_id=work.worker_id, tags=work.tags
         )
     )
     await _first_of(connecting, stop)
-    return await connecting if connecting.done() else None
+    try:
+        return await connecting if connecting.done() else None
+    except ResolverBroken as wrong:
+        raise WrongArguments(f"--flow-resolver: {wrong}", hint=RESOLVER_EXAMPLE) from wrong
 
 
 async def _serve(worker: PyocoNatsWorker, work: Work, stop: asyncio.Event) -> None:
@@ -82,7 +91,9 @@ async def _serve(worker: PyocoNatsWorker, work: Work, stop: asyncio.Event) -> No
     if serving.done():
         serving.result()
     else:
-        log.warning("runs are still going and are left to other workers", extra={"drain_sec": drain_sec})
+        log.warning("runs are still going and are given back", extra={"drain_sec": drain_sec})
+        await worker.hand_back()
+        await asyncio.wait({serving}, timeout=HAND_BACK_SEC)
 
 
 async def _serve_one(worker: PyocoNatsWorker, work: Work, stop: asyncio.Event) -> None:

@@ -1,5 +1,19 @@
 """Workers: take a job from the queue, run its flow, write down what happened, tell the queue."""
 
-from pyoco_server.worker.worker import PyocoNatsWorker
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyoco_server.worker.worker import PyocoNatsWorker
 
 __all__ = ["PyocoNatsWorker"]
+
+
+def __getattr__(name: str) -> Any:
+    """A slot is a process of this package too, and must not pay for the broker's client."""
+    if name != "PyocoNatsWorker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pyoco_server.worker.worker import PyocoNatsWorker
+
+    return PyocoNatsWorker

@@ -6,22 +6,14 @@ the flow runs; after the grace the run is CANCELLED whether or not its code has 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import NamedTuple
 
-from pyoco.core.models import Flow, RunContext
-
-from pyoco_server.engine import Engine, Status
-from pyoco_server.engine import Outcome as Performed
-from pyoco_server.engine.failure import describe
 from pyoco_server.errors import Unavailable
-from pyoco_server.lifecycle.commands import CompleteRun, ConfirmCancelled, FailRun
+from pyoco_server.lifecycle.commands import ConfirmCancelled, FailRun
 from pyoco_server.lifecycle.decide import Reason
-from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.store.codec import Job
 from pyoco_server.store.dlq import ERROR_CHARS_MAX, DeadLetter, payload_text
 from pyoco_server.store.queue import Delivery
@@ -29,7 +21,6 @@ from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker.claim import (
     Claimant,
-    Claimed,
     NotOurs,
     claim,
     fail_unreadable,
@@ -37,17 +28,13 @@ from pyoco_server.worker.claim import (
     run_id_in,
 )
 from pyoco_server.worker.disposition import Action, Outcome, disposition
-from pyoco_server.worker.recorder import Recorder, recorded_results
+from pyoco_server.worker.performer import Ending, Performer
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
+from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
 from pyoco_server.worker.worn_out import has_no_duty_left
 
 log = logging.getLogger(__name__)
-
-FlowResolver = Callable[[str], Flow]
-Ending = CompleteRun | FailRun
-
-FLOW_NOT_FOUND = Outcome.FLOW_NOT_FOUND.value
-EXECUTION_ERROR = "execution_error"
 
 
 class Ended(NamedTuple):
@@ -71,17 +58,13 @@ class Attempt:
         delivery: Delivery,
         *,
         claimant: Claimant,
-        resolver: FlowResolver,
-        executor: Executor,
-        parallelism: int,
+        performer: Performer,
         in_hand: set[str],
     ) -> None:
         self._store = store
         self._delivery = delivery
         self._claimant = claimant
-        self._resolver = resolver
-        self._executor = executor
-        self._parallelism = parallelism
+        self._performer = performer
         self._in_hand = in_hand
         self.claimed_run_id: str | None = None
 
@@ -119,22 +102,9 @@ class Attempt:
             self.claimed_run_id = job.run_id
             on_claimed(job.run_id)
             recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
-            ending = await self._performed(claimed, recorder, under_way)
+            # From here on the run is ours: whatever goes wrong is its end, for nobody else would end it.
+            ending = await self._performer.perform(claimed, recorder, under_way)
             return await self._conclude(ending, recorder, under_way)
-
-    async def _performed(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
-        """From here on the run is ours: whatever goes wrong is its end, for nobody else would end it."""
-        run = claimed.stored.run
-        engine = Engine(parallelism=self._parallelism, listener=recorder)
-        under_way.begin(engine, recorder)
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(
-                self._executor, _perform, engine, self._resolver, recorder, claimed
-            )
-        except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
-            log.exception("engine broke", extra={"run_id": run.run_id, "err_id": "ERR-PYOCO-0007"})
-            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
 
     async def _conclude(self, ending: Ending, recorder: Recorder, under_way: UnderWay) -> Ended:
         """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
@@ -200,64 +170,10 @@ class Attempt:
         await self._store.dead_letters.publish(letter, letter_id=letter_id)
 
 
-def _perform(engine: Engine, resolver: FlowResolver, recorder: Recorder, claimed: Claimed) -> Ending:
-    """In a thread of its own: resolving is user code too, and may import for a second."""
-    run = claimed.stored.run
-    try:
-        flow = resolver(run.flow_name)
-        recorder.loops = flow.has_control_flow()
-    except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
-        return _unresolved(claimed, error)
-    context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
-    context.metadata |= _metadata(claimed.submission, claimed.fence)
-    performed = engine.run(flow, run.params, context, recorded=recorded_results(run))
-    return _ending(performed, claimed.fence)
-
-
-def _metadata(submission: RunSubmitted, fence: int) -> dict[str, object]:
-    return {
-        "fence": fence,
-        "tag": submission.tag,
-        "tags": submission.tags,
-        "tenant_id": submission.tenant_id,
-        "api_key_id": submission.api_key_id,
-        "correlation_id": submission.correlation_id,
-    }
-
-
-def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
-    run, unknown = claimed.stored.run, isinstance(error, KeyError)
-    log.error(
-        "flow not resolved",
-        exc_info=error,
-        extra={"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0006"},
-    )
-    if unknown:
-        text = f"this worker knows no flow '{run.flow_name}'"
-        return FailRun(fence=claimed.fence, reason=FLOW_NOT_FOUND, error=text)
-    return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
-
-
-def _said(error: BaseException) -> str:
-    """Of bounded size and always writable, whatever user code raised."""
-    return f"{type(error).__name__}: {describe(error).error}"
-
-
-def _ending(performed: Performed, fence: int) -> Ending:
-    match performed.status:
-        case Status.COMPLETED:
-            return CompleteRun(fence=fence)
-        case Status.CANCELLED | Status.ABANDONED:
-            # Stopped because of a cancel or a takeover, which then refuses this; or by its own code.
-            error = "The run was stopped from inside, without a cancel having been asked for."
-            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=error)
-        case Status.FAILED:
-            error = performed.error or "the flow failed"
-            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=error, task=performed.failed_task)
-
-
 def _ended(stored: StoredRun) -> Ended:
     run = stored.run
+    if not run.is_terminal:
+        return Ended(Outcome.HANDED_BACK, run.run_id, stored=stored)
     outcome = Outcome(run.status.value.lower())
     if outcome is Outcome.FAILED:
         fields = {"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0007"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ Acknowledge = Callable[[], None]
 
 
 class Recorder(NullListener):
-    """Listener of one run. Its callbacks come from the engine's thread, everything else from the loop."""
+    """Listener of one run. Its callbacks come from any thread, everything else from the loop's."""
 
     def __init__(self, store: Store, stored: StoredRun, on_refused: Callable[[Reason], None]) -> None:
         self._store = store
@@ -56,6 +57,7 @@ class Recorder(NullListener):
         self._attempts = _attempts_before(stored.run)
         self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._waiting: list[tuple[Command, int, Acknowledge | None]] = []
         self._writer: asyncio.Task[None] | None = None
         self._projector: asyncio.Task[None] | None = None
@@ -69,6 +71,14 @@ class Recorder(NullListener):
     def stored(self) -> StoredRun:
         return self._stored
 
+    @property
+    def losses_max(self) -> int:
+        return self._store.config.consumer_max_deliver
+
+    @property
+    def crashes_max(self) -> int:
+        return self._store.config.max_crashes
+
     # Callbacks of the engine, from its thread
 
     def planned(self, names: Sequence[str]) -> None:
@@ -78,9 +88,7 @@ class Recorder(NullListener):
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
-        started = StartTask(fence=self._fence, task=name, attempt=self._attempt(name, attempt), inputs=kept)
-        self._unfinished.add(name)
-        self._say(started, size)
+        self.started(name, attempt, kept, size)
 
     def task_succeeded(
         self,
@@ -92,12 +100,30 @@ class Recorder(NullListener):
         acknowledged: Acknowledge,
     ) -> None:
         value, kept, size = output_kept(output)
+        self.succeeded(name, attempt, (value, kept, size), (started_at, ended_at), acknowledged)
+
+    # The same with values as they are written down, for those that come from another process
+
+    def started(self, name: str, attempt: int, kept: dict[str, Any], size: int) -> None:
+        started = StartTask(fence=self._fence, task=name, attempt=self._attempt(name, attempt), inputs=kept)
+        self._unfinished.add(name)
+        self._say(started, size)
+
+    def succeeded(
+        self,
+        name: str,
+        attempt: int,
+        output: tuple[Any, OutputKept, int],
+        times: tuple[float, float],
+        acknowledged: Acknowledge,
+    ) -> None:
+        value, kept, size = output
         succeeded = SucceedTask(
             fence=self._fence,
             task=name,
             attempt=self._attempt(name, attempt),
-            started_at=started_at,
-            ended_at=ended_at,
+            started_at=times[0],
+            ended_at=times[1],
             output=value,
             kept=kept,
         )
@@ -163,7 +189,10 @@ class Recorder(NullListener):
     def _say(self, command: Command, size: int, acknowledged: Acknowledge | None = None) -> None:
         # Nothing depends on the last task: its events travel with the end, which follows at once.
         is_urgent = acknowledged is not None and bool(self._unfinished or self.loops)
-        self._loop.call_soon_threadsafe(self._hear, command, size, acknowledged, is_urgent)
+        if threading.get_ident() == self._thread:
+            self._hear(command, size, acknowledged, is_urgent)
+        else:
+            self._loop.call_soon_threadsafe(self._hear, command, size, acknowledged, is_urgent)
 
     def _hear(self, command: Command, size: int, acknowledged: Acknowledge | None, is_urgent: bool) -> None:
         self._waiting.append((command, size, acknowledged))

@@ -11,8 +11,8 @@ import contextlib
 import logging
 import time
 from types import TracebackType
+from typing import Protocol
 
-from pyoco_server.engine import Engine
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import CancelRequested
@@ -24,19 +24,28 @@ from pyoco_server.worker.recorder import Recorder
 log = logging.getLogger(__name__)
 
 
+class Stoppable(Protocol):
+    """Whoever executes the run: asked to stop, and at last made to."""
+
+    def cancel(self, run_id: str) -> None: ...
+
+    def abandon(self, run_id: str) -> None: ...
+
+
 class UnderWay:
     def __init__(self, store: Store, delivery: Delivery, run_id: str) -> None:
         self._store = store
         self._delivery = delivery
         self._run_id = run_id
         self._sid: int | None = None
-        self._engine: Engine | None = None
+        self._engine: Stoppable | None = None
         self._recorder: Recorder | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = False
         self.is_cancelled = False
+        self.is_abandoned = False
 
     async def __aenter__(self) -> UnderWay:
         subject = f"{self._store.config.live_subject_prefix}.{self._run_id}"
@@ -56,7 +65,7 @@ class UnderWay:
             with contextlib.suppress(Exception):  # a lost connection has no subscriptions to end
                 await self._store.client.unlisten(self._sid)
 
-    def begin(self, engine: Engine, recorder: Recorder) -> None:
+    def begin(self, engine: Stoppable, recorder: Recorder) -> None:
         self._engine, self._recorder = engine, recorder
         self._every(self._store.config.run_heartbeat_interval_sec, self._beat)
         if self.is_cancelled:
@@ -67,7 +76,7 @@ class UnderWay:
         if reason is Reason.CANCEL_REQUESTED:
             self.cancel()
         elif self._engine is not None:
-            self._engine.abandon(self._run_id)
+            self._abandon()
 
     def cancel(self) -> None:
         if self.is_cancelled:
@@ -87,6 +96,11 @@ class UnderWay:
         fields = {"run_id": self._run_id, "err_id": "ERR-PYOCO-0021", "msg_id": "MSG-PYOCO-0021"}
         log.error("cancelled, but its code goes on; it is left behind", extra=fields)
         if self._engine is not None:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self._engine is not None and not self.is_abandoned:
+            self.is_abandoned = True
             self._engine.abandon(self._run_id)
 
     def _look_again(self) -> None:

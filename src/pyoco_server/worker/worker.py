@@ -10,21 +10,22 @@ import logging
 import os
 import secrets
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
 from pyoco_server.store.queue import Delivery, JobPuller
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_worker_id
-from pyoco_server.worker.attempt import Attempt, Ended, FlowResolver
+from pyoco_server.worker.attempt import Attempt, Ended
 from pyoco_server.worker.claim import Claimant
 from pyoco_server.worker.disposition import NAK_TROUBLE_SEC, Outcome
+from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.sign_of_life import SignOfLife
+from pyoco_server.worker.slots.pool import Slots
+from pyoco_server.worker.threads import FlowResolver, Threads
 
 log = logging.getLogger(__name__)
 
-TASKS_AT_ONCE = 8
 POLL_SEC = 5.0
 IDLE_PAUSE_SEC = 0.1
 
@@ -34,20 +35,19 @@ class PyocoNatsWorker:
         self,
         store: Store,
         *,
-        flow_resolver: FlowResolver,
+        performer: Performer,
         worker_id: str = "worker",
         tags: Sequence[str] | None = None,
         concurrency: int | None = None,
     ) -> None:
         self._store = store
-        self._resolver = flow_resolver
+        self._performer = performer
         self._tags = _checked_tags(tags or [store.config.default_tag])
         self._slots = concurrency or store.config.worker_concurrency or os.cpu_count() or 1
         self.worker_id = check_worker_id(worker_id)
         self.instance_id = f"{worker_id}.{secrets.token_hex(6)}"
         self._claimant = Claimant(self.worker_id, self.instance_id)
         self._life = SignOfLife(store, self._claimant, self._tags, self._slots)
-        self._executor = ThreadPoolExecutor(max_workers=256, thread_name_prefix="pyoco-run")
         self._puller: JobPuller | None = None
         self._in_hand: set[str] = set()
         self._stopping = asyncio.Event()
@@ -57,17 +57,23 @@ class PyocoNatsWorker:
         cls,
         config: NatsBackendConfig | None = None,
         *,
-        flow_resolver: FlowResolver,
+        flow_resolver: FlowResolver | None = None,
+        resolver_spec: str | None = None,
         worker_id: str = "worker",
         tags: Sequence[str] | None = None,
         concurrency: int | None = None,
     ) -> PyocoNatsWorker:
-        """Waits for the broker if it is not up yet."""
+        """Waits for the broker if it is not up yet.
+
+        With `flow_resolver`, a function of this program, runs are executed in threads of this process; with
+        `resolver_spec` (`module:function` or `file.py:function`) in slots, processes that load it themselves.
+        """
         config = config or NatsBackendConfig()
         store = Store(config, name=f"pyoco-worker-{worker_id}")
-        worker = cls(
-            store, flow_resolver=flow_resolver, worker_id=worker_id, tags=tags, concurrency=concurrency
-        )
+        slots = concurrency or config.worker_concurrency or os.cpu_count() or 1
+        performer = _performer(flow_resolver, resolver_spec, slots)
+        worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
+        await performer.start()
         await store.open()
         await worker._start()
         return worker
@@ -91,13 +97,17 @@ class PyocoNatsWorker:
         if self._puller is not None:
             self._puller.dismiss_waiters()
 
+    async def hand_back(self) -> None:
+        """What cannot be finished in time goes back to the queue, as far as it can be stopped."""
+        await self._performer.hand_back()
+
     async def close(self, reason: str = "graceful_shutdown") -> None:
         self.stop()
         if self._puller is not None:
             await self._puller.close()
         await self._life.stop(reason)
         await self._store.close()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        await self._performer.close()
 
     async def _start(self) -> None:
         await self._life.start()
@@ -122,9 +132,7 @@ class PyocoNatsWorker:
             self._store,
             delivery,
             claimant=self._claimant,
-            resolver=self._resolver,
-            executor=self._executor,
-            parallelism=TASKS_AT_ONCE,
+            performer=self._performer,
             in_hand=self._in_hand,
         )
         ended = Ended(Outcome.BROKER_TROUBLE)
@@ -137,6 +145,14 @@ class PyocoNatsWorker:
             if attempt.claimed_run_id is not None:
                 self._life.run_ended(attempt.claimed_run_id, ended.status)
         return ended
+
+
+def _performer(resolver: FlowResolver | None, spec: str | None, slots: int) -> Performer:
+    if spec is not None:
+        return Slots(spec, slots)
+    if resolver is None:
+        raise ValueError("a worker needs flow_resolver, a function, or resolver_spec, where to find it")
+    return Threads(resolver)
 
 
 def _checked_tags(tags: Sequence[str]) -> list[str]:

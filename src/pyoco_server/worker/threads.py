@@ -1,0 +1,107 @@
+"""Execute runs in threads of this process: for programs that have a worker inside them.
+
+A thread cannot be stopped. After the grace of a cancel it is left behind, and what it returns is ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from pyoco.core.models import Flow, RunContext
+
+from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Outcome as Performed
+from pyoco_server.engine.failure import describe
+from pyoco_server.lifecycle.commands import CompleteRun, FailRun
+from pyoco_server.worker.claim import Claimed
+from pyoco_server.worker.performer import Ending, metadata_of
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
+from pyoco_server.worker.recorder import Recorder, recorded_results
+from pyoco_server.worker.under_way import UnderWay
+
+log = logging.getLogger(__name__)
+
+FlowResolver = Callable[[str], Flow]
+
+TASKS_AT_ONCE = 8
+THREADS_MAX = 256
+
+
+class Threads:
+    def __init__(self, resolver: FlowResolver) -> None:
+        self._resolver = resolver
+        self._executor = ThreadPoolExecutor(max_workers=THREADS_MAX, thread_name_prefix="pyoco-run")
+
+    async def start(self) -> None:
+        """Threads start when they are needed."""
+
+    async def hand_back(self) -> None:
+        """A thread cannot be stopped: its run is found lost when our lease stands still."""
+
+    async def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+        engine = Engine(parallelism=TASKS_AT_ONCE, listener=recorder)
+        under_way.begin(engine, recorder)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(
+                self._executor, _perform, engine, self._resolver, recorder, claimed
+            )
+        except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
+            log.exception(
+                "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
+            )
+            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
+
+
+def _perform(engine: Engine, resolver: FlowResolver, recorder: Recorder, claimed: Claimed) -> Ending:
+    """In a thread of its own: resolving is user code too, and may import for a second."""
+    run = claimed.stored.run
+    try:
+        flow = resolver(run.flow_name)
+        recorder.loops = flow.has_control_flow()
+    except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+        return _unresolved(claimed, error)
+    context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
+    context.metadata |= metadata_of(claimed)
+    performed = engine.run(flow, run.params, context, recorded=recorded_results(run))
+    return _ending(performed, claimed.fence)
+
+
+def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
+    run, unknown = claimed.stored.run, isinstance(error, KeyError)
+    log.error(
+        "flow not resolved",
+        exc_info=error,
+        extra={"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0006"},
+    )
+    if unknown:
+        text = f"this worker knows no flow '{run.flow_name}'"
+        return FailRun(fence=claimed.fence, reason=FLOW_NOT_FOUND, error=text)
+    return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
+
+
+def _said(error: BaseException) -> str:
+    """Of bounded size and always writable, whatever user code raised."""
+    return f"{type(error).__name__}: {describe(error).error}"
+
+
+def _ending(performed: Performed, fence: int) -> Ending:
+    return ending_of(performed.status, fence, EXECUTION_ERROR, performed.error, performed.failed_task)
+
+
+def ending_of(status: Status, fence: int, reason: str, error: str | None, task: str | None) -> Ending:
+    match status:
+        case Status.COMPLETED:
+            return CompleteRun(fence=fence)
+        case Status.CANCELLED | Status.ABANDONED:
+            # Stopped because of a cancel or a takeover, which then refuses this; or by its own code.
+            text = "The run was stopped from inside, without a cancel having been asked for."
+            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=text)
+        case Status.FAILED:
+            return FailRun(fence=fence, reason=reason, error=error or "the flow failed", task=task)

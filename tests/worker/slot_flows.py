@@ -1,0 +1,106 @@
+"""Flows that a slot loads: they do to their process what flows do in life."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyoco import Flow, task
+
+
+def resolve(flow_name: str) -> Flow:
+    return FLOWS[flow_name]()
+
+
+def _mark(ctx: Any, name: str) -> None:
+    """Leave a line where the test looks: which process did what."""
+    with Path(ctx.params["marks"]).open("a") as marks:
+        marks.write(f"{name} {os.getpid()}\n")
+
+
+def _pid() -> Flow:
+    @task
+    def pid(ctx: Any) -> int:
+        _mark(ctx, "pid")
+        return os.getpid()
+
+    return _flow(pid)
+
+
+def _stubborn() -> Flow:
+    @task
+    def sleep(ctx: Any) -> None:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+        with Path(ctx.params["marks"]).open("a") as marks:
+            marks.write(f"child {child.pid}\n")
+        _mark(ctx, "sleeping")
+        time.sleep(3600)
+
+    return _flow(sleep)
+
+
+def _busy() -> Flow:
+    @task
+    def spin(ctx: Any) -> None:
+        _mark(ctx, "sleeping")
+        while True:
+            pass
+
+    return _flow(spin)
+
+
+def _exits() -> Flow:
+    @task
+    def first(ctx: Any) -> str:
+        _mark(ctx, "first")
+        return "kept"
+
+    @task
+    def last(ctx: Any, first: str) -> None:
+        _mark(ctx, f"last-{first}")
+        os._exit(7)
+
+    return _flow(first, last)
+
+
+def _killed() -> Flow:
+    @task
+    def kill_myself() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return _flow(kill_myself)
+
+
+def _once() -> Flow:
+    @task
+    def crash_the_first_time(ctx: Any) -> str:
+        marks = Path(ctx.params["marks"])
+        seen = marks.exists()
+        _mark(ctx, "tried")
+        if not seen:
+            os._exit(3)
+        return "second time"
+
+    return _flow(crash_the_first_time)
+
+
+def _flow(*tasks: Any) -> Flow:
+    flow = Flow(name="flow")
+    for step in tasks:
+        flow = flow >> step
+    return flow
+
+
+FLOWS = {
+    "pid": _pid,
+    "stubborn": _stubborn,
+    "busy": _busy,
+    "exits": _exits,
+    "killed": _killed,
+    "once": _once,
+}

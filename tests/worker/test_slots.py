@@ -1,0 +1,193 @@
+"""Runs in processes of their own: what they do to themselves, nobody else feels."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.events import RunLost
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
+from pyoco_server.operations.cancel import cancel_run
+from pyoco_server.operations.submit import Submission, submit
+from pyoco_server.store.store import Store
+from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.slots.slot import ResolverBroken
+from tests.conftest import NatsServer, config_for, until
+from tests.worker.stage import lawful
+
+SPEC = f"{Path(__file__).with_name('slot_flows.py')}:resolve"
+
+
+@asynccontextmanager
+async def serving(config: NatsBackendConfig, slots: int = 1) -> AsyncIterator[PyocoNatsWorker]:
+    worker = await PyocoNatsWorker.connect(config, resolver_spec=SPEC, worker_id="w", concurrency=slots)
+    served = asyncio.ensure_future(worker.serve())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await worker.hand_back()
+        await asyncio.wait({served}, timeout=10)
+        await worker.close()
+
+
+@pytest.fixture
+def config(nats_server: NatsServer) -> NatsBackendConfig:
+    return config_for(nats_server, cancel_grace_period_sec=0.3)
+
+
+async def started(store: Store, flow: str, marks: Path) -> str:
+    stored = await submit(store, Submission(flow_name=flow, params={"marks": str(marks)}))
+    return stored.run.run_id
+
+
+async def ended(store: Store, run_id: str) -> Run:
+    async def look() -> Run | None:
+        stored = await store.runs.load(run_id, at_leader=True, whole=True)
+        return stored.run if stored and stored.run.is_terminal else None
+
+    run = await until(look, within_sec=30)
+    assert isinstance(run, Run)
+    await lawful(store, run_id)
+    return run
+
+
+async def _shows_tasks(store: Store, run_id: str) -> bool:
+    stored = await store.runs.load(run_id)
+    return stored is not None and bool(stored.run.tasks)
+
+
+def lines(marks: Path) -> list[str]:
+    return marks.read_text().splitlines() if marks.exists() else []
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie that nobody has reaped yet is as dead as can be."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+async def test_a_run_is_executed_by_a_process_that_is_used_again(store: Store, tmp_path: Path) -> None:
+    async with serving(store.config):
+        pids = set()
+        for _ in range(3):
+            run = await ended(store, await started(store, "pid", tmp_path / "marks"))
+            assert run.status is RunStatus.COMPLETED
+            pids.add(run.tasks["pid"].output)
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+@pytest.mark.parametrize("flow", ["stubborn", "busy"])
+async def test_code_that_ignores_a_cancel_is_ended_with_all_it_has_started(
+    store: Store, tmp_path: Path, flow: str
+) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config):
+        run_id = await started(store, flow, marks)
+        await until(lambda: any(line.startswith("sleeping") for line in lines(marks)))
+        await until(lambda: _shows_tasks(store, run_id))
+        await cancel_run(store, run_id)
+        run = await ended(store, run_id)
+        assert run.status is RunStatus.CANCELLED
+        assert {record.state for record in run.tasks.values()} == {TaskStatus.CANCELLED}
+        pids = [int(line.split()[1]) for line in lines(marks)]
+        await until(lambda: not any(map(is_alive, pids)))
+        # The slot was replaced: the next run finds a process.
+        after = await ended(store, await started(store, "pid", marks))
+        assert after.status is RunStatus.COMPLETED
+
+
+async def test_a_run_whose_process_dies_once_is_tried_again(store: Store, tmp_path: Path) -> None:
+    async with serving(store.config):
+        run = await ended(store, await started(store, "once", tmp_path / "marks"))
+    assert (run.status, run.crashes, run.losses, run.job_no) == (RunStatus.COMPLETED, 1, 0, 2)
+    assert run.tasks["crash_the_first_time"].output == "second time"
+
+
+async def test_a_run_that_always_ends_its_process_fails_and_names_the_exit_code(
+    store: Store, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config, slots=2):
+        run_id = await started(store, "exits", marks)
+        others = [await started(store, "pid", tmp_path / "others") for _ in range(5)]
+        run = await ended(store, run_id)
+        assert [(await ended(store, other)).status for other in others] == [RunStatus.COMPLETED] * 5
+    assert (run.status, run.reason, run.crashes) == (RunStatus.FAILED, "execution_error", 3)
+    assert "exit code 7" in str(run.error)
+    # What had succeeded is not executed again, and its result is there for the next try.
+    assert [line.split()[0] for line in lines(marks)] == ["first"] + ["last-kept"] * 3
+
+
+async def test_a_run_that_kills_its_process_names_the_signal(store: Store, tmp_path: Path) -> None:
+    async with serving(store.config):
+        run = await ended(store, await started(store, "killed", tmp_path / "marks"))
+    assert run.status is RunStatus.FAILED
+    assert "SIGKILL" in str(run.error)
+
+
+async def test_a_flow_that_nobody_knows_fails_without_a_crash(store: Store, tmp_path: Path) -> None:
+    async with serving(store.config):
+        run = await ended(store, await started(store, "nowhere", tmp_path / "marks"))
+    assert (run.status, run.reason, run.crashes) == (RunStatus.FAILED, "flow_not_found", 0)
+
+
+async def test_what_cannot_be_finished_is_handed_back_and_counts_for_nothing(
+    store: Store, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config):
+        run_id = await started(store, "stubborn", marks)
+        await until(lambda: any(line.startswith("sleeping") for line in lines(marks)))
+    stored = await store.runs.load(run_id, at_leader=True)
+    assert stored is not None
+    assert (stored.run.status, stored.run.claim) == (RunStatus.RUNNING, None)
+    assert (stored.run.losses, stored.run.crashes, stored.run.job_no) == (0, 0, 2)
+    events = [event for _, commit in await store.runs.events(run_id) for event in commit]
+    assert [event.cause for event in events if isinstance(event, RunLost)] == [LossCause.HANDED_BACK]
+    assert not any(is_alive(int(line.split()[1])) for line in lines(marks))
+
+
+async def test_a_resolver_that_cannot_be_loaded_is_named_at_the_start(config: NatsBackendConfig) -> None:
+    with pytest.raises(ResolverBroken, match="nowhere"):
+        await PyocoNatsWorker.connect(config, resolver_spec="nowhere_at_all:resolve")
+
+
+async def test_slots_die_with_a_worker_that_is_killed(
+    store: Store, config: NatsBackendConfig, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    run_id = await started(store, "stubborn", marks)
+    command = [sys.executable, "-m", "pyoco_server.cli.worker", "--flow-resolver", SPEC, "--concurrency", "1"]
+    worker = _in_background(command, store.config)
+    try:
+        await until(lambda: any(line.startswith("sleeping") for line in lines(marks)), within_sec=30)
+        slot = next(int(line.split()[1]) for line in lines(marks) if line.startswith("sleeping"))
+        worker.send_signal(signal.SIGKILL)
+        await until(lambda: not is_alive(slot))
+    finally:
+        worker.kill()
+        worker.wait()
+        for line in lines(marks):
+            if line.startswith("child") and is_alive(int(line.split()[1])):
+                os.kill(int(line.split()[1]), signal.SIGKILL)
+    assert run_id
+
+
+def _in_background(command: list[str], config: NatsBackendConfig) -> subprocess.Popen[bytes]:
+    from tests.promises.stack import environment_of
+
+    return subprocess.Popen(command, env=os.environ | environment_of(config))
