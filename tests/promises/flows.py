@@ -27,7 +27,7 @@ def footprints(path: Path) -> list[str]:
 
 
 def resolve(flow_name: str) -> Flow:
-    return {"quick": _quick, "steps": _steps}[flow_name]()
+    return {"quick": _quick, "steps": _steps, "five": _five}[flow_name]()
 
 
 def _quick() -> Flow:
@@ -54,3 +54,21 @@ def _steps() -> Flow:
 
     flow: Flow = Flow(name="steps") >> first >> second
     return flow
+
+
+def _five() -> Flow:
+    flow = Flow(name="five")
+    for name in ("one", "two", "three", "four", "five"):
+        flow = flow >> _step(name)
+    return flow
+
+
+def _step(name: str) -> Any:
+    def step(ctx: Any) -> str:
+        leave_footprint(ctx, name)
+        time.sleep(0.3)
+        return name
+
+    wrapped = task(step)
+    wrapped.task.name = name
+    return wrapped
