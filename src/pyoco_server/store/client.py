@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 
 from nats.aio.client import Client
+from nats.aio.subscription import Subscription
 
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
@@ -36,17 +37,25 @@ class BrokerClient(Client):
         return self._flush_queue is not None
 
     async def listen(self, subject: str, handler: RawHandler) -> int:
-        """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect."""
-        subscription = await self.subscribe(subject, cb=_never_called)
-        sid: int = subscription._id
+        """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect.
+
+        It is entered where nats-py keeps its own, without the task and the queue that those have, and told
+        to the broker with whatever else leaves in this step.
+        """
+        if self.is_closed:
+            raise BrokerAway
+        self._sid += 1
+        sid: int = self._sid
+        self._subs[sid] = Subscription(self, sid, subject)
         self._handlers[sid] = handler
+        if self.is_connected:  # else the reconnect tells it
+            self._leave_in_this_step(f"SUB {subject} {sid}\r\n".encode())
         return sid
 
     async def unlisten(self, sid: int) -> None:
         self._handlers.pop(sid, None)
-        subscription = self._subs.get(sid)
-        if subscription is not None and not self.is_closed:
-            await subscription.unsubscribe()
+        if self._subs.pop(sid, None) is not None and self.is_connected:
+            self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
 
     def send(self, subject: str, payload: bytes, *, reply: str = "", headers: bytes = b"") -> None:
         """Publish without waiting. Refused while disconnected, so that nothing old is sent at a reconnect."""
@@ -58,12 +67,7 @@ class BrokerClient(Client):
             command = f"HPUB {subject} {reply} {size} {size + len(payload)}\r\n".encode()
         else:
             command = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
-        message = b"".join((command, headers, payload, b"\r\n"))
-        self._pending.append(message)
-        self._pending_data_size += len(message)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._write_out)
+        self._leave_in_this_step(b"".join((command, headers, payload, b"\r\n")))
 
     def drop_unsent(self) -> None:
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
@@ -75,6 +79,13 @@ class BrokerClient(Client):
             raise Invalid("A name that becomes part of a subject has no blanks or line breaks.")
         if size > self.max_payload:
             raise TooLarge(f"A message of {size} bytes is more than the broker takes ({self.max_payload}).")
+
+    def _leave_in_this_step(self, command: bytes) -> None:
+        self._pending.append(command)
+        self._pending_data_size += len(command)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._write_out)
 
     def _write_out(self) -> None:
         self._flush_is_due = False
@@ -91,7 +102,3 @@ class BrokerClient(Client):
                 handler(bytes(subject), bytes(reply), headers or b"", data)
             except Exception:  # nats-py would stop reading for good, and nobody would notice
                 log.exception("a message was not handled", extra={"subject": bytes(subject).decode()})
-
-
-async def _never_called(_: object) -> None:
-    """nats-py wants a callback for a subscription; ours are served before it looks."""

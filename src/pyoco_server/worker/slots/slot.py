@@ -48,6 +48,7 @@ class Slot:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._killing: asyncio.TimerHandle | None = None
+        self._runs = 0  # begun and ended here: odd while one is under way
 
     async def start(self) -> None:
         """Ready when it has loaded the resolver. Raises ResolverBroken, or SlotDied, when it cannot."""
@@ -75,6 +76,7 @@ class Slot:
     async def perform(self, claimed: Claimed, recorder: Recorder) -> Ending:
         """Execute it here. Raises SlotDied when the process ends before the run does."""
         run = claimed.stored.run
+        self._runs += 1
         self._say(
             m.RunFlow(
                 run_id=run.run_id,
@@ -87,6 +89,7 @@ class Slot:
         while True:
             message = await self._next()
             if isinstance(message, m.Ended):
+                self._runs += 1
                 status = Status(message.status)
                 return ending_of(status, claimed.fence, message.reason, message.error, message.task)
             self._pass_on(message, recorder)
@@ -153,7 +156,11 @@ class Slot:
         )
 
     def _acknowledging(self, number: int) -> Callable[[], None]:
+        run = self._runs
+
         def acknowledge() -> None:
+            if self._runs != run:
+                return  # over: nothing waits for it any more
             with contextlib.suppress(OSError):  # it died meanwhile: whoever waits for it hears of that
                 self._say(m.Acknowledged(number=number))
 
