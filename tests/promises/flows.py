@@ -66,7 +66,7 @@ def _five() -> Flow:
 def _step(name: str) -> Any:
     def step(ctx: Any) -> str:
         leave_footprint(ctx, name)
-        time.sleep(0.3)
+        time.sleep(0.3)  # waits: a step that can be interrupted in its middle
         return name
 
     wrapped = task(step)

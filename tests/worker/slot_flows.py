@@ -39,7 +39,7 @@ def _stubborn() -> Flow:
         with Path(ctx.params["marks"]).open("a") as marks:
             marks.write(f"child {child.pid}\n")
         _mark(ctx, "sleeping")
-        time.sleep(3600)
+        time.sleep(3600)  # waits: code that never looks up
 
     return _flow(sleep)
 
