@@ -50,10 +50,11 @@ def is_running() -> IsRunning:
     def running(pid: int) -> bool:
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+            # A dead child nobody has waited for yet is no longer running; it may go while we look.
+            stat = Path(f"/proc/{pid}/stat")
+            return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+        except (ProcessLookupError, FileNotFoundError):
             return False
-        stat = Path(f"/proc/{pid}/stat")  # a dead child nobody has waited for yet is no longer running
-        return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
 
     return running
 

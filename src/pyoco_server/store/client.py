@@ -69,6 +69,11 @@ class BrokerClient(Client):
             command = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
         self._leave_in_this_step(b"".join((command, headers, payload, b"\r\n")))
 
+    async def flush(self, timeout: int = 10) -> None:
+        """Everything sent before this has reached the broker. (nats-py's ping would overtake what waits.)"""
+        self._write_out()
+        await super().flush(timeout)
+
     def drop_unsent(self) -> None:
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
         self._pending, self._pending_data_size = [], 0
