@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.up_plan import UpPlan, WorkerWishes, plan_up
-from pyoco_server.cli.up_screen import next_command
+from pyoco_server.cli.up_screen import as_typed, next_command
 from pyoco_server.cli.worker_process import command_for
 
 NOTHING = WorkerWishes(None, None, None, None)
@@ -100,3 +100,15 @@ def test_the_command_to_try_names_the_server_only_where_it_must() -> None:
         next_command(plan(), "http://127.0.0.1:9000")
         == f"pyoco-client --server http://127.0.0.1:9000 {command}"
     )
+
+
+def test_the_command_to_try_can_be_typed_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "pyoco-client").touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert as_typed("pyoco-client list") == ".venv/bin/pyoco-client list"
+    monkeypatch.setenv("PATH", str(folder))
+    assert as_typed("pyoco-client list") == "pyoco-client list"

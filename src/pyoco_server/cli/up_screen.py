@@ -5,9 +5,11 @@ In colours on a terminal, plain otherwise. Owns the words, not the moment.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyoco_server.cli.up_plan import UpPlan
@@ -33,7 +35,7 @@ class Screen:
         self._say("[bold green]pyoco-server is ready[/]\n")
         for name, value in facts(plan, url):
             self._say(f"  {name:<10} [cyan]{_plain(value)}[/]")
-        self._say(f"\n  Try        [bold]{_plain(next_command(plan, url))}[/]")
+        self._say(f"\n  Try        [bold]{_plain(as_typed(next_command(plan, url)))}[/]")
         self._say("  Stop       Ctrl-C\n")
 
     def waiting(self, reasons: list[str]) -> None:
@@ -61,6 +63,16 @@ def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
     else:
         yield "Broker", broker
     yield "Worker", _worker_fact(plan)
+
+
+def as_typed(command: str) -> str:
+    """With the way to it, where the shell would not find it: ours is the folder that `up` itself is in."""
+    name = command.split()[0]
+    if shutil.which(name) is not None:
+        return command
+    beside = Path(sys.executable).with_name(name)
+    here = beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
+    return f"{here}{command.removeprefix(name)}" if beside.exists() else command
 
 
 def next_command(plan: UpPlan, url: str) -> str:
