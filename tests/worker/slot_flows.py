@@ -68,6 +68,17 @@ def _exits() -> Flow:
     return _flow(first, last)
 
 
+def _leaves_child() -> Flow:
+    @task
+    def start_and_die(ctx: Any) -> None:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+        with Path(ctx.params["marks"]).open("a") as marks:
+            marks.write(f"child {child.pid}\n")
+        os._exit(9)
+
+    return _flow(start_and_die)
+
+
 def _killed() -> Flow:
     @task
     def kill_myself() -> None:
@@ -102,5 +113,6 @@ FLOWS = {
     "busy": _busy,
     "exits": _exits,
     "killed": _killed,
+    "leaves_child": _leaves_child,
     "once": _once,
 }

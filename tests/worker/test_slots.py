@@ -14,14 +14,18 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunLost
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.operations.submit import Submission, submit
+from pyoco_server.store.queue import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
+from pyoco_server.worker.under_way import UnderWay
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.stage import lawful
 
@@ -137,6 +141,54 @@ async def test_a_run_that_kills_its_process_names_the_signal(store: Store, tmp_p
         run = await ended(store, await started(store, "killed", tmp_path / "marks"))
     assert run.status is RunStatus.FAILED
     assert "SIGKILL" in str(run.error)
+
+
+async def test_a_process_that_dies_takes_along_what_it_has_started(store: Store, tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config):
+        run = await ended(store, await started(store, "leaves_child", marks))
+        assert run.status is RunStatus.FAILED
+        pids = [int(line.split()[1]) for line in lines(marks)]
+        assert len(pids) == store.config.max_crashes
+        await until(lambda: not any(map(is_alive, pids)))
+
+
+async def test_the_grace_of_a_run_that_has_ended_does_not_end_its_slots_next_run(
+    store: Store, tmp_path: Path
+) -> None:
+    """Its code returned in time, but its end is still being committed: the slot is another's by then."""
+    slot = _Stopped()
+    recorder = Recorder(store, await submit(store, Submission(flow_name="x")), lambda _: None)
+    async with UnderWay(store, await _any_delivery(store, tmp_path), "r") as under_way:
+        under_way.begin(slot, recorder)
+        under_way.cancel()
+        under_way.performed()
+        under_way._grace_is_over()
+        under_way.on_refused(Reason.FENCED)
+    assert (slot.cancelled, slot.abandoned) == (["r"], [])
+
+
+class _Stopped:
+    """Remembers what was done to it."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+        self.abandoned: list[str] = []
+
+    def cancel(self, run_id: str) -> None:
+        self.cancelled.append(run_id)
+
+    def abandon(self, run_id: str) -> None:
+        self.abandoned.append(run_id)
+
+
+async def _any_delivery(store: Store, tmp_path: Path) -> Delivery:
+    await started(store, "pid", tmp_path / "marks")
+    puller = await store.queue.pull(["default"])
+    delivery = await puller.next(5.0)
+    await puller.close()
+    assert delivery is not None
+    return delivery
 
 
 async def test_a_flow_that_nobody_knows_fails_without_a_crash(store: Store, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ Starting does not wait for the broker: `/health` answers at once and `/ready` sa
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 from typing import Any
@@ -93,5 +92,4 @@ class Gateway:
             self.store.on_reconnect(self.read_model.reconnected)
             self._housekeeper.start()
             # What is alive now lives for ever: the collector need not look at it again.
-            with contextlib.suppress(Exception):
-                gc.freeze()
+            gc.freeze()

@@ -1,4 +1,20 @@
-"""Why a run failed, in the words of the dead letters."""
+"""Why a run failed, in the words of the dead letters. Light: a slot imports it too."""
+
+from __future__ import annotations
+
+from pyoco_server.engine.failure import describe
 
 EXECUTION_ERROR = "execution_error"
 FLOW_NOT_FOUND = "flow_not_found"
+
+
+def why_unresolved(flow_name: str, error: BaseException) -> tuple[str, str]:
+    """Reason and text for a resolver that gave no flow: KeyError means that it does not know the name."""
+    if isinstance(error, KeyError):
+        return FLOW_NOT_FOUND, f"this worker knows no flow '{flow_name}'"
+    return EXECUTION_ERROR, said(error)
+
+
+def said(error: BaseException) -> str:
+    """Of bounded size and always writable, whatever user code raised."""
+    return f"{type(error).__name__}: {describe(error).error}"

@@ -14,11 +14,10 @@ from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine import Outcome as Performed
-from pyoco_server.engine.failure import describe
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending, metadata_of
-from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
+from pyoco_server.worker.reasons import EXECUTION_ERROR, said, why_unresolved
 from pyoco_server.worker.recorder import Recorder, recorded_results
 from pyoco_server.worker.under_way import UnderWay
 
@@ -26,7 +25,6 @@ log = logging.getLogger(__name__)
 
 FlowResolver = Callable[[str], Flow]
 
-TASKS_AT_ONCE = 8
 THREADS_MAX = 256
 
 
@@ -45,7 +43,7 @@ class Threads:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
-        engine = Engine(parallelism=TASKS_AT_ONCE, listener=recorder)
+        engine = Engine(listener=recorder)
         under_way.begin(engine, recorder)
         loop = asyncio.get_running_loop()
         try:
@@ -56,7 +54,9 @@ class Threads:
             log.exception(
                 "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
             )
-            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
+            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=said(error))
+        finally:
+            under_way.performed()
 
 
 def _perform(engine: Engine, resolver: FlowResolver, recorder: Recorder, claimed: Claimed) -> Ending:
@@ -74,21 +74,14 @@ def _perform(engine: Engine, resolver: FlowResolver, recorder: Recorder, claimed
 
 
 def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
-    run, unknown = claimed.stored.run, isinstance(error, KeyError)
+    run = claimed.stored.run
     log.error(
         "flow not resolved",
         exc_info=error,
         extra={"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0006"},
     )
-    if unknown:
-        text = f"this worker knows no flow '{run.flow_name}'"
-        return FailRun(fence=claimed.fence, reason=FLOW_NOT_FOUND, error=text)
-    return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=_said(error))
-
-
-def _said(error: BaseException) -> str:
-    """Of bounded size and always writable, whatever user code raised."""
-    return f"{type(error).__name__}: {describe(error).error}"
+    reason, text = why_unresolved(run.flow_name, error)
+    return FailRun(fence=claimed.fence, reason=reason, error=text)
 
 
 def _ending(performed: Performed, fence: int) -> Ending:

@@ -71,11 +71,15 @@ class UnderWay:
         if self.is_cancelled:
             engine.cancel(self._run_id)
 
+    def performed(self) -> None:
+        """Its code has returned: whoever executed it may have another run by now, and is let alone."""
+        self._engine = None
+
     def on_refused(self, reason: Reason) -> None:
         """A commit of ours was refused: by a cancel, or because the run is not ours any more."""
         if reason is Reason.CANCEL_REQUESTED:
             self.cancel()
-        elif self._engine is not None:
+        else:
             self._abandon()
 
     def cancel(self) -> None:
@@ -95,8 +99,7 @@ class UnderWay:
     def _grace_is_over(self) -> None:
         fields = {"run_id": self._run_id, "err_id": "ERR-PYOCO-0021", "msg_id": "MSG-PYOCO-0021"}
         log.error("cancelled, but its code goes on; it is left behind", extra=fields)
-        if self._engine is not None:
-            self._abandon()
+        self._abandon()
 
     def _abandon(self) -> None:
         if self._engine is not None and not self.is_abandoned:

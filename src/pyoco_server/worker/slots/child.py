@@ -18,13 +18,10 @@ import msgspec
 from pyoco.core.models import RunContext
 
 from pyoco_server.engine import Engine, NullListener, Outcome, Status
-from pyoco_server.engine.failure import describe
 from pyoco_server.flows import FlowResolver, ResolverError, load_resolver
-from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
+from pyoco_server.worker.reasons import EXECUTION_ERROR, why_unresolved
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.values import inputs_kept, output_kept
-
-TASKS_AT_ONCE = 8
 
 _to_json = msgspec.json.Encoder().encode
 
@@ -37,7 +34,7 @@ class Slot:
         self._waiting: dict[int, Callable[[], None]] = {}
         self._teller = _Teller(self)
         # One for all runs: a cancel that comes before its run has begun here is remembered by it.
-        self._engine = Engine(parallelism=TASKS_AT_ONCE, listener=self._teller)
+        self._engine = Engine(listener=self._teller)
         self._number = 0
 
     def serve(self) -> None:
@@ -59,7 +56,8 @@ class Slot:
             flow = self._resolver(job.flow_name)
             self._teller.loops = flow.has_control_flow()
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
-            self.say(_unresolved(job.flow_name, error))
+            reason, text = why_unresolved(job.flow_name, error)
+            self.say(m.Ended(status=Status.FAILED, reason=reason, error=text))
             return
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
@@ -166,14 +164,6 @@ def _read_frame(stream: BinaryIO) -> bytes | None:
     (length,) = m.LENGTH.unpack(head)
     data = stream.read(length)
     return data if len(data) == length else None
-
-
-def _unresolved(flow_name: str, error: BaseException) -> m.Ended:
-    if isinstance(error, KeyError):
-        text = f"this worker knows no flow '{flow_name}'"
-        return m.Ended(status=Status.FAILED, reason=FLOW_NOT_FOUND, error=text)
-    text = f"{type(error).__name__}: {describe(error).error}"
-    return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=text)
 
 
 def _ended(outcome: Outcome) -> m.Ended:

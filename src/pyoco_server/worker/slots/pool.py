@@ -12,7 +12,7 @@ from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.reasons import EXECUTION_ERROR
 from pyoco_server.worker.recorder import Recorder
-from pyoco_server.worker.slots.slot import Slot, SlotDied
+from pyoco_server.worker.slots.slot import ResolverBroken, Slot, SlotDied
 from pyoco_server.worker.under_way import UnderWay
 
 log = logging.getLogger(__name__)
@@ -34,22 +34,23 @@ class Slots:
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
         try:
             slot = self._free.popleft() if self._free else await self._new()
-        except (SlotDied, TimeoutError, OSError) as error:
-            text = f"no process could be started for it: {error}"
-            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=text)
+        except (SlotDied, ResolverBroken, TimeoutError, OSError) as error:
+            return _failed(claimed, f"no process could be started for it: {error}")
         self._busy.add(slot)
         under_way.begin(slot, recorder)
         try:
             ending = await slot.perform(claimed, recorder)
         except SlotDied as died:
-            await slot.close()
-            return self._loss(claimed, recorder, str(died))
-        finally:
-            self._busy.discard(slot)
-        if under_way.is_abandoned or self._stopping:
-            await slot.close()
-        else:
+            ending = self._loss(claimed, recorder, str(died))
+        except Exception as error:  # the run is ours, and nobody else would end it
+            log.exception("slot broke", extra={"run_id": claimed.stored.run.run_id})
+            ending = _failed(claimed, f"its process was not understood: {error!r}")
+        under_way.performed()
+        self._busy.discard(slot)
+        if slot.is_free and not under_way.is_abandoned and not self._stopping:
             self._free.append(slot)
+        else:
+            await slot.close()
         return ending
 
     async def hand_back(self) -> None:
@@ -84,3 +85,7 @@ class Slots:
             crashes_max=recorder.crashes_max,
             detail=how,
         )
+
+
+def _failed(claimed: Claimed, error: str) -> FailRun:
+    return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=error)

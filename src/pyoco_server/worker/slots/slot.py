@@ -69,9 +69,8 @@ class Slot:
         assert isinstance(first, m.Ready)
 
     @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+    def is_free(self) -> bool:
+        return self._runs % 2 == 0
 
     async def perform(self, claimed: Claimed, recorder: Recorder) -> Ending:
         """Execute it here. Raises SlotDied when the process ends before the run does."""
@@ -176,6 +175,8 @@ class Slot:
             (length,) = m.LENGTH.unpack(await self._reader.readexactly(m.LENGTH.size))
             return m.from_slot(await self._reader.readexactly(length))
         except (asyncio.IncompleteReadError, OSError):
+            # Whatever it had started has nobody left to answer to.
+            self._end_group(signal.SIGKILL)
             raise SlotDied(await self._how_it_ended()) from None
 
     async def _how_it_ended(self) -> str:
@@ -187,5 +188,9 @@ class Slot:
 
     def _signal(self, sig: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, sig)
+            self._end_group(sig)
+
+    def _end_group(self, sig: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, sig)
