@@ -1,4 +1,4 @@
-"""`python -m bench [submit] [latency] [lists] [up]`: all of them without a name."""
+"""`python -m bench [name …]`, one of those below; all of them without a name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
+from bench.auth import auth_cost
+from bench.engine import engine_overhead
 from bench.lists import list_cost
+from bench.metrics import metrics_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
+from bench.watch import watcher_cost
+from bench.worker import cancel_cost, print_cost, task_rates, worker_rates
 
 Figures = dict[str, float]
 
@@ -22,14 +27,34 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
         ("end to end, durability interval", lambda: end_to_end("interval")),
         ("end to end, durability always", lambda: end_to_end("always")),
     ],
+    "worker": [
+        ("runs, durability interval", lambda: worker_rates("interval")),
+        ("runs, durability always", lambda: worker_rates("always")),
+        ("tasks, durability interval", lambda: task_rates("interval")),
+        ("tasks, durability always", lambda: task_rates("always")),
+    ],
+    "engine": [("engine alone", engine_overhead)],
+    "cancel": [("cancel", cancel_cost)],
+    "print": [("printing", print_cost)],
     "lists": [("lists at 1 000 and 200 000 runs", list_cost)],
+    "metrics": [("metrics at 1 000 and 200 000 runs", metrics_cost)],
+    "watch": [("1 000 watchers", watcher_cost)],
+    "auth": [("with and without keys", auth_cost)],
     "up": [("up to first run", up_to_first_run)],
+}
+
+# Minutes, not seconds: only when it is named.
+LONG: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
+    "million": [
+        ("lists at 1 000 and 1 000 000 runs", lambda: list_cost(many=1_000_000)),
+        ("metrics at 1 000 and 1 000 000 runs", lambda: metrics_cost(many=1_000_000)),
+    ],
 }
 
 
 async def main(names: list[str]) -> None:
     for name in names or list(BENCHES):
-        for title, bench in BENCHES[name]:
+        for title, bench in (BENCHES | LONG)[name]:
             print(f"\n## {title}")
             for what, figure in (await bench()).items():
                 print(f"{what:<48} {figure:>12.2f}")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+from typing import Any
+
 from pyoco import Flow, task
 
 
 def resolve(flow_name: str) -> Flow:
     kind, _, count = flow_name.partition("_")
-    return {"noop": _noop, "chain": _chain, "fan": _fan}[kind](int(count or 1))
+    if flow_name == "until_cancelled":
+        return _until_cancelled()
+    return {"noop": _noop, "chain": _chain, "fan": _fan, "print": _print}[kind](int(count or 1))
 
 
 def _noop(_count: int) -> Flow:
@@ -16,6 +23,27 @@ def _noop(_count: int) -> Flow:
         return None
 
     flow: Flow = Flow(name="noop") >> nothing
+    return flow
+
+
+def _print(_count: int) -> Flow:
+    @task
+    def speak(lines: int) -> None:
+        for number in range(lines):
+            print("line", number)
+
+    flow: Flow = Flow(name="print") >> speak
+    return flow
+
+
+def _until_cancelled() -> Flow:
+    @task
+    def wait(ctx: Any) -> None:
+        while not ctx.is_cancelled:
+            time.sleep(0.0002)
+        Path(os.environ["PYOCO_BENCH_SEEN"]).write_text(str(time.time()))
+
+    flow: Flow = Flow(name="wait") >> wait
     return flow
 
 

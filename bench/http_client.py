@@ -22,6 +22,10 @@ class Connection:
     async def get(self, path: str) -> tuple[int, Any]:
         return await self._send(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
+    async def get_text(self, path: str) -> tuple[int, str]:
+        status, body = await self._exchange(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        return status, body.decode()
+
     async def post(self, path: str, body: bytes) -> tuple[int, Any]:
         head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
         return await self._send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -30,9 +34,12 @@ class Connection:
         self._writer.close()
 
     async def _send(self, request: bytes) -> tuple[int, Any]:
+        status, body = await self._exchange(request)
+        return status, msgspec.json.decode(body) if body else None
+
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
         start = head.lower().index(b"content-length:") + len(b"content-length:")
         length = int(head[start : head.index(b"\r\n", start)])
-        body = await self._reader.readexactly(length)
-        return int(head[9:12]), msgspec.json.decode(body) if body else None
+        return int(head[9:12]), await self._reader.readexactly(length)

@@ -18,9 +18,9 @@ ASKED = 300
 async def list_cost(*, few: int = 1_000, many: int = 200_000) -> dict[str, float]:
     async with stack("interval") as started:
         await started.gateway()
-        await _fill(started, few)
+        await fill(started, few)
         small = await _costs(started)
-        await _fill(started, many - few)
+        await fill(started, many - few)
         large = await _costs(started)
         figures: dict[str, float] = {"gateway MB with all of them": started.memory_mb()[0]}
         for path in PATHS:
@@ -30,7 +30,7 @@ async def list_cost(*, few: int = 1_000, many: int = 200_000) -> dict[str, float
         return figures
 
 
-async def _fill(started: Stack, count: int) -> None:
+async def fill(started: Stack, count: int) -> None:
     """Runs written straight into the log, as gateways and workers would have."""
     client = await nats.connect(started.broker.url)
     for number in range(count):

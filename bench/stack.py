@@ -30,6 +30,8 @@ class Stack:
         self._children: list[subprocess.Popen[bytes]] = []
         self.env = os.environ | {"PYOCO_NATS_URL": broker.url, "PYOCO_LOAD_DOTENV": "0"}
         self.env |= {"PYOCO_READ_MODEL_PATH": str(folder / "read_model.sqlite")}
+        self.seen = folder / "seen"
+        self.env |= {"PYOCO_BENCH_SEEN": str(self.seen)}
         self.env |= {"PYOCO_HTTP_PORT": str(port), "PYOCO_LOG_LEVEL": "WARNING"}
 
     async def gateway(self) -> None:

@@ -97,6 +97,7 @@ def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
         "wheel_history_kv_bucket": f"{name}_wheel_history",
         # The broker sets this much aside for each test that asks.
         "dlq_max_bytes": 1_048_576,
+        "log_max_bytes": 8_388_608,
     }
     return NatsBackendConfig(**(names | changes))
 

@@ -6,18 +6,34 @@ Every answer is the JSON the gateway sent. A refusal is an `httpx.HTTPStatusErro
 
 from __future__ import annotations
 
+import json
+import math
 import time
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 from urllib.parse import quote
 
 import httpx
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 REQUEST_TIMEOUT_SEC = 30.0
+# What is sent has to be looked at and kept before there is an answer.
+UPLOAD_TIMEOUT_SEC = 600.0
 CANCEL_WAIT_SEC = 30.0
 # How long one request may wait for the end of a run; the next one goes on waiting.
 ONE_WAIT_SEC = 20.0
+# How long one stream of a run's changes lasts; the next one goes on where it ended.
+ONE_WATCH_SEC = 600.0
+CONFLICT = 409
+
+
+class _Event(NamedTuple):
+    name: str
+    data: Any
+    id: str | None
 
 
 class PyocoHttpClient:
@@ -45,11 +61,19 @@ class PyocoHttpClient:
         *,
         tag: str | None = None,
         tags: list[str] | None = None,
+        start_at: float | None = None,
     ) -> dict[str, Any]:
-        """`{"run_id", "status"}`: the run is stored and queued."""
+        """`{"run_id", "status"}`: the run is stored and queued; with `start_at` not before that instant."""
         wanted: dict[str, Any] = {"flow_name": flow_name, "params": params or {}}
-        wanted |= _given(tag=tag, tags=tags)
+        wanted |= _given(tag=tag, tags=tags, start_at=start_at)
         return _object(self._http.post("/runs", json=wanted))
+
+    def submit_run_yaml(
+        self, workflow_yaml: str | bytes, *, flow_name: str, tag: str | None = None
+    ) -> dict[str, Any]:
+        """`{"run_id", "status"}`: a run of the flow in this `flow.yaml`, stored and queued."""
+        form = {"flow_name": flow_name} | _given(tag=tag)
+        return _object(self._http.post("/runs/yaml", files=_file(workflow_yaml), data=form))
 
     def get_run(self, run_id: str) -> dict[str, Any]:
         return _object(self._http.get(_path(run_id)))
@@ -75,6 +99,87 @@ class PyocoHttpClient:
         runs: list[dict[str, Any]] = _answer(self._http.get("/runs", params=query))
         return runs
 
+    def list_runs_vnext(
+        self,
+        *,
+        status: str | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+        full: bool = False,
+        limit: int | None = None,
+        updated_after: float | None = None,
+        cursor: str | None = None,
+        workflow_yaml_sha256: str | None = None,
+    ) -> dict[str, Any]:
+        """`{"items", "next_cursor"}`: pass the cursor on, with the same filters, until it is None.
+
+        Nothing is lost while runs change: one that has changed since it was shown comes again at the end.
+        """
+        query = _given(status=status, flow=flow, tag=tag, limit=limit, include="full" if full else None)
+        query |= _given(updated_after=updated_after, workflow_yaml_sha256=workflow_yaml_sha256)
+        # An empty cursor asks for the first page.
+        return _object(self._http.get("/runs", params=query | {"cursor": cursor or ""}))
+
+    def watch_run(
+        self,
+        run_id: str,
+        *,
+        include_records: bool = False,
+        since: float | None = None,
+        timeout_sec: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """`{"event", "data"}` whenever the run has changed, until it is over or the time is (60 s)."""
+        query = _given(since=since, timeout_sec=timeout_sec, include="records" if include_records else None)
+        for event in self._watched(run_id, query):
+            yield {"event": event.name, "data": event.data}
+
+    def follow_run(
+        self,
+        run_id: str,
+        *,
+        include_records: bool = False,
+        since: float | None = None,
+        timeout_sec: float | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """As `watch_run`, but for as long as it takes: connects again where the last stream ended."""
+        query = _given(since=since, include="records" if include_records else None)
+        deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
+        place: str | None = None
+        while (left_sec := _left_sec(deadline, ONE_WATCH_SEC)) > 0:
+            is_over = True  # an empty answer: there is nothing left to come
+            for event in self._watched(run_id, query | {"timeout_sec": math.ceil(left_sec)}, place):
+                place = event.id or place
+                yield {"event": event.name, "data": event.data}
+                if event.name == "snapshot" and event.data["snapshot"]["status"] in TERMINAL:
+                    return
+                is_over = False
+            if is_over and self.get_run(run_id)["status"] in TERMINAL:
+                return
+
+    def result(self, run_id: str, timeout: float | None = None) -> Any:
+        """What the run has come to: the output of its last task, or `{task: output}` of several.
+
+        Waits for its end, for `timeout` seconds at most (None: no limit), then TimeoutError. A run that has
+        failed or was cancelled has none: HTTPStatusError (409).
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left_sec = _left_sec(deadline, ONE_WAIT_SEC)
+            response = self._http.get(
+                f"{_path(run_id)}/result",
+                params={"wait": f"{left_sec:.3f}"},
+                timeout=REQUEST_TIMEOUT_SEC + left_sec,
+            )
+            if response.status_code != CONFLICT or response.json()["status"] in TERMINAL:
+                return _answer(response)
+            if left_sec == 0:
+                raise TimeoutError(response.json()["detail"])
+
+    def retry(self, run_id: str, *, from_start: bool = False) -> dict[str, Any]:
+        """`{"run_id", "status", "retry_of"}` of a new run, which executes only what had not succeeded."""
+        wanted = {"from": "start" if from_start else "failed"}
+        return _object(self._http.post(f"{_path(run_id)}/retry", json=wanted))
+
     def cancel_run(
         self, run_id: str, *, wait: bool = False, timeout_sec: float | None = None
     ) -> dict[str, Any]:
@@ -97,10 +202,136 @@ class PyocoHttpClient:
             if left_sec == 0:
                 raise TimeoutError(f"Run {run_id} is still {run['status']} after {timeout_sec:g} s.")
 
+    def create_yaml_schedule(
+        self,
+        workflow_yaml: str | bytes,
+        *,
+        flow_name: str,
+        tag: str | None = None,
+        run_at: str | None = None,
+        interval_seconds: float | None = None,
+        start_at: str | None = None,
+        cron: str | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """A schedule for the flow in this `flow.yaml`: `run_at`, `interval_seconds` or `cron` says when.
+
+        Instants are ISO 8601 with an offset. `start_at` goes with an interval, `timezone` with cron.
+        """
+        form = {"flow_name": flow_name} | _given(tag=tag, run_at=run_at, start_at=start_at)
+        form |= _given(interval_seconds=interval_seconds, cron=cron, timezone=timezone)
+        return _object(self._http.post("/schedules/yaml", files=_file(workflow_yaml), data=form))
+
+    def list_schedules(self) -> list[dict[str, Any]]:
+        """The latest first."""
+        return _objects(self._http.get("/schedules"))
+
+    def list_schedule_runs(
+        self, schedule_id: str, *, include_records: bool = False, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The runs that it has begun, those that changed last first."""
+        query = _given(limit=limit, include="records" if include_records else None)
+        return _objects(self._http.get(f"/schedules/{quote(schedule_id, safe='')}/runs", params=query))
+
+    def delete_schedule(self, schedule_id: str) -> dict[str, Any]:
+        """No more runs of it are begun; those that were go on."""
+        return _object(self._http.delete(f"/schedules/{quote(schedule_id, safe='')}"))
+
+    def get_workers(
+        self,
+        *,
+        scope: str | None = None,
+        state: str | None = None,
+        include_hidden: bool | None = None,
+        limit: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Those that run or wait; with `scope="all"` also those that are gone."""
+        query = _given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
+        return _objects(self._http.get("/workers", params=query))
+
+    def patch_worker_hidden(self, worker_id: str, *, hidden: bool) -> dict[str, Any]:
+        return _object(self._http.patch(f"/workers/{quote(worker_id, safe='')}", json={"hidden": hidden}))
+
+    def get_metrics(self) -> str:
+        """In Prometheus' text format."""
+        return self._http.get("/metrics").raise_for_status().text
+
+    def list_wheels(self) -> list[dict[str, Any]]:
+        return _objects(self._http.get("/wheels"))
+
+    def list_wheel_history(
+        self, *, limit: int | None = None, wheel_name: str | None = None, action: str | None = None
+    ) -> list[dict[str, Any]]:
+        """What was uploaded and deleted, by whom and from where; the latest first."""
+        query = _given(limit=limit, wheel_name=wheel_name, action=action)
+        return _objects(self._http.get("/wheels/history", params=query))
+
+    def upload_wheel(
+        self, *, filename: str, data: bytes | BinaryIO, replace: bool = True, tags: list[str] | None = None
+    ) -> dict[str, Any]:
+        """`data` may be an open file, which is sent piece by piece."""
+        form = {"replace": "true" if replace else "false"}
+        form |= {"tags": ",".join(tags)} if tags else {}
+        files = {"wheel": (filename, data, "application/octet-stream")}
+        return _object(self._http.post("/wheels", files=files, data=form, timeout=UPLOAD_TIMEOUT_SEC))
+
+    def download_wheel(self, wheel_name: str, to: str | PathLike[str]) -> None:
+        """Into this file, piece by piece."""
+        with self._http.stream("GET", f"/wheels/{quote(wheel_name, safe='')}") as response:
+            response.raise_for_status()
+            with Path(to).open("wb") as out:
+                out.writelines(response.iter_bytes())
+
+    def delete_wheel(self, wheel_name: str) -> dict[str, Any]:
+        return _object(self._http.delete(f"/wheels/{quote(wheel_name, safe='')}"))
+
+    def list_dead_letters(
+        self, *, limit: int | None = None, reason: str | None = None, cursor: str | None = None
+    ) -> dict[str, Any]:
+        """`{"items", "next_cursor"}`, the newest first."""
+        return _object(self._http.get("/dlq", params=_given(limit=limit, reason=reason, cursor=cursor)))
+
+    def get_dead_letter(self, letter_id: str) -> dict[str, Any]:
+        return _object(self._http.get(f"/dlq/{quote(letter_id, safe='')}"))
+
+    def redrive_dead_letter(self, letter_id: str, *, again: bool = False) -> dict[str, Any]:
+        """`{"letter_id", "run_id", "status"}` of a new run; a second one of the same letter only `again`."""
+        return _object(self._http.post(f"/dlq/{quote(letter_id, safe='')}/redrive", json={"again": again}))
+
+    def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[_Event]:
+        headers = {"Last-Event-ID": place} if place else {}
+        with self._http.stream("GET", f"{_path(run_id)}/watch", params=query, headers=headers) as response:
+            if response.is_error:
+                response.read()  # whoever catches it wants to see why
+            response.raise_for_status()
+            yield from _events(response.iter_lines())
+
     def _get_waiting(self, run_id: str, wait_sec: float) -> dict[str, Any]:
         """The gateway answers when the run ends, or after this long: nobody has to ask again and again."""
         patience = REQUEST_TIMEOUT_SEC + wait_sec
         return _object(self._http.get(_path(run_id), params={"wait": f"{wait_sec:.3f}"}, timeout=patience))
+
+
+def _events(lines: Iterable[str]) -> Iterator[_Event]:
+    """Server-sent events, of which ours use: the name, the id, and JSON as data."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+            continue
+        if "data" in fields:
+            yield _Event(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
+        fields = {}
+
+
+def _file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:
+    content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
+    return {"workflow": ("flow.yaml", content, "application/x-yaml")}
+
+
+def _left_sec(deadline: float | None, most_sec: float) -> float:
+    return most_sec if deadline is None else min(most_sec, max(0.0, deadline - time.monotonic()))
 
 
 def _path(run_id: str) -> str:
@@ -113,6 +344,11 @@ def _given(**values: Any) -> dict[str, Any]:
 
 def _object(response: httpx.Response) -> dict[str, Any]:
     answer: dict[str, Any] = _answer(response)
+    return answer
+
+
+def _objects(response: httpx.Response) -> list[dict[str, Any]]:
+    answer: list[dict[str, Any]] = _answer(response)
     return answer
 
 

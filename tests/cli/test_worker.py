@@ -104,6 +104,7 @@ def test_it_waits_for_its_broker_and_can_be_stopped_meanwhile(programs: Programs
         ["--demo", "--worker-id", "host:123"],
         ["--demo", "--tags", "a.b"],
         ["--demo", "--concurrency", "0"],
+        ["--demo", "--run-once", "--reload"],
         ["--bogus"],
     ],
 )

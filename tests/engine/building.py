@@ -1,10 +1,12 @@
 """Flows, listeners and threads for the engine's tests. Waits on signals with a deadline, never on time."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
 from pyoco_server.engine import Engine, NullListener, Outcome
@@ -36,6 +38,23 @@ def await_signal(event: threading.Event) -> None:
     assert event.wait(DEADLINE_SEC), "the awaited signal did not come"
 
 
+class Obedient:
+    """A task that says when it runs and returns, or raises, once it sees the cancel."""
+
+    def __init__(self, exc: Exception | None = None) -> None:
+        self.running = threading.Event()
+        self._exc = exc
+
+    def __call__(self, ctx: Context) -> str:
+        self.running.set()
+        give_up_at = time.monotonic() + DEADLINE_SEC
+        while not ctx.is_cancelled and time.monotonic() < give_up_at:
+            time.sleep(0.001)
+        if self._exc is not None:
+            raise self._exc
+        return "returned"
+
+
 class Diary(NullListener):
     """Writes down every callback as a tuple that begins with its kind."""
 
@@ -50,7 +69,7 @@ class Diary(NullListener):
     def of(self, kind: str) -> list[tuple[Any, ...]]:
         return [entry[1:] for entry in self.entries if entry[0] == kind]
 
-    def planned(self, names: Sequence[str]) -> None:
+    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self.note("planned", *names)
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:

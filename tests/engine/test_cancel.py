@@ -5,28 +5,21 @@ import threading
 import time
 
 import pytest
-from pyoco.core.context import Context
 from pyoco.core.models import RunContext, RunStatus, TaskState
+from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Engine, Status
-from tests.engine.building import DEADLINE_SEC, Background, Diary, await_signal, flow_of, make_task, raising
-
-
-class Obedient:
-    """A task that says when it runs and returns, or raises, once it sees the cancel."""
-
-    def __init__(self, exc: Exception | None = None) -> None:
-        self.running = threading.Event()
-        self._exc = exc
-
-    def __call__(self, ctx: Context) -> str:
-        self.running.set()
-        give_up_at = time.monotonic() + DEADLINE_SEC
-        while not ctx.is_cancelled and time.monotonic() < give_up_at:
-            time.sleep(0.001)
-        if self._exc is not None:
-            raise self._exc
-        return "returned"
+from pyoco_server.engine import Cancelled, Engine, Status
+from pyoco_server.engine.context import EngineContext
+from tests.engine.building import (
+    DEADLINE_SEC,
+    Background,
+    Diary,
+    Obedient,
+    await_signal,
+    flow_of,
+    make_task,
+    raising,
+)
 
 
 def test_a_cancel_before_the_run_executes_nothing() -> None:
@@ -133,8 +126,8 @@ def test_a_task_that_does_not_return_is_waited_for_until_the_run_is_abandoned() 
 
 
 def test_a_cancel_ends_the_wait_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.under_way.RETRY_BACKOFF_FIRST_SEC", 3600.0)
-    monkeypatch.setattr("pyoco_server.engine.under_way.RETRY_BACKOFF_MAX_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.backoff.RETRY_BACKOFF_FIRST_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.backoff.RETRY_BACKOFF_MAX_SEC", 3600.0)
     failed = threading.Event()
 
     class Signal(Diary):
@@ -196,3 +189,66 @@ def test_cancelling_one_run_leaves_another_of_the_same_engine_alone() -> None:
         assert cancelled.outcome().status is Status.CANCELLED
         finish.set()
         assert untouched.outcome().status is Status.COMPLETED
+
+
+def test_a_task_stops_where_it_asks_whether_it_should() -> None:
+    diary = Diary()
+    running = threading.Event()
+
+    def work(ctx: EngineContext) -> None:
+        running.set()
+        give_up_at = time.monotonic() + DEADLINE_SEC
+        while time.monotonic() < give_up_at:
+            try:
+                ctx.raise_if_cancelled()
+                time.sleep(0.001)
+            except Exception:
+                raise AssertionError("a broad except must not swallow it") from None
+
+    with Background(Engine(listener=diary), flow_of(make_task("a", work, retries=3))) as run:
+        await_signal(running)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+    assert (diary.of("failed"), diary.of("cancelled")) == ([], [("a",)])
+
+
+def test_a_coroutine_may_raise_cancelled_too() -> None:
+    diary = Diary()
+    running = threading.Event()
+
+    async def work(ctx: EngineContext) -> None:
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ctx.raise_if_cancelled()
+
+    with Background(Engine(listener=diary), flow_of(make_task("a", work))) as run:
+        await_signal(running)
+        run.cancel()
+        assert run.outcome().status is Status.CANCELLED
+    assert diary.of("cancelled") == [("a",)]
+
+
+def test_asking_without_a_cancel_does_nothing() -> None:
+    outcome = Engine().run(flow_of(make_task("a", lambda ctx: ctx.raise_if_cancelled())))
+    assert outcome.status is Status.COMPLETED
+
+
+def test_cancelled_without_a_cancel_is_a_failure_that_says_so() -> None:
+    outcome = Engine().run(flow_of(make_task("a", raising(Cancelled()))))
+    assert outcome.status is Status.FAILED
+    assert outcome.error == "The task raised Cancelled, but no cancel had been asked for"
+
+
+def test_calling_a_task_object_inside_a_task_executes_nothing() -> None:
+    """pyoco's task objects return themselves, so there is no boundary at which a cancel could be noticed."""
+    executed: list[str] = []
+
+    @task
+    def inner() -> None:
+        executed.append("inner")
+
+    assert inner() is inner
+    assert Engine().run(flow_of(make_task("a", lambda: inner() and None))).status is Status.COMPLETED
+    assert executed == []

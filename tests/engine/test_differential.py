@@ -6,9 +6,13 @@ only there, a rule of three lines stands in for it; elsewhere pyoco has to agree
 """
 
 import inspect
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -40,10 +44,16 @@ class Shape:
     needs: tuple[int, ...]
     any_of: bool
     isolate: bool
-    fails: bool
+    failures: int  # how many attempts fail before one succeeds
+    retries: int
     takes: tuple[str, ...]
     with_inputs: bool
     saves: bool
+
+    @property
+    def fails(self) -> bool:
+        """For good."""
+        return self.failures > self.retries
 
 
 @st.composite
@@ -60,7 +70,8 @@ def shape(index: int) -> st.SearchStrategy[Shape]:
         else st.just(()),
         any_of=st.booleans(),
         isolate=st.booleans(),
-        fails=st.integers(0, 4).map(lambda n: n == 0),
+        failures=st.sampled_from([0, 0, 0, 1, 2]),
+        retries=st.sampled_from([0, 0, 1]),
         takes=st.sets(st.sampled_from(sorted(PARAMS))).map(lambda names: tuple(sorted(names))),
         with_inputs=st.booleans(),
         saves=st.booleans(),
@@ -76,6 +87,7 @@ def build(drawn: list[Shape]) -> Flow:
         made = make_task(name, function(name, each, needs), [tasks[need] for need in each.needs])
         made.trigger_policy = "ANY" if each.any_of else "ALL"
         made.fail_policy = "isolate" if each.isolate else "stop"
+        made.retries = each.retries
         made.inputs = {f"in_{need}": f"$node.{need}.output" for need in needs} if each.with_inputs else {}
         made.outputs = [f"scratch.{name}.saved"] if each.saves else []
         tasks.append(made)
@@ -85,9 +97,10 @@ def build(drawn: list[Shape]) -> Flow:
 def function(name: str, each: Shape, needs: list[str]) -> Callable[..., Any]:
     inputs = [f"in_{need}" for need in needs] if each.with_inputs else needs
     names = [*each.takes, *inputs, "nowhere"]
+    attempts = count(1)
 
     def work(**arguments: Any) -> Any:
-        if each.fails:
+        if next(attempts) <= each.failures:
             raise ValueError(f"{name} fails")
         return [name, sorted((key, repr(value)) for key, value in arguments.items())]
 
@@ -97,10 +110,19 @@ def function(name: str, each: Shape, needs: list[str]) -> Callable[..., Any]:
     return work
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _pyoco_makes_its_artifacts_folder_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@contextmanager
+def side_by_side(folder: Path) -> Iterator[None]:
+    """pyoco makes its artifacts folder elsewhere, and nobody pauses between attempts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("pyoco"))
+        patch.chdir(folder)
+        patch.setattr("pyoco.core.engine.time", SimpleNamespace(time=time.time, sleep=lambda _: None))
+        patch.setattr("pyoco_server.engine.backoff.RETRY_BACKOFF_FIRST_SEC", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _engines_side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with side_by_side(tmp_path_factory.mktemp("pyoco")):
         yield
 
 
@@ -193,7 +215,7 @@ def test_a_task_starts_only_after_what_it_needs_has_succeeded(drawn: list[Shape]
 def test_a_run_resumed_from_any_recorded_part_gives_the_same_results(
     drawn: list[Shape], data: st.DataObject
 ) -> None:
-    drawn = [replace(each, fails=False) for each in drawn]
+    drawn = [replace(each, failures=0) for each in drawn]
     whole = Engine().run(build(drawn), PARAMS).results
     names = data.draw(st.sets(st.sampled_from(sorted(whole)))) if whole else set()
     diary = Diary()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from pyoco.core.context import Context
-from pyoco.core.models import RunContext, TaskState
+from pyoco.core.models import Flow, RunContext, TaskState
+from pyoco.dsl.syntax import task
 
 from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, Status
 from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, make_task, raising
@@ -16,7 +17,7 @@ from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, ma
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.under_way.RETRY_BACKOFF_FIRST_SEC", 0.001)
+    monkeypatch.setattr("pyoco_server.engine.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
 
 
 def flaky(failures: int) -> Callable[[], str]:
@@ -171,6 +172,25 @@ def test_the_thread_of_a_timed_out_task_is_replaced() -> None:
     outcome = Engine(parallelism=1).run(flow_of(stuck, make_task("b", lambda: "ran")))
     let_go.set()
     assert outcome.results == {"b": "ran"}
+
+
+def test_the_time_of_a_task_begins_with_its_start_and_not_while_it_waits_for_a_thread() -> None:
+    # waits: longer than the other task may take
+    slow = make_task("a", lambda: time.sleep(0.6))
+    quick = make_task("b", lambda: 1, timeout_sec=0.5)
+    assert Engine(parallelism=1).run(flow_of(slow, quick)).status is Status.COMPLETED
+
+
+def test_a_timeout_counts_inside_loops_too() -> None:
+    diary = Diary()
+    let_go = threading.Event()
+    waiting = task(lambda: let_go.wait(DEADLINE_SEC))
+    waiting.task.name, waiting.task.timeout_sec = "waiting", 0.02
+    outcome = Engine(listener=diary).run(Flow() >> waiting[3])
+    let_go.set()
+    error = "Task 'waiting[0]' exceeded timeout of 0.02s"
+    assert (outcome.status, outcome.error) == (Status.FAILED, error)
+    assert [entry[:3] for entry in diary.of("failed")] == [("waiting[0]", 1, error), ("waiting", 1, error)]
 
 
 def test_no_retry_begins_after_the_time_of_the_task_is_up() -> None:

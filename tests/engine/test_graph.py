@@ -1,5 +1,6 @@
 """Flows without control flow: order, wiring, joins, isolation, deadlock, recorded results."""
 
+import sys
 import threading
 from typing import Any
 
@@ -138,6 +139,20 @@ def test_an_isolated_failure_fails_what_depends_on_it_near_and_far_and_the_run_c
     assert outcome.results == {"free": 1}
     assert ("near", 0, "Not run, because task 'bad' failed", False) in diary.of("failed")
     assert ("far", 0, "Not run, because task 'near' failed", False) in diary.of("failed")
+
+
+def test_a_task_that_could_not_start_has_a_record_that_says_why() -> None:
+    context = RunContext()
+    bad = make_task("bad", raising(ValueError("no")), fail_policy="isolate")
+    Engine().run(flow_of(bad, make_task("near", lambda: 1, [bad])), run_context=context)
+    record = context.task_records["near"]
+    assert (record.state, record.error) == (TaskState.FAILED, "Not run, because task 'bad' failed")
+
+
+def test_what_a_task_prints_is_left_to_whoever_runs_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    context = RunContext()
+    Engine().run(flow_of(make_task("a", lambda: sys.stdout.write("hello"))), run_context=context)
+    assert (capsys.readouterr().out, context.logs) == ("hello", [])
 
 
 def test_a_circle_fails_the_run_before_anything_is_executed() -> None:

@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from pyoco.core.models import Flow
+from pyoco.core.models import Flow, RunContext
+from pyoco.dsl.syntax import task
 
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine.ready import ReadySet
@@ -22,7 +23,7 @@ class Steps:
         self.edges = 0
         pump, decide = Supervisor._pump, ReadySet._decide
 
-        def counted_pump(supervisor: Supervisor, until: float = float("inf")) -> None:
+        def counted_pump(supervisor: Supervisor, until: float) -> None:
             self.pumped += 1
             pump(supervisor, until)
 
@@ -73,6 +74,28 @@ def test_an_isolated_failure_runs_down_a_chain_of_2000_in_as_many_steps(steps: S
     first.func, first.fail_policy = lambda: 1 / 0, "isolate"
     assert Engine().run(flow).status is Status.COMPLETED
     assert steps.edges == TASKS - 1
+
+
+def loop(iterations: int) -> Flow:
+    @task
+    def step() -> int:
+        return 0
+
+    flow: Flow = Flow() >> step[iterations]
+    return flow
+
+
+def test_a_loop_of_2000_takes_three_steps_an_iteration(steps: Steps) -> None:
+    context = RunContext()
+    assert Engine().run(loop(TASKS), run_context=context).status is Status.COMPLETED
+    assert len(context.tasks) == TASKS + 1
+    assert steps.pumped <= STEPS_PER_TASK * (TASKS + 1)
+
+
+def test_a_loop_whose_iterations_are_recorded_takes_no_steps_but_the_missing_ones(steps: Steps) -> None:
+    recorded = {f"step[{index}]": 0 for index in range(TASKS - 1)}
+    assert Engine().run(loop(TASKS), recorded=recorded).status is Status.COMPLETED
+    assert steps.pumped <= STEPS_PER_TASK * 2
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])

@@ -12,7 +12,7 @@ from tests.worker.stage import Flows, one_task, working
 
 SUMMARY = {
     "run_id", "flow_name", "tag", "tags", "status", "submitted_at", "updated_at", "heartbeat_at",
-    "start_time", "end_time", "worker_id", "error", "cancel_requested_at",
+    "start_time", "end_time", "worker_id", "error", "cancel_requested_at", "tenant_id", "api_key_id",
 }  # fmt: skip
 
 

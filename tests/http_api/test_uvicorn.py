@@ -47,6 +47,24 @@ async def test_uvicorn_serves_the_factory_and_stops_when_told(config: NatsBacken
         assert process.wait(15) in (0, -signal.SIGTERM)
 
 
+async def test_a_gateway_that_is_told_to_stop_does_not_wait_for_its_streams(
+    config: NatsBackendConfig,
+) -> None:
+    port = free_port()
+    with gateway(config, port) as process:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            await until(lambda: _answers_ready(client), within_sec=30)
+            run_id = await submit(client, tag="nobody")
+            query = {"timeout_sec": 600}
+            async with client.stream("GET", f"/runs/{run_id}/watch", params=query) as answer:
+                coming = answer.aiter_text()
+                assert (await anext(coming)).startswith("retry: ")
+                process.send_signal(signal.SIGTERM)
+                # Read to its proper end: a connection that was only dropped would raise.
+                assert [text async for text in coming if "snapshot" not in text] == []
+        assert process.wait(15) in (0, -signal.SIGTERM)
+
+
 async def _answers_ready(client: httpx.AsyncClient) -> bool:
     try:
         return await is_ready(client)

@@ -235,6 +235,7 @@ def test_an_unknown_keyword_is_refused_by_name() -> None:
         ({"work_stream": "PYOCO_EVENTS"}, "must differ"),
         ({"auth_kv_bucket": "pyoco_runs"}, "name of its own"),
         ({"workers_kv_bucket": "pyoco_leases"}, "name of its own"),
+        ({"workers_kv_bucket": "pyoco_schedules"}, "name of its own"),
         ({"wheel_object_store_bucket": "pyoco_results"}, "name of its own"),
         ({"dlq_subject_prefix": "pyoco.work.dead"}, "overlap"),
         ({"work_subject_prefix": "pyoco.events"}, "overlap"),
@@ -288,6 +289,7 @@ def test_names_derive_from_the_runs_bucket(bucket: str, base: str) -> None:
     assert settings.logs_stream == f"{base.upper()}_LOGS"
     assert settings.logs_subject_prefix == f"{base}.logs"
     assert settings.leases_kv_bucket == f"{base}_leases"
+    assert settings.schedules_kv_bucket == f"{base}_schedules"
     assert settings.results_object_bucket == f"{base}_results"
 
 

@@ -122,6 +122,7 @@ def _of_worker(fence: int) -> tuple[c.Command, ...]:
 
 COMMANDS: tuple[c.Command, ...] = (
     c.SubmitRun(submission=submitted()),
+    c.CarryResults(results=[e.TaskSucceeded(at=AT, task="a", attempt=1, started_at=AT, output=1)]),
     c.DiscardRun(reason="no job"),
     claim(1, "w1"),
     claim(2, "w2"),

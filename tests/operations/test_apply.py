@@ -259,7 +259,7 @@ async def test_a_commit_decided_anew_whose_answers_were_lost_is_found_again_too(
     state_after(await apply(store, at.run.run_id, tag("theirs")))
     append = store.runs.append
 
-    async def unheard(*args: Any) -> StoredRun:
+    async def unheard(*args: Any, **_: Any) -> StoredRun:
         await append(*args)
         raise Unavailable("The broker did not answer.")
 
@@ -411,7 +411,7 @@ async def test_a_run_that_changes_all_the_time_is_given_up_in_words(
 
     at = await running(store)
 
-    async def always_late(*_: Any) -> StoredRun:
+    async def always_late(*_: Any, **__: Any) -> StoredRun:
         raise Overtaken(at)
 
     monkeypatch.setattr(store.runs, "append", always_late)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def _five() -> Flow:
 def _step(name: str) -> Any:
     def step(ctx: Any) -> str:
         leave_footprint(ctx, name)
+        sys.stdout.write(f"doing {name}\n")
         time.sleep(0.3)  # waits: a step that can be interrupted in its middle
         return name
 

@@ -41,6 +41,14 @@ async def test_a_run_of_five_steps_goes_on_after_its_worker_is_killed(
     succeeded = Counter(event.task for event in events if isinstance(event, TaskSucceeded))
     assert succeeded == Counter({"one": 1, "two": 1, "three": 1, "four": 1, "five": 1})
     assert sum(isinstance(event, RunLost) for event in events) == 1
+    said = [entry.message for entry in await store.logs.entries(run_id)]
+    successor_begins = next(at for at, text in enumerate(said) if text.startswith("attempt 2 begins"))
+    assert {"doing one", "doing two"} <= set(said[:successor_begins])
+    assert [text for text in said[successor_begins:] if text.startswith("doing")] == [
+        "doing three",
+        "doing four",
+        "doing five",
+    ]
 
 
 def _began(file: Path, run_id: str, task: str) -> bool:

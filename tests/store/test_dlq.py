@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyoco_server.store import dlq
 from pyoco_server.store.dlq import PAYLOAD_BYTES_MAX, DeadLetter, payload_text
 from pyoco_server.store.store import Store
+from tests.conftest import until
 from tests.store.making import Mishap
 
 LETTER = DeadLetter(
@@ -78,3 +80,39 @@ def test_as_much_of_a_message_is_kept_as_a_letter_may_carry() -> None:
     assert payload_text(b'{"a": 1}') == '{"a": 1}'
     assert payload_text(b"\xff") == "�"
     assert len(payload_text(b"x" * (PAYLOAD_BYTES_MAX + 9))) == PAYLOAD_BYTES_MAX
+
+
+async def reasons(store: Store, before: int | None = None) -> list[str]:
+    return [kept.letter.reason async for kept in store.dead_letters.newest_first(before)]
+
+
+async def test_letters_are_read_newest_first_in_stretches(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dlq, "READ_AT_ONCE", 4)
+    assert await reasons(store) == []
+    for number in range(10):
+        letter = DeadLetter(timestamp=1.0, reason=str(number), tag=f"t{number % 3}")
+        await store.dead_letters.publish(letter, letter_id=str(number))
+    assert await store.dead_letters.count() == 10
+    assert await reasons(store) == list("9876543210")
+    assert await reasons(store, before=4) == list("210")
+    assert await reasons(store, before=99) == list("9876543210")
+    stream = store.config.dlq_stream
+    for seq in (3, 4, 5, 6, 7, 10):
+        await store.jetstream.api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+    assert await reasons(store) == list("8710")
+    kept = await store.dead_letters.get(9)
+    assert kept is not None
+    assert (kept.seq, kept.letter.reason) == (9, "8")
+    assert await store.dead_letters.get(7) is None
+    assert await store.dead_letters.get(1000) is None
+
+
+async def test_whoever_follows_hears_the_reasons(store: Store) -> None:
+    heard: list[str] = []
+    await store.dead_letters.follow(heard.append)
+    await store.dead_letters.publish(LETTER, letter_id="r.1")
+    await store.jetstream.publish(f"{store.config.dlq_subject_prefix}.x", b"no letter")
+    await until(lambda: len(heard) == 2)
+    assert heard == ["execution_error", "unreadable"]

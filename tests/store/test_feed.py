@@ -20,7 +20,8 @@ class Fed:
     def __init__(self, store: Store) -> None:
         self.seen: list[int] = []
         self.runs: list[str] = []
-        self.feed = Feed(store.client, store.jetstream, store.config, self._on_commit)
+        stream, prefix = store.config.events_stream, store.config.events_subject_prefix
+        self.feed = Feed(store.client, store.jetstream, stream, prefix, self._on_commit)
 
     def _on_commit(self, run_id: str, seq: int, _headers: bytes, _data: bytes) -> None:
         self.runs.append(run_id)

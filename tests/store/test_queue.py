@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store.codec import decode_job, submission_of
-from pyoco_server.store.queue import Delivery, JobPuller
+from pyoco_server.store.queue import REFUSED_PAUSE_SEC, Delivery, JobPuller
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
-from tests.store.making import Mishap, config_on, submission
+from tests.store.making import Mishap, config_on, stand_still, submission
 
 Pull = Callable[..., Awaitable[JobPuller]]
 
@@ -332,6 +332,102 @@ async def test_a_closed_puller_sends_its_waiters_home_and_can_be_closed_twice(
     await puller.close()
     assert await waiting is None
     await puller.close()
+
+
+async def test_a_consumer_that_an_operator_deleted_is_made_again(store: Store, pull: Pull) -> None:
+    puller = await pull("a", "b")
+    waiting = [asyncio.create_task(puller.next(3600.0)) for _ in range(2)]
+    await until(lambda: all(puller._pulls.values()))
+    await store.client.flush()
+    await _delete_consumer(store, "a")
+    sent = [(await queued(store, tag)).run.run_id for tag in ("a", "b")]
+    async with asyncio.timeout(PATIENCE_SEC):
+        deliveries = await asyncio.gather(*waiting)
+    assert sorted(run_ids([delivery for delivery in deliveries if delivery])) == sorted(sent)
+
+
+async def test_a_consumer_deleted_while_nobody_waits_is_made_again_by_the_next_who_does(
+    store: Store, pull: Pull
+) -> None:
+    puller = await pull()
+    await _delete_consumer(store, "default")
+    await queued(store)
+    assert (await got(puller)).ack()
+    assert await store.queue.waiting("default") == 0
+
+
+async def test_a_stream_that_an_operator_deleted_is_made_again_and_pulled_from(
+    store: Store, pull: Pull
+) -> None:
+    puller = await pull()
+    waiting = asyncio.create_task(puller.next(3600.0))
+    await until(lambda: any(puller._pulls.values()))
+    await store.client.flush()
+    await store.jetstream.api(f"STREAM.DELETE.{store.config.work_stream}")
+    await until(lambda: _has_consumer(store))
+    stored = await queued(store)
+    async with asyncio.timeout(PATIENCE_SEC):
+        delivery = await waiting
+    assert delivery is not None
+    assert run_ids([delivery]) == [stored.run.run_id]
+
+
+async def test_the_broker_is_not_asked_without_pause_for_a_consumer_it_refuses(
+    store: Store, pull: Pull, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait: one request at a time, and a pause before it."""
+    puller = await pull()
+    await _delete_consumer(store, "default")
+    mishap = Mishap(monkeypatch, store, "$JS.API.CONSUMER.INFO", times=3)
+    waiting = [asyncio.create_task(puller.next(3600.0)) for _ in range(8)]
+    loop = asyncio.get_running_loop()
+    began_at = loop.time()
+    await queued(store)
+    done, _ = await asyncio.wait(waiting, timeout=PATIENCE_SEC, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == 1
+    assert len(mishap.subjects) == 4
+    assert loop.time() - began_at >= 4 * REFUSED_PAUSE_SEC
+    puller.dismiss_waiters()
+    await asyncio.gather(*waiting)
+
+
+async def test_the_queue_has_answered_when_it_says_that_there_is_nothing(store: Store, pull: Pull) -> None:
+    puller = await pull()
+    assert puller.answered_at is None
+    assert await puller.next(0.1) is None
+    first = puller.answered_at
+    assert first is not None
+    await queued(store)
+    await got(puller)
+    assert puller.answered_at is not None
+    assert puller.answered_at >= first
+
+
+async def test_silence_and_refusals_are_no_answers(own_nats_server: NatsServer) -> None:
+    store = await Store.connect(config_on(own_nats_server), name="test")
+    puller = await store.queue.pull(["default"])
+    assert await puller.next(0.1) is None
+    answered_at = puller.answered_at
+    assert answered_at is not None
+    await stand_still(own_nats_server)
+    assert await puller.next(0.1) is None
+    assert puller.answered_at == answered_at
+    own_nats_server.resume()
+    own_nats_server.kill()
+    await until(lambda: not store.is_connected)
+    heard_at = puller.answered_at  # it may have said something between waking up and its end
+    assert await puller.next(0.1) is None
+    assert puller.answered_at == heard_at
+    await store.close()
+
+
+async def _delete_consumer(store: Store, tag: str) -> None:
+    config = store.config
+    await store.jetstream.api(f"CONSUMER.DELETE.{config.work_stream}.{config.consumer_prefix}_{tag}")
+
+
+async def _has_consumer(store: Store) -> bool:
+    return await store.queue.waiting("default") is not None
 
 
 async def test_a_job_belongs_to_its_tag_alone(store: Store, pull: Pull) -> None:

@@ -109,15 +109,51 @@ async def test_whatever_was_written_before_a_list_is_in_it(other_store: Store, r
 
 async def test_runs_come_newest_first_and_page_by_page(store: Store, read_model: ReadModel) -> None:
     made = [await begun(store, at=START + number // 3) for number in range(20)]
-    newest_first = sorted(made, key=lambda s: (s.run.updated_at, s.run.run_id), reverse=True)
     await read_model.caught_up()
     found: list[Run] = []
-    before: tuple[float, str] | None = None
-    while page := read_model.page(Filter(before=before), 6):
+    page, place = read_model.next_page(Filter(), 6, None)
+    while place is not None:
+        assert ids(page) == ids(sorted(page, key=lambda run: (run.updated_at, run.run_id), reverse=True))
         found += page
-        before = (page[-1].updated_at, page[-1].run_id)
-    assert ids(found) == [stored.run.run_id for stored in newest_first]
+        page, place = read_model.next_page(Filter(), 6, place)
+    found += page
+    assert sorted(ids(found)) == sorted(stored.run.run_id for stored in made)
+    assert [run.updated_at for run in found] == [stored.run.updated_at for stored in reversed(made)]
     assert read_model.count() == 20
+
+
+async def test_what_changed_while_somebody_paged_comes_at_the_end(
+    store: Store, read_model: ReadModel
+) -> None:
+    made = [await begun(store, at=START + number) for number in range(6)]
+    await read_model.caught_up()
+    first, place = read_model.next_page(Filter(), 3, None)
+    assert ids(first) == [stored.run.run_id for stored in reversed(made[3:])]
+    shown, unseen = made[4], made[1]
+    for stored in (shown, unseen):
+        await committed(store, stored, claimed(at=START + 10))
+    born = await begun(store, at=START + 20)
+    await read_model.caught_up()
+    rest: list[Run] = []
+    while place is not None:
+        page, place = read_model.next_page(Filter(), 2, place)
+        rest += page
+    expected = [made[2], made[0], born, unseen, shown]
+    assert sorted(ids(rest)) == sorted(stored.run.run_id for stored in expected)
+    assert {run.run_id: run.status for run in rest}[shown.run.run_id] == "RUNNING"
+
+
+async def test_a_file_is_continued_with_its_clock(store: Store, reopen: Open) -> None:
+    """A search by time goes by the latest clock there was, also before a restart."""
+    model = await reopen()
+    await begun(store, at=START + 100)
+    await model.caught_up()
+    model = await reopen()
+    late = await begun(store, at=START)
+    await model.caught_up()
+    assert model._clock == START + 100
+    assert late.run.run_id not in await listed(model, Filter(updated_after=START + 50))
+    assert len(await listed(model, Filter(updated_after=START + 50))) == 1
 
 
 async def test_runs_are_found_by_status_flow_tag_tenant_and_time(store: Store, read_model: ReadModel) -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pyoco_server.store.read_table import Filter, ReadTable, Row
+from pyoco_server.store.read_table import SEQ_MAX, Filter, ReadTable, Row, page_query
 
 
 def row(run_id: str, updated_at: float, **changes: object) -> Row:
+    """Changed at this instant, by clocks that agree: its place in the log follows from it."""
     plain = Row(
         run_id=run_id,
         tenant=None,
         flow="greet",
         tag="default",
         status="PENDING",
+        yaml=None,
+        seq=int(updated_at * 1000),
+        clock=updated_at,
         updated_at=updated_at,
+        starts_at=None,
         owed_since=None,
         instance=None,
         stuck_cancel=None,
@@ -36,23 +43,41 @@ def filled(table: ReadTable, *rows: Row) -> ReadTable:
     return table
 
 
-def test_the_newest_come_first_and_ties_have_an_order(table: ReadTable) -> None:
-    filled(table, row("a", 1.0), row("c", 2.0), row("b", 2.0), row("d", 0.5))
-    assert table.page(Filter(), 10) == [b"c", b"b", b"a", b"d"]
-    assert table.page(Filter(), 2) == [b"c", b"b"]
+def states(table: ReadTable, wanted: Filter, limit: int) -> list[bytes]:
+    return [found.state for found in table.page(wanted, limit)]
 
 
-def test_pages_meet_without_a_gap_or_a_double_also_inside_a_tie(table: ReadTable) -> None:
-    rows = [row(f"r{n:02}", float(n // 4)) for n in range(30)]
-    filled(table, *rows)
-    pages: list[bytes] = []
-    before: tuple[float, str] | None = None
-    while page := table.page(Filter(before=before), 7):
-        pages += page
-        last = page[-1].decode()
-        before = (float(int(last[1:]) // 4), last)
-    newest_first = sorted(rows, key=lambda r: (r.updated_at, r.run_id), reverse=True)
-    assert pages == [r.state for r in newest_first]
+def test_what_changed_last_comes_first(table: ReadTable) -> None:
+    filled(table, row("a", 1.0), row("c", 2.0), row("b", 3.0), row("d", 0.5))
+    assert states(table, Filter(), 10) == [b"b", b"c", b"a", b"d"]
+    assert states(table, Filter(), 2) == [b"b", b"c"]
+
+
+def test_the_place_in_the_log_counts_and_not_what_clocks_say(table: ReadTable) -> None:
+    filled(table, row("ahead", 9.0, seq=1, clock=9.0), row("behind", 1.0, seq=2, clock=9.0))
+    assert states(table, Filter(), 10) == [b"behind", b"ahead"]
+    assert states(table, Filter(updated_after=5.0), 10) == [b"ahead"]
+    assert table.clock() == 9.0
+
+
+def test_a_stretch_of_the_log_is_read_without_its_ends(table: ReadTable) -> None:
+    filled(table, *(row(f"r{n}", float(n), seq=n) for n in range(1, 10)))
+    assert [found.seq for found in table.page(Filter(), 10, above=3, below=7)] == [6, 5, 4]
+    assert [found.seq for found in table.page(Filter(), 2, above=3, below=7)] == [6, 5]
+    assert table.page(Filter(), 10, above=9) == []
+
+
+def test_a_search_by_time_stops_where_nothing_later_can_be(table: ReadTable) -> None:
+    filled(table, *(row(f"r{n:05}", float(n)) for n in range(1, 5001)))
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    table._db.set_progress_handler(count, 100)
+    assert len(table.page(Filter(updated_after=4990.0), 200)) == 10
+    assert steps < 20
 
 
 def test_every_filter_counts_and_all_of_them_together(table: ReadTable) -> None:
@@ -61,34 +86,57 @@ def test_every_filter_counts_and_all_of_them_together(table: ReadTable) -> None:
         row("a", 1.0, status="RUNNING", flow="x", tag="t", tenant="n"),
         row("b", 2.0, status="RUNNING", flow="y", tag="t", tenant="m"),
         row("c", 3.0, status="FAILED", flow="x", tag="u", tenant="n"),
-        row("d", 4.0, status="RUNNING", flow="x", tag="u"),
+        row("d", 4.0, status="RUNNING", flow="x", tag="u", yaml="y"),
     )
-    assert table.page(Filter(status="RUNNING"), 9) == [b"d", b"b", b"a"]
-    assert table.page(Filter(flow="x"), 9) == [b"d", b"c", b"a"]
-    assert table.page(Filter(tag="t"), 9) == [b"b", b"a"]
-    assert table.page(Filter(tenant="n"), 9) == [b"c", b"a"]
-    assert table.page(Filter(updated_after=2.0), 9) == [b"d", b"c"]
-    assert table.page(Filter(before=(3.0, "c")), 9) == [b"b", b"a"]
-    assert table.page(Filter(status="RUNNING", flow="x", tag="t", tenant="n", updated_after=0.5), 9) == [b"a"]
-    assert table.page(Filter(status="RUNNING", flow="x", updated_after=1.0, before=(9.0, "")), 9) == [b"d"]
-    assert table.page(Filter(status="COMPLETED"), 9) == []
+    assert states(table, Filter(status="RUNNING"), 9) == [b"d", b"b", b"a"]
+    assert states(table, Filter(flow="x"), 9) == [b"d", b"c", b"a"]
+    assert states(table, Filter(tag="t"), 9) == [b"b", b"a"]
+    assert states(table, Filter(tenant="n"), 9) == [b"c", b"a"]
+    assert states(table, Filter(updated_after=2.0), 9) == [b"d", b"c"]
+    assert states(table, Filter(yaml="y"), 9) == [b"d"]
+    everything = Filter(status="RUNNING", flow="x", tag="t", tenant="n", updated_after=0.5)
+    assert states(table, everything, 9) == [b"a"]
+    assert states(table, Filter(status="RUNNING", flow="x", updated_after=1.0), 9) == [b"d"]
+    assert states(table, Filter(status="COMPLETED"), 9) == []
 
 
-@pytest.mark.parametrize("wanted", [Filter(), Filter(status="S"), Filter(flow="F"), Filter(tag="T")])
-def test_a_page_is_read_from_an_index_and_never_sorted(table: ReadTable, wanted: Filter) -> None:
-    from pyoco_server.store.read_table import _where
+FILTERS: list[dict[str, Any]] = [
+    dict(zip(("status", "flow", "tag", "yaml", "tenant"), chosen, strict=True))
+    for chosen in product((None, "x"), repeat=5)
+]
 
-    where, values = _where(wanted)
-    order = "ORDER BY updated_at DESC, run_id DESC LIMIT 50"
-    plan = table._db.execute(f"EXPLAIN QUERY PLAN SELECT state FROM runs {where} {order}", values).fetchall()
-    assert "USING INDEX" in str(plan)
-    assert "TEMP B-TREE" not in str(plan)
+
+@pytest.mark.parametrize("wanted", FILTERS, ids=lambda one: "+".join(k for k in one if one[k]) or "all")
+def test_a_page_is_searched_in_an_index_and_never_sorted(table: ReadTable, wanted: dict[str, Any]) -> None:
+    query, values = page_query(Filter(**wanted), 0, SEQ_MAX)
+    ((_, _, _, plan),) = table._db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
+    assert plan.startswith("SEARCH runs USING INDEX runs_by_")
+    covered = [name for name in ("tenant", "yaml", "status") if wanted[name]]
+    assert [name for name in covered if f"{name}=?" not in plan] == []
+    assert "seq>? AND seq<?" in plan
+
+
+def test_without_tenants_and_yaml_their_indexes_are_empty(table: ReadTable) -> None:
+    filled(table, *(row(f"r{n}", float(n)) for n in range(50)))
+    query = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '%WHERE%'"
+    partial = [name for (name,) in table._db.execute(query) if "tenant" in name or "yaml" in name]
+    assert len(partial) == 10
+    assert states(table, Filter(tenant="x"), 9) == states(table, Filter(yaml="x"), 9) == []
+
+
+def test_the_runs_of_a_schedule_are_found_by_an_index_of_their_own(table: ReadTable) -> None:
+    filled(table, row("a", 1.0, schedule="s", tenant="x"), row("b", 2.0), row("c", 3.0, schedule="s"))
+    assert states(table, Filter(schedule="s"), 9) == [b"c", b"a"]
+    assert states(table, Filter(schedule="s", tenant="x"), 9) == [b"a"]
+    query, values = page_query(Filter(schedule="s", tenant="x", status="PENDING"), 0, SEQ_MAX)
+    ((_, _, _, plan),) = table._db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
+    assert plan == "SEARCH runs USING INDEX runs_by_schedule_seq (schedule=? AND seq>? AND seq<?)"
 
 
 def test_a_run_has_one_row_and_a_gone_one_none(table: ReadTable) -> None:
     filled(table, row("a", 1.0), row("b", 1.0))
     table.write([row("a", 2.0, state=b"newer")], ["b"], {"position": "2"})
-    assert table.page(Filter(), 9) == [b"newer"]
+    assert states(table, Filter(), 9) == [b"newer"]
     assert (table.count(), table.state("a"), table.state("b")) == (1, b"newer", None)
     assert table.meta()["position"] == "2"
 
@@ -112,6 +160,14 @@ def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: ReadTa
     assert "runs_owed" in str(plan)
 
 
+def test_what_was_to_start_by_now_is_found_earliest_first(table: ReadTable) -> None:
+    filled(table, row("a", 1.0, starts_at=5.0), row("b", 1.5, starts_at=3.0), row("c", 2.0))
+    assert table.delayed(9.0, 9) == [b"b", b"a"]
+    assert table.delayed(9.0, 1) == table.delayed(3.0, 9) == [b"b"]
+    query = "EXPLAIN QUERY PLAN SELECT state FROM runs WHERE starts_at <= ? ORDER BY starts_at"
+    assert "runs_delayed" in str(table._db.execute(query, (1.0,)).fetchall())
+
+
 def test_claims_and_stuck_cancels_are_found(table: ReadTable) -> None:
     filled(table, row("a", 1.0, instance="i"), row("b", 1.0, instance="j"), row("c", 1.0, stuck_cancel=1))
     assert table.instances() == {"i", "j"}
@@ -122,7 +178,7 @@ def test_claims_and_stuck_cancels_are_found(table: ReadTable) -> None:
 def test_a_file_is_there_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "runs.db"
     filled(ReadTable(path), row("a", 1.0)).close()
-    assert ReadTable(path).page(Filter(), 9) == [b"a"]
+    assert states(ReadTable(path), Filter(), 9) == [b"a"]
 
 
 def damage_schema(path: Path) -> None:
@@ -169,4 +225,4 @@ def test_a_file_that_is_not_ours_or_broken_is_begun_anew(tmp_path: Path, damage:
     assert opened.count() == 0
     assert set(opened.meta()) == {"schema"}
     filled(opened, row("a", 1.0)).close()
-    assert ReadTable(path).page(Filter(), 9) == [b"a"]
+    assert states(ReadTable(path), Filter(), 9) == [b"a"]

@@ -22,7 +22,7 @@ EMPTY_NAMES = {
     "services",
 }
 
-ENVIRONMENT_READER = PACKAGE / "config.py"
+ENVIRONMENT_READER = PACKAGE / "config" / "backend.py"
 ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv"}
 
 # The core takes time, ids and bytes as arguments: these would let it find them by itself.

@@ -44,6 +44,16 @@ def _stubborn() -> Flow:
     return _flow(sleep)
 
 
+def _overtime() -> Flow:
+    @task
+    def sleep(ctx: Any) -> None:
+        _mark(ctx, "overtime")
+        time.sleep(3600)  # waits: code that never looks up
+
+    sleep.task.timeout_sec = 0.1
+    return _flow(sleep)
+
+
 def _busy() -> Flow:
     @task
     def spin(ctx: Any) -> None:
@@ -111,6 +121,7 @@ FLOWS = {
     "pid": _pid,
     "stubborn": _stubborn,
     "busy": _busy,
+    "overtime": _overtime,
     "exits": _exits,
     "killed": _killed,
     "leaves_child": _leaves_child,

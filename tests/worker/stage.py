@@ -177,6 +177,7 @@ async def count_of(store: Store, run_id: str, name: str) -> int:
 
 async def lawful(store: Store, run_id: str) -> RunSnapshot:
     """The stored snapshot, after checking that it is its log folded, but for `heartbeat_at`."""
+    await until(lambda: _has_caught_up(store, run_id))
     log = await store.runs.events(run_id)
     run = fold(None, (event for _, events in log for event in events))
     assert run is not None
@@ -190,6 +191,12 @@ async def lawful(store: Store, run_id: str) -> RunSnapshot:
     assert stored.pyoco == folded.pyoco
     assert _plain(replace(stored, heartbeat_at=0.0)) == _plain(replace(folded, heartbeat_at=0.0))
     return stored
+
+
+async def _has_caught_up(store: Store, run_id: str) -> bool:
+    """The snapshot of a run that is being executed follows its log a moment later."""
+    stored, log = await store.runs.snapshot(run_id), await store.runs.events(run_id)
+    return stored is not None and stored.pyoco.commits == len(log)
 
 
 async def ended_as(store: Store, run_id: str, status: str) -> RunSnapshot:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.lifecycle.events import RunClaimed, RunCompleted
+from pyoco_server.store.queue import Delivery
+from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.conftest import NatsServer, until
@@ -24,10 +27,12 @@ from tests.worker.stage import (
     ended_as,
     jobs_queued,
     letters,
+    one_task,
     queue_drained,
     status_of,
     submitted,
     the_run,
+    waiting,
     working,
 )
 
@@ -139,6 +144,79 @@ async def test_a_broker_killed_in_the_middle_of_a_run_delays_it(own_nats_server:
     await store.close()
 
 
+async def test_twenty_refusals_for_broker_trouble_fail_nobody(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every delivery that the broker grants is used up, and not once could a fresh job be asked for."""
+    config = config_on(nats_server, owed_job_after_sec=0.5, housekeeping_interval_sec=0.1)
+    store = await Store.connect(config, name="test")
+    model = ReadModel(store.client, store.jetstream, config)
+    await model.start()
+    keeper = Housekeeper(store, model)
+    flows = Flows()
+    async with working(config, flows) as worker:
+        run_id = await submitted(store)
+        naks = _nak_without_delay(monkeypatch)
+        with monkeypatch.context() as trouble:
+            trouble.setattr(worker._store.runs, "append", _away)
+            trouble.setattr(worker._store.runs, "load", _away)
+            while len(naks) < config.consumer_max_deliver:
+                assert await worker.run_once(timeout=5.0) is None
+        assert len(naks) == 20
+        assert await worker.run_once(timeout=0.2) is None, "the broker delivers it no more"
+        assert (await status_of(store, run_id), flows.asked) == ("PENDING", [])
+        keeper.start()
+        assert await worker.run_once(timeout=20.0) == run_id
+        await ended_as(store, run_id, "COMPLETED")
+        run = await the_run(store, run_id)
+        assert (run.losses, run.crashes, flows.asked) == (0, 0, ["noop"])
+        assert await letters(store) == []
+    await keeper.stop()
+    await model.stop()
+    await store.close()
+
+
+async def test_a_consumer_deleted_under_a_run_neither_ends_nor_repeats_it(store: Store) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    flows = Flows(slow=one_task(waiting(started, go_on)))
+    async with working(store.config, flows, concurrency=2) as worker:
+        serving = asyncio.create_task(worker.serve())
+        slow = await submitted(store, "slow")
+        await until(started.is_set)
+        name = f"{store.config.consumer_prefix}_default"
+        await store.jetstream.api(f"CONSUMER.DELETE.{store.config.work_stream}.{name}")
+        others = [await submitted(store) for _ in range(3)]
+        for run_id in others:
+            await until(lambda run_id=run_id: _is_completed(store, run_id))  # type: ignore[misc]
+        go_on.set()
+        await queue_drained(store)
+        await ended_as(store, slow, "COMPLETED")
+        assert await count_of(store, slow, "RunClaimed") == 1
+        assert sorted(flows.asked) == ["noop", "noop", "noop", "slow"]
+        worker.stop()
+        await asyncio.wait_for(serving, 10.0)
+
+
+async def _is_completed(store: Store, run_id: str) -> bool:
+    return await status_of(store, run_id) == "COMPLETED"
+
+
+async def _away(*_: object, **__: object) -> None:
+    raise Unavailable("The broker cannot be reached.")
+
+
+def _nak_without_delay(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The delays that were asked for. Waiting for twenty of them would show nothing more."""
+    nak, asked = Delivery.nak, []
+
+    def at_once(delivery: Delivery, delay_sec: float = 0.0) -> bool:
+        asked.append(delay_sec)
+        return nak(delivery)
+
+    monkeypatch.setattr(Delivery, "nak", at_once)
+    return asked
+
+
 def _fail_once(
     worker: PyocoNatsWorker,
     monkeypatch: pytest.MonkeyPatch,
@@ -150,12 +228,12 @@ def _fail_once(
     append = runs.append
     failed: list[object] = []
 
-    async def failing(at: Any, events: Any, commit_id: str) -> Any:
+    async def failing(at: Any, events: Any, commit_id: str, **more: Any) -> Any:
         if failed or not concerns(events):
-            return await append(at, events, commit_id)
+            return await append(at, events, commit_id, **more)
         failed.append(events)
         if after_it:
-            await append(at, events, commit_id)
+            await append(at, events, commit_id, **more)
         raise Unavailable("The broker cannot be reached.")
 
     monkeypatch.setattr(runs, "append", failing)

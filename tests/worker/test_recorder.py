@@ -10,6 +10,7 @@ from pyoco import Flow, task
 
 from pyoco_server.store.store import Store
 from pyoco_server.worker import recorder, threads
+from pyoco_server.worker.values import Result
 from tests.engine.building import flow_of, make_task, raising
 from tests.worker.stage import (
     Flows,
@@ -79,9 +80,10 @@ async def test_a_loop_comes_back_to_its_task_and_ends(store: Store) -> None:
 
     run_id = await _performed(store, looping=looping)
     ended = await ended_as(store, run_id, "COMPLETED")
-    assert ended.tasks == {"step": "SUCCEEDED", "finish": "SUCCEEDED"}
-    assert ended.task_records["step"].attempt == 4
-    assert await count_of(store, run_id, "TaskSucceeded") == 5
+    steps = ["step", *(f"step[{index}]" for index in range(4))]
+    assert ended.tasks == dict.fromkeys([*steps, "finish"], "SUCCEEDED")
+    assert {ended.task_records[step].attempt for step in steps} == {1}
+    assert await count_of(store, run_id, "TaskSucceeded") == 6
 
 
 async def test_a_loop_whose_last_step_is_its_last_task_ends(store: Store) -> None:
@@ -135,7 +137,7 @@ async def test_what_cannot_be_recorded_ends_the_run_failed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message the broker would never take must not be tried for ever, nor leave the run RUNNING."""
-    monkeypatch.setattr(recorder, "output_kept", lambda _: ("x" * 2_000_000, "stored", 10))
+    monkeypatch.setattr(recorder, "result_of", lambda *_: Result(b"1" * 2_000_000))
     second = threading.Event()
     async with working(store.config, Flows(big=chain(lambda: 1, second.set))) as worker:
         run_id = await submitted(store, "big")
@@ -153,7 +155,7 @@ async def test_an_engine_that_breaks_ends_the_run_failed(
 ) -> None:
     async with working(store.config) as worker:
         run_id = await submitted(store)
-        monkeypatch.setattr(threads, "_perform", lambda *_: raising(RuntimeError("fault"))())
+        monkeypatch.setattr(threads.Threads, "_performed", lambda *_: raising(RuntimeError("fault"))())
         assert await worker.run_once(timeout=5.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "execution_error"

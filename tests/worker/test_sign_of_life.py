@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import socket
 import threading
 import time
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -17,13 +19,19 @@ from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.leases import boot_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.claim import Claimant
+from pyoco_server.worker.sign_of_life import SignOfLife
 from tests.conftest import NatsServer, until
+from tests.store.making import stand_still
 from tests.worker.stage import Flows, config_on, one_task, submitted, waiting, working
 
 REQUIRED = {"worker_id", "instance_id", "state", "hidden", "last_seen_at", "last_heartbeat_at", "tags"}
 RECOMMENDED = {
     "current_run_id", "last_run_id", "last_run_status", "last_run_started_at", "last_run_finished_at",
     "stopped_at", "stop_reason",
+}  # fmt: skip
+OURS = {
+    "slots", "free_slots", "current_run_ids", "last_fetch_at", "versions", "host", "pid", "started_at",
 }  # fmt: skip
 
 
@@ -38,7 +46,7 @@ async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store
     before = time.time()
     async with working(store.config, flows, worker_id="w1", tags=["a", "b"]) as worker:
         idle = await _entry(store, "w1")
-        assert set(idle) >= REQUIRED
+        assert set(idle) >= REQUIRED | RECOMMENDED | OURS
         assert (idle["worker_id"], idle["state"], idle["hidden"]) == ("w1", "IDLE", False)
         assert (idle["instance_id"], idle["tags"]) == (worker.instance_id, ["a", "b"])
         assert before <= idle["last_seen_at"] <= time.time()
@@ -46,7 +54,8 @@ async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store
         running = asyncio.create_task(worker.run_once(timeout=5.0))
         await until(started.is_set)
         busy = await _entry_when(store, "w1", state="RUNNING")
-        assert busy["current_run_id"] == run_id
+        assert (busy["current_run_id"], busy["current_run_ids"]) == (run_id, [run_id])
+        assert busy["free_slots"] == busy["slots"] - 1
         go_on.set()
         await running
         done = await _entry_when(store, "w1", state="IDLE")
@@ -144,6 +153,69 @@ async def test_what_could_not_be_said_of_a_run_is_said_later(
         assert (await _entry_when(store, "w1", last_run_id=run_id))["last_run_status"] == "COMPLETED"
 
 
+async def test_it_says_who_and_where_it_is(store: Store) -> None:
+    before = time.time()
+    async with working(store.config, worker_id="w1", concurrency=3):
+        entry = await _entry(store, "w1")
+    assert (entry["host"], entry["pid"]) == (socket.gethostname(), os.getpid())
+    assert (entry["slots"], entry["free_slots"]) == (3, 3)
+    assert before <= entry["started_at"] <= entry["last_seen_at"]
+    assert entry["versions"] == {
+        "pyoco_server": version("pyoco-server"),
+        "pyoco": version("pyoco"),
+        "python": platform.python_version(),
+    }
+
+
+async def test_an_entry_that_was_deleted_is_whole_again_at_the_next_beat(store: Store) -> None:
+    async with working(store.config, worker_id="w1") as worker:
+        await _until_answered(store, worker, 0.0)
+        await store.jetstream.publish(f"$KV.{store.config.workers_kv_bucket}.w1", b"")
+        await until(lambda: store.registry.get("w1"))
+        again = await _entry(store, "w1")
+        assert set(again) >= REQUIRED | RECOMMENDED | OURS
+        assert again["last_fetch_at"] is not None
+
+
+async def test_an_idle_worker_says_when_the_queue_last_answered(store: Store) -> None:
+    async with working(store.config, worker_id="w1") as worker:
+        assert (await _entry(store, "w1"))["last_fetch_at"] is None
+        for _ in range(2):
+            await _until_answered(store, worker, time.time())
+
+
+async def test_a_queue_that_is_silent_has_not_answered(own_nats_server: NatsServer) -> None:
+    config = config_on(own_nats_server, worker_heartbeat_interval_sec=0.1, broker_timeout_sec=0.5)
+    store = await Store.connect(config, name="test")
+    async with working(config, worker_id="w1") as worker:
+        await _until_answered(store, worker, 0.0)
+        answered_at = (await _entry(store, "w1"))["last_fetch_at"]
+        await stand_still(own_nats_server)
+        assert await worker.run_once(timeout=0.1) is None
+        own_nats_server.resume()
+        resumed_at = time.time()
+
+        async def has_beaten() -> bool:
+            return bool((await _entry(store, "w1"))["last_seen_at"] > resumed_at)
+
+        await until(has_beaten)
+        assert (await _entry(store, "w1"))["last_fetch_at"] == answered_at
+    await store.close()
+
+
+async def test_others_add_members_of_their_own_and_replace_none_of_ours(store: Store) -> None:
+    said = {"wheel_sync": {"last_result": "idle"}, "state": "NONSENSE"}
+    life = SignOfLife(store, Claimant("w1", "w1.a"), ["a"], 2, extra=lambda: said)
+    await life.start()
+    entry = await _entry(store, "w1")
+    assert (entry["wheel_sync"], entry["state"]) == ({"last_result": "idle"}, "IDLE")
+    said["wheel_sync"] = {"last_result": "ok"}
+    life.changed()
+    await _entry_when(store, "w1", wheel_sync={"last_result": "ok"})
+    await life.stop("because")
+    assert (await _entry(store, "w1"))["wheel_sync"] == {"last_result": "ok"}
+
+
 async def test_closing_twice_is_as_good_as_once(store: Store) -> None:
     async with working(store.config, worker_id="w1") as worker:
         await worker.close("because")
@@ -164,6 +236,25 @@ async def _entry_when(store: Store, worker_id: str, **members: Any) -> dict[str,
     found = await until(matching)
     assert isinstance(found, dict)
     return found
+
+
+async def _until_answered(store: Store, worker: PyocoNatsWorker, since: float) -> None:
+    """Asks until the queue has answered: on a busy machine its word may come later than one asking waits."""
+
+    puller = worker._puller
+    assert puller is not None
+
+    async def has_answered() -> bool:
+        assert await worker.run_once(timeout=0.1) is None
+        return puller.answered_at is not None and puller.answered_at >= since
+
+    await until(has_answered)
+    await until(lambda: _fetched_since(store, since))
+
+
+async def _fetched_since(store: Store, at: float) -> bool:
+    fetched_at = (await _entry(store, "w1"))["last_fetch_at"]
+    return fetched_at is not None and fetched_at >= at
 
 
 async def _lease_moved(store: Store, worker: PyocoNatsWorker, revision: int) -> bool:

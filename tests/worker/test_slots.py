@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunLost
-from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.operations.submit import Submission, submit
@@ -27,22 +23,7 @@ from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
 from pyoco_server.worker.under_way import UnderWay
 from tests.conftest import NatsServer, config_for, until
-from tests.worker.stage import lawful
-
-SPEC = f"{Path(__file__).with_name('slot_flows.py')}:resolve"
-
-
-@asynccontextmanager
-async def serving(config: NatsBackendConfig, slots: int = 1) -> AsyncIterator[PyocoNatsWorker]:
-    worker = await PyocoNatsWorker.connect(config, resolver_spec=SPEC, worker_id="w", concurrency=slots)
-    served = asyncio.ensure_future(worker.serve())
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        await worker.hand_back()
-        await asyncio.wait({served}, timeout=10)
-        await worker.close()
+from tests.worker.slot_stage import SPEC, ended, is_alive, lines, serving, started
 
 
 @pytest.fixture
@@ -50,37 +31,9 @@ def config(nats_server: NatsServer) -> NatsBackendConfig:
     return config_for(nats_server, cancel_grace_period_sec=0.3)
 
 
-async def started(store: Store, flow: str, marks: Path) -> str:
-    stored = await submit(store, Submission(flow_name=flow, params={"marks": str(marks)}))
-    return stored.run.run_id
-
-
-async def ended(store: Store, run_id: str) -> Run:
-    async def look() -> Run | None:
-        stored = await store.runs.load(run_id, at_leader=True, whole=True)
-        return stored.run if stored and stored.run.is_terminal else None
-
-    run = await until(look, within_sec=30)
-    assert isinstance(run, Run)
-    await lawful(store, run_id)
-    return run
-
-
 async def _shows_tasks(store: Store, run_id: str) -> bool:
     stored = await store.runs.load(run_id)
     return stored is not None and bool(stored.run.tasks)
-
-
-def lines(marks: Path) -> list[str]:
-    return marks.read_text().splitlines() if marks.exists() else []
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie that nobody has reaped yet is as dead as can be."""
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
 
 
 async def test_a_run_is_executed_by_a_process_that_is_used_again(store: Store, tmp_path: Path) -> None:
@@ -243,3 +196,27 @@ def _in_background(command: list[str], config: NatsBackendConfig) -> subprocess.
     from tests.promises.stack import environment_of
 
     return subprocess.Popen(command, env=os.environ | environment_of(config))
+
+
+async def test_a_slot_that_dies_while_it_is_idle_is_not_used_again(store: Store, tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config):
+        first = await ended(store, await started(store, "pid", marks))
+        pid = first.tasks["pid"].output
+        os.kill(pid, signal.SIGKILL)
+        # Not only dead but gone: its last threads may outlive its first one for a moment.
+        await until(lambda: not Path(f"/proc/{pid}").exists())
+        second = await ended(store, await started(store, "pid", marks))
+    assert (second.status, second.crashes) == (RunStatus.COMPLETED, 0)
+    assert second.tasks["pid"].output != first.tasks["pid"].output
+
+
+async def test_a_slot_with_a_thread_left_in_it_is_replaced(store: Store, tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config):
+        run = await ended(store, await started(store, "overtime", marks))
+        assert (run.status, run.error) == (RunStatus.FAILED, "Task 'sleep' exceeded timeout of 0.1s")
+        after = await ended(store, await started(store, "pid", marks))
+        old, new = (int(line.split()[1]) for line in lines(marks))
+        assert old != new == after.tasks["pid"].output
+        await until(lambda: not is_alive(old))

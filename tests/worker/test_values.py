@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyoco_server.lifecycle.snapshot import SnapshotRecord
 from pyoco_server.lifecycle.status import OutputKept
@@ -14,8 +19,10 @@ from pyoco_server.store.store import Store
 from pyoco_server.worker.values import (
     INPUTS_INLINE_BYTES_MAX,
     OUTPUT_INLINE_BYTES_MAX,
+    Result,
     inputs_kept,
-    output_kept,
+    result_of,
+    results_from,
 )
 from tests.engine.building import flow_of, make_task
 from tests.worker.stage import Flows, ended_as, expect_alive, one_task, queue_drained, submitted, working
@@ -56,9 +63,89 @@ async def test_a_result_that_is_no_json_is_marked_and_the_run_completes(store: S
     assert isinstance(record.output, str)
 
 
-async def test_a_result_over_64_kib_is_marked_and_left_out(store: Store) -> None:
-    record = await _record_of(store, lambda: "x" * OUTPUT_INLINE_BYTES_MAX)
-    assert (record.kept, record.output) == (OutputKept.TOO_LARGE, None)
+async def test_a_result_over_64_kib_is_stored_beside_the_log(store: Store) -> None:
+    large = "x" * OUTPUT_INLINE_BYTES_MAX
+    record = await _record_of(store, lambda: large)
+    assert record.kept is OutputKept.REFERENCED
+    assert record.output["bytes"] == len(large) + 2
+    assert msgspec.json.decode(await store.results.get(record.output["object"])) == large
+
+
+def test_a_result_over_the_limit_is_marked_and_left_out() -> None:
+    assert result_of("x" * 2_000, 1_000) == Result(None, OutputKept.TOO_LARGE)
+
+
+class Point(NamedTuple):
+    x: int
+
+
+CHANGED_BY_JSON: dict[str, Any] = {
+    "a tuple": (1, "a"),
+    "tuples in a list": [(1, 2), (3, 4)],
+    "one tuple among others": [1, (2,), {"a": (3, [4, (5,)])}],
+    "a set": {1, 2},
+    "a frozenset in a dict": {"a": frozenset({"x"}), "b": 1},
+    "keys that are numbers": {1: "a", 2: (3,)},
+    "bytes": b"\x00\xff",
+    "instants": [datetime(2026, 1, 2, 3, 4, 5, 6, UTC), date(2026, 1, 2), time(1, 2), timedelta(days=1)],
+    "decimals and ids": {"d": Decimal("1.50"), "u": UUID(int=7)},
+    "an empty tuple": (),
+    "a star for a key": {"*": (1,), "each": (2,), "at": [(3,)]},
+}
+
+
+@pytest.mark.parametrize("output", CHANGED_BY_JSON.values(), ids=CHANGED_BY_JSON)
+def test_a_resumed_run_gets_the_very_value(output: Any) -> None:
+    result = result_of(output, 10_000)
+    assert (result.kept, result.json) == (OutputKept.STORED, msgspec.json.encode(output))
+    back = results_from(msgspec.json.encode({"a": [msgspec.Raw(result.json or b""), result.types]}))["a"]
+    assert back == output
+    assert _kinds(back) == _kinds(output)
+
+
+def _kinds(value: Any) -> Any:
+    if isinstance(value, dict):
+        return type(value), {key: _kinds(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value), [_kinds(item) for item in value]
+    return type(value)
+
+
+@pytest.mark.parametrize("output", [Point(1), [1.0, math.nan], {"p": Point(2)}])
+def test_what_cannot_be_had_again_is_shown_and_executed_again(output: Any) -> None:
+    result = result_of(output, 10_000)
+    assert (result.kept, result.json) == (OutputKept.APPROXIMATE, msgspec.json.encode(output))
+
+
+def test_many_rows_need_one_description() -> None:
+    rows = [(number, str(number)) for number in range(1_000)]
+    assert result_of(rows, 100_000).types == {"each": {"is": "tuple"}}
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(st.characters(codec="utf-8"))
+        | st.binary()
+        | st.decimals(allow_nan=False, allow_infinity=False),
+        lambda inner: (
+            st.lists(inner)
+            | st.lists(inner).map(tuple)
+            | st.dictionaries(st.text(), inner)
+            | st.dictionaries(st.integers(), inner)
+            | st.sets(st.integers())
+        ),
+    )
+)
+def test_any_mix_comes_back_or_is_executed_again(output: Any) -> None:
+    result = result_of(output, 10_000_000)
+    if result.kept is OutputKept.STORED and result.json is not None:
+        back = results_from(msgspec.json.encode({"a": [msgspec.Raw(result.json), result.types]}))["a"]
+        assert back == output
+        assert _kinds(back) == _kinds(output)
 
 
 @pytest.mark.parametrize("output", [None, 0, "", [], {}, "が", {"a": [1, 2.5, None]}, 2**70, "x" * 60_000])
@@ -117,8 +204,8 @@ def test_any_number_of_inputs_makes_no_message_too_large() -> None:
 
 
 def test_the_size_of_a_kept_result_is_told() -> None:
-    assert output_kept([1, 2])[1:] == (OutputKept.STORED, 5)
-    assert output_kept(None) == (None, OutputKept.STORED, 0)
+    assert result_of([1, 2], 100) == Result(b"[1,2]")
+    assert result_of(None, 100) == Result(None)
 
 
 async def _record_of(store: Store, func: Any) -> SnapshotRecord:

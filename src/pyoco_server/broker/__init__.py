@@ -4,6 +4,7 @@ Knows nothing of runs, HTTP or settings. `EmbeddedBroker` is the door; the rest 
 find a broker somebody else started, or to bind a child process of their own to their life.
 """
 
+from pyoco_server.broker.credentials import Credentials, kept_credentials
 from pyoco_server.broker.data_folder import recorded_broker_url
 from pyoco_server.broker.embedded import EmbeddedBroker
 from pyoco_server.broker.errors import (
@@ -24,6 +25,7 @@ __all__ = [
     "BrokerFailedToStart",
     "BrokerNotFound",
     "BrokerTooOld",
+    "Credentials",
     "DataFolderInUse",
     "Durability",
     "EmbeddedBroker",
@@ -31,6 +33,7 @@ __all__ = [
     "die_with_parent",
     "find_nats_server",
     "foreign_nats",
+    "kept_credentials",
     "recorded_broker_url",
     "wait_until_listening",
 ]

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
+from pyoco_server.broker.credentials import Credentials, ensure_credentials
 from pyoco_server.broker.data_folder import DataFolder
 from pyoco_server.broker.errors import PortTaken
 from pyoco_server.broker.find import find_nats_server
@@ -40,7 +41,10 @@ class EmbeddedBroker:
         ready_timeout_sec: float = 10.0,
         restart_backoff_max_sec: float = 5.0,
         on_restart: Callable[[], None] | None = None,
+        asks_for_credentials: bool = False,
+        credentials: Credentials | None = None,
     ) -> None:
+        """`credentials`: what it is to ask for, if it asks; without any, those of the data folder."""
         require_loopback(host)
         self._data_dir = data_dir.resolve()
         self._durability: Durability = durability
@@ -49,11 +53,14 @@ class EmbeddedBroker:
         self._ready_timeout_sec = ready_timeout_sec
         self._restart_backoff_max_sec = restart_backoff_max_sec
         self._on_restart = on_restart
+        self._asks_for_credentials = asks_for_credentials
+        self._given_credentials = credentials
         self._changing = asyncio.Lock()
         self._held: AsyncExitStack | None = None
         self._plan: Plan | None = None
         self._supervisor: Supervisor | None = None
         self._restarts = 0
+        self.credentials: Credentials | None = None  # known once it is started
 
     @property
     def url(self) -> str:
@@ -109,6 +116,8 @@ class EmbeddedBroker:
         binary = await asyncio.to_thread(find_nats_server)
         folder = await DataFolder.claim(self._data_dir)
         held.callback(folder.release)
+        if self._asks_for_credentials:
+            self.credentials = ensure_credentials(folder.path, self._given_credentials)
         self._plan, server = await self._launch_on_a_free_port(binary, folder)
         self._supervisor = self._supervise(self._plan, server, folder)
         held.push_async_callback(self._supervisor.stop)
@@ -131,6 +140,7 @@ class EmbeddedBroker:
             host=self._host,
             preferred_port=self._preferred_port,
             durability=self._durability,
+            credentials=self.credentials,
         )
         server = await launch(plan, ready_timeout_sec=self._ready_timeout_sec, given_up=lambda: False)
         return plan, server

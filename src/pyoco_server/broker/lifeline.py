@@ -15,7 +15,7 @@ HAS_PDEATHSIG = sys.platform == "linux"
 GUARD_TIMEOUT_SEC = 2.0
 
 _PR_SET_PDEATHSIG = 1
-_GUARD = 'read -r word || kill -KILL "$1"'
+_GUARD = 'read -r word || kill -s KILL -- "$1"'
 
 
 def die_with_parent(sig: signal.Signals = signal.SIGKILL) -> Callable[[], None]:

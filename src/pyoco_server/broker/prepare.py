@@ -4,6 +4,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyoco_server.broker.credentials import Credentials
 from pyoco_server.broker.data_folder import DataFolder
 from pyoco_server.broker.port import choose_port
 from pyoco_server.broker.server_conf import Durability, server_conf
@@ -26,7 +27,13 @@ class Plan:
 
 
 def prepare(
-    binary: Path, folder: DataFolder, *, host: str, preferred_port: int, durability: Durability
+    binary: Path,
+    folder: DataFolder,
+    *,
+    host: str,
+    preferred_port: int,
+    durability: Durability,
+    credentials: Credentials | None = None,
 ) -> Plan:
     plan = Plan(
         binary=binary,
@@ -36,15 +43,13 @@ def prepare(
         host=host,
         port=choose_port(host, preferred_port),
     )
-    write_atomically(plan.conf, _conf_for(plan, folder.path / STORE_NAME, durability))
-    return plan
-
-
-def _conf_for(plan: Plan, store_dir: Path, durability: Durability) -> str:
-    return server_conf(
+    conf = server_conf(
         server_name=plan.server_name,
         host=plan.host,
         port=plan.port,
-        store_dir=store_dir,
+        store_dir=folder.path / STORE_NAME,
         durability=durability,
+        credentials=credentials,
     )
+    write_atomically(plan.conf, conf, private=True)
+    return plan

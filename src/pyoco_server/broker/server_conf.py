@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from pyoco_server.broker.credentials import Credentials
+
 Durability = Literal["always", "interval"]
 
 # On a power cut `interval` loses at most this much (the death of a process loses nothing in either mode).
@@ -15,7 +17,15 @@ MAX_PAYLOAD = "1MB"
 _SYNC: dict[Durability, str] = {"always": "always", "interval": f'"{SYNC_INTERVAL}"'}
 
 
-def server_conf(*, server_name: str, host: str, port: int, store_dir: Path, durability: Durability) -> str:
+def server_conf(
+    *,
+    server_name: str,
+    host: str,
+    port: int,
+    store_dir: Path,
+    durability: Durability,
+    credentials: Credentials | None = None,
+) -> str:
     return f"""\
 # Written by pyoco-server at every start: edits are lost.
 server_name: {_quoted(server_name)}
@@ -25,7 +35,7 @@ jetstream {{
   store_dir: {_quoted(str(store_dir))}
   sync_interval: {_SYNC[durability]}
 }}
-"""
+{_authorization(credentials)}"""
 
 
 def address(host: str, port: int) -> str:
@@ -33,11 +43,18 @@ def address(host: str, port: int) -> str:
 
 
 def require_loopback(host: str) -> None:
-    """The embedded broker asks nobody for a password, so nobody outside this machine may reach it."""
+    """Its traffic is not encrypted and its password optional: nobody outside this machine may reach it."""
     if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
         raise ValueError(
             f"The embedded broker listens on loopback only, not on {host}: run a nats-server yourself."
         )
+
+
+def _authorization(credentials: Credentials | None) -> str:
+    if credentials is None:
+        return ""
+    user, password = _quoted(credentials.user), _quoted(credentials.password)
+    return f"authorization {{ user: {user}, password: {password} }}\n"
 
 
 def _quoted(text: str) -> str:

@@ -7,10 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, never half of it."""
+def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
+    """Readers see the old file or the new one, never half of it. `private`: nobody else sees either."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
+    draft.unlink(missing_ok=True)  # what is left of one that died here would keep its rights
+    with os.fdopen(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb"
+    ) as file:
+        file.write(text.encode())
     draft.replace(path)
 
 

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli import settings
+from pyoco_server.cli import admin_keys, doctor
+from pyoco_server.cli.asking import DataDirOption, NatsUrlOption, ask_broker
 from pyoco_server.cli.entry import CANNOT, Refusal, run
-from pyoco_server.config import NatsBackendConfig, without_credentials
-from pyoco_server.errors import Unavailable
 from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 from pyoco_server.tags import is_run_id
 
-CONNECT_TIMEOUT_SEC = 5.0
-
-T = TypeVar("T")
-
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, epilog="Example: pyoco-server-admin verify RUN_ID"
-)
+app = typer.Typer(rich_markup_mode=None, epilog="Example: pyoco-server-admin verify RUN_ID")
 
 RunIdArgument = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run's id.")]
-NatsUrlOption = Annotated[
-    str | None,
-    typer.Option(help="Broker to ask. Default: PYOCO_NATS_URL, else the one of the data folder."),
-]
-DataDirOption = Annotated[
-    str | None, typer.Option(help="Data folder of a `pyoco-server up` whose broker is to be found.")
-]
+
+admin_keys.add_to(app)
+doctor.add_to(app)
 
 
 @app.callback()
-def pyoco_server_admin() -> None:
+def pyoco_server_admin(ctx: typer.Context, nats_url: NatsUrlOption = None) -> None:
     """Look at what is stored, straight at the broker."""
+    if nats_url is not None:
+        ctx.default_map = _for_every_command(ctx.command, {"nats_url": nats_url})
 
 
 @app.command(epilog="Example: pyoco-server-admin verify RUN_ID")
@@ -45,7 +34,7 @@ def verify(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: Data
     """Fold a run's log and compare it with its snapshot: ok (0), or what differs (1)."""
     from pyoco_server.cli.verify import differences
 
-    found = _asked(nats_url, data_dir, lambda store: differences(store, _checked(run_id)))
+    found = ask_broker(nats_url, data_dir, lambda store: differences(store, _checked(run_id)))
     if found is None:
         raise _unknown(run_id)
     _say("ok" if not found else "\n".join(found))
@@ -57,7 +46,7 @@ def events(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: Data
     """Print a run's log: one JSON object per event, with the sequence of its commit."""
     import msgspec
 
-    commits = _asked(nats_url, data_dir, lambda store: store.runs.events(_checked(run_id)))
+    commits = ask_broker(nats_url, data_dir, lambda store: store.runs.events(_checked(run_id)))
     if not commits:
         raise _unknown(run_id)
     for seq, committed in commits:
@@ -66,44 +55,28 @@ def events(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: Data
             _say(msgspec.json.encode(line).decode())
 
 
+@app.command(epilog="Example: pyoco-server-admin logs RUN_ID")
+def logs(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
+    """Print what a run has printed, and what happened to it, as JSON lines."""
+    import msgspec
+
+    for entry in ask_broker(nats_url, data_dir, lambda store: store.logs.entries(_checked(run_id))):
+        _say(msgspec.json.encode(entry).decode())
+
+
 @app.command(epilog="Example: pyoco-server-admin resources --nats-url nats://127.0.0.1:4222")
 def resources(nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
     """Create the streams and buckets that are missing, and list all of them as JSON lines."""
     import msgspec
 
-    for line in _asked(nats_url, data_dir, _sizes):
+    for line in ask_broker(nats_url, data_dir, _sizes):
         _say(msgspec.json.encode(line).decode())
 
 
-def _asked(nats_url: str | None, data_dir: str | None, ask: Callable[[Store], Awaitable[T]]) -> T:
-    config = settings.config_near_broker(settings.read_settings(nats_url=nats_url, data_dir=data_dir))
-    try:
-        return asyncio.run(_with_store(config, ask))
-    except Unavailable as away:
-        raise Refusal(away.message, err_id=away.err_id or "") from away
-
-
-async def _with_store(config: NatsBackendConfig, ask: Callable[[Store], Awaitable[T]]) -> T:
-    store = Store(config, name="pyoco-server-admin")
-    try:
-        await _opened(store)
-        return await ask(store)
-    finally:
-        await store.close()
-
-
-async def _opened(store: Store) -> None:
-    """A store waits for its broker for ever; whoever typed a command does not."""
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
-            await store.open()
-    except TimeoutError:
-        url = without_credentials(store.config.nats_url)
-        raise Refusal(
-            f"The broker at {url} is not available: {store.why_not_ready}.",
-            hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
-            err_id="ERR-PYOCO-0003",
-        ) from None
+def _for_every_command(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    """An option before the command's name is that command's default, and that of the commands below it."""
+    below = getattr(command, "commands", {})
+    return defaults | {name: _for_every_command(one, defaults) for name, one in below.items()}
 
 
 async def _sizes(store: Store) -> list[dict[str, Any]]:

@@ -55,4 +55,6 @@ def _sentence(body: dict[str, Any]) -> str:
 
 def _problem(one: dict[str, Any]) -> str:
     place = ".".join(str(part) for part in one.get("loc", ()))
+    if "line" in one:
+        place += f", line {one['line']}, column {one.get('column')}"
     return f"{place}: {one.get('msg', '')}" if place else str(one.get("msg", ""))

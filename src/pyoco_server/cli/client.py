@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyoco_server.cli.client_operator import add_operator_commands
+from pyoco_server.cli.client_schedules import add_schedule_commands
+from pyoco_server.cli.client_watch import (
+    EXIT_CODES,
+    STILL_RUNNING,
+    PatienceOption,
+    WaitOption,
+    add_watch_commands,
+    waited,
+)
+from pyoco_server.cli.client_yaml import add_yaml_command
 from pyoco_server.cli.entry import WrongArguments, run
 from pyoco_server.cli.output import Form, form_or_default, show_json, show_run, show_runs
 from pyoco_server.cli.params import merged_params
@@ -15,13 +27,11 @@ from pyoco_server.cli.params import merged_params
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
 
-FAILED, CANCELLED, STILL_RUNNING = 2, 3, 8
-EXIT_CODES = {"COMPLETED": 0, "FAILED": FAILED, "CANCELLED": CANCELLED}
 CANCEL_WAIT_SEC = 60.0
 
 SUBMIT_EXAMPLE = "pyoco-client submit --flow-name hello --tag demo --param name=you --wait"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=f"Example: {SUBMIT_EXAMPLE}")
+app = typer.Typer(rich_markup_mode=None, epilog=f"Example: {SUBMIT_EXAMPLE}")
 
 RunIdArgument = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id.")]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
@@ -39,8 +49,8 @@ def pyoco_client(
 ) -> None:
     """Submit runs, look at them, cancel them.
 
-    Exit codes: 0 done; 1 wrong arguments, no gateway, or refused; 130 interrupted. `submit --wait` adds
-    2 failed, 3 cancelled, 8 still running; `cancel --wait` adds 8 not ended yet.
+    Exit codes: 0 done; 1 wrong arguments, no gateway, or refused; 130 interrupted. `--wait` and
+    `watch --until-terminal` add 2 failed, 3 cancelled, 8 still running; `cancel --wait` 8 not ended yet.
     """
     ctx.obj = (server, api_key, api_key_header)
 
@@ -65,23 +75,18 @@ def submit(
     tags: Annotated[
         list[str] | None, typer.Option(metavar="TAG,TAG", help="Tags to find it by; repeatable.")
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until it has ended; the exit code says how.")
-    ] = False,
-    timeout_sec: Annotated[
-        float | None, typer.Option(min=0, help="With --wait: give up after this long. [default: never]")
+    start_at: Annotated[
+        float | None, typer.Option(help="Not before this instant, in unix seconds. [default: now]")
     ] = None,
+    wait: WaitOption = False,
+    timeout_sec: PatienceOption = None,
 ) -> None:
     """Submit a run."""
     wanted = merged_params(params_file, params, param)
     labels = [part.strip() for text in tags or [] for part in text.split(",") if part.strip()] or None
     with _client(ctx) as client:
-        accepted = client.submit_run(flow_name, wanted, tag=tag, tags=labels)
-        if not wait:
-            return show_json(accepted)
-        ended = _waited(client, accepted["run_id"], timeout_sec)
-    show_run(ended, form_or_default(None))
-    raise typer.Exit(EXIT_CODES.get(ended["status"], STILL_RUNNING))
+        accepted = client.submit_run(flow_name, wanted, tag=tag, tags=labels, start_at=start_at)
+        _finish(client, accepted, wait, timeout_sec)
 
 
 @app.command(epilog="Example: pyoco-client get --run-id RUN_ID --records")
@@ -123,12 +128,13 @@ def list_(
     ] = None,
     flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Whole snapshots instead of summaries.")] = False,
     limit: Annotated[int | None, typer.Option(help="How many at most, up to 200. [default: 50]")] = None,
     output: OutputOption = None,
 ) -> None:
     """List runs, those that changed last first."""
     with _client(ctx) as client:
-        found = client.list_runs(status=status, flow=flow, tag=tag, limit=limit)
+        found = client.list_runs(status=status, flow=flow, tag=tag, full=full, limit=limit)
     show_runs(found, form_or_default(output))
 
 
@@ -147,7 +153,7 @@ def cancel(
     with _client(ctx) as client:
         found = client.cancel_run(wanted)
         if wait:
-            found = _waited(client, wanted, timeout_sec)
+            found = waited(client, wanted, timeout_sec)
     show_run(found, form_or_default(None))
     raise typer.Exit(STILL_RUNNING if wait and found["status"] not in EXIT_CODES else 0)
 
@@ -158,12 +164,23 @@ def _client(ctx: typer.Context) -> AbstractContextManager[PyocoHttpClient]:
     return talking_to(*ctx.obj)
 
 
-def _waited(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:
-    """The run as it ended, or as it is when the time is over."""
-    try:
-        return client.wait_run(run_id, timeout_sec)
-    except TimeoutError:
-        return client.get_run(run_id)
+def _finish(client: PyocoHttpClient, accepted: dict[str, Any], wait: bool, timeout_sec: float | None) -> None:
+    """Show what was accepted; with a wait how it ended, which the exit code says too."""
+    if not wait:
+        return show_json(accepted)
+    if sys.stdout.isatty() and timeout_sec is None:
+        status = _watched(client, accepted["run_id"])
+        raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
+    ended = waited(client, accepted["run_id"], timeout_sec)
+    show_run(ended, form_or_default(None))
+    raise typer.Exit(EXIT_CODES.get(ended["status"], STILL_RUNNING))
+
+
+def _watched(client: PyocoHttpClient, run_id: str) -> str:
+    """On a terminal: its tasks while they run. How it ended."""
+    from pyoco_server.cli.live_view import watch_live
+
+    return watch_live(client.follow_run(run_id, include_records=True))
 
 
 def _one_id(argument: str | None, option: str | None, command: str) -> str:
@@ -172,6 +189,12 @@ def _one_id(argument: str | None, option: str | None, command: str) -> str:
         message = "Name one run." if option is None else "Name the run once."
         raise WrongArguments(message, hint=f"pyoco-client {command} --run-id RUN_ID")
     return argument or option or ""
+
+
+add_operator_commands(app, _client)
+add_yaml_command(app, _client, _finish)
+add_schedule_commands(app, _client)
+add_watch_commands(app, _client, _one_id, _finish)
 
 
 def main() -> None:

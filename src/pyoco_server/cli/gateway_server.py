@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyoco_server.cli.listening import Listening
@@ -31,6 +31,7 @@ class GatewayServer:
         self._embedded_broker = embedded_broker
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._end_streams: Callable[[], None] = lambda: None
         self._given_up = False
         self.ended = asyncio.Event()
         self.reasons: list[str] = []
@@ -40,6 +41,7 @@ class GatewayServer:
         from pyoco_server.http_api import create_app
 
         app = create_app(self._config, embedded_broker=self._embedded_broker)
+        self._end_streams = app.state.gateway.streams.end
         self._server = _server_for(app, debug=self._config.log_level == "DEBUG")
         self._serving = asyncio.create_task(self._serve(self._server))
 
@@ -47,6 +49,7 @@ class GatewayServer:
         """Accept nothing more, finish what is under way, close. Callable twice, and before start."""
         self.give_up_waiting()
         if self._server is not None and self._serving is not None:
+            self._end_streams()  # the server would wait for them
             self._server.should_exit = True
             await self._serving
 

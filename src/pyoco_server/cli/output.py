@@ -34,7 +34,8 @@ FACTS = (
     "end_time",
 )
 INSTANTS = frozenset({"submitted_at", "updated_at", "start_time", "end_time", "started_at", "ended_at"})
-NEVER_FOLDED = INSTANTS | {"run_id", "status", "state"}
+INSTANTS |= {"last_seen_at", "modified", "occurred_at", "timestamp", "next_at", "last_at"}
+NEVER_FOLDED = INSTANTS | {"run_id", "schedule_id", "status", "state"}
 FILE_COLUMNS = 240
 
 
@@ -65,6 +66,10 @@ def show_runs(runs: list[JSONDict], form: Form) -> None:
         return show_json(runs)
     columns = ("run_id", "flow_name", "tag", "status", "updated_at", "worker_id")
     return _print(_table(columns, runs))
+
+
+def show_table(items: list[JSONDict], columns: Iterable[str]) -> None:
+    _print(_table(columns, items))
 
 
 def _facts(run: JSONDict) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyoco_server.broker.data_folder import recorded_broker_url
+from pyoco_server.broker import kept_credentials, recorded_broker_url
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.config import NatsBackendConfig, default_of, read_environment
 from pyoco_server.errors import Invalid
@@ -26,11 +26,21 @@ def config_of(settings: Settings) -> NatsBackendConfig:
 
 def config_near_broker(settings: Settings) -> NatsBackendConfig:
     """For commands that join a broker: the one named, else the embedded one of the data folder."""
-    if "nats_url" not in settings:
-        folder = Path(settings.get("data_dir", default_of("data_dir")))
-        recorded = recorded_broker_url(folder)
-        settings = settings | ({"nats_url": recorded} if recorded else {})
+    folder = Path(settings.get("data_dir", default_of("data_dir")))
+    recorded = recorded_broker_url(folder)
+    if recorded is not None:
+        settings = {"nats_url": recorded} | settings
+        if settings["nats_url"] == recorded:
+            settings = _with_credentials(settings, folder)
     return config_of(settings)
+
+
+def _with_credentials(settings: Settings, folder: Path) -> Settings:
+    """Those that the folder's broker asks for, if it does; whoever brings credentials knows better."""
+    kept = kept_credentials(folder)
+    if kept is None or any(name in settings for name in ("nats_user", "nats_password", "nats_creds_file")):
+        return settings
+    return settings | {"nats_user": kept.user, "nats_password": kept.password}
 
 
 def write_logs(service: str, config: NatsBackendConfig) -> None:

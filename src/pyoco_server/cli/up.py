@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from pyoco_server.broker import BrokerError, EmbeddedBroker, foreign_nats
+from pyoco_server.broker import BrokerError, Credentials, EmbeddedBroker, foreign_nats
 from pyoco_server.cli.entry import CANNOT, INTERRUPTED, Refusal
 from pyoco_server.cli.gateway_server import GatewayServer
 from pyoco_server.cli.listening import listen
@@ -22,6 +22,7 @@ from pyoco_server.cli.settings import write_logs
 from pyoco_server.cli.up_plan import UpPlan
 from pyoco_server.cli.up_screen import Screen
 from pyoco_server.cli.worker_process import WorkerProcess
+from pyoco_server.config import NatsBackendConfig
 
 SAY_WHY_NOT_AFTER_SEC = 3.0
 
@@ -71,6 +72,8 @@ async def _start_broker(plan: UpPlan, held: AsyncExitStack, screen: Screen) -> U
         data_dir=Path(plan.config.data_dir),
         durability=plan.config.durability,
         preferred_port=plan.broker_port,
+        asks_for_credentials=bool(plan.config.auth_methods),
+        credentials=_named_credentials(plan.config),
     )
     try:
         await held.enter_async_context(broker)
@@ -79,7 +82,15 @@ async def _start_broker(plan: UpPlan, held: AsyncExitStack, screen: Screen) -> U
     if broker.port != plan.broker_port:
         await _say_who_has_the_port(plan, screen)
     config = replace(plan.config, nats_url=broker.url)
+    if broker.credentials is not None:
+        # Not among `changed`, which a process list shows: the worker finds them in the data folder.
+        user, password = broker.credentials
+        config = replace(config, nats_user=user, nats_password=password)
     return replace(plan, config=config, changed=plan.changed | {"nats_url": broker.url})
+
+
+def _named_credentials(config: NatsBackendConfig) -> Credentials | None:
+    return Credentials(config.nats_user, config.nats_password) if config.nats_user else None
 
 
 async def _say_who_has_the_port(plan: UpPlan, screen: Screen) -> None:

@@ -76,6 +76,8 @@ def as_typed(command: str) -> str:
 
 
 def next_command(plan: UpPlan, url: str) -> str:
+    if plan.config.auth_methods:
+        return f"pyoco-server-admin api-key create {_broker_flag(plan)}--tenant demo"
     if plan.worker is None:
         return f"pyoco-worker {_broker_flag(plan)}--flow-resolver my_flows.py:resolve"
     server = "" if url == "http://127.0.0.1:8000" else f"--server {url} "
@@ -96,6 +98,9 @@ def _worker_fact(plan: UpPlan) -> str:
 
 
 def _broker_flag(plan: UpPlan) -> str:
+    if plan.config.auth_methods and plan.embedded:  # its credentials are in the folder
+        folder = Path(plan.config.data_dir)
+        return "" if folder == Path(default_of("data_dir")).resolve() else f"--data-dir {folder} "
     found_without = plan.config.nats_url == default_of("nats_url")
     return "" if found_without else f"--nats-url {without_credentials(plan.config.nats_url)} "
 

@@ -18,7 +18,7 @@ RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags defa
 DEMO_TAG = "demo"
 DEMO_RESOLVER = "pyoco_server.flows.demo:resolver"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(epilog=f"Example: {RESOLVER_EXAMPLE}")
@@ -46,6 +46,12 @@ def work(
     poll_timeout: Annotated[
         float, typer.Option(min=0.01, help="With --run-once: seconds to wait for a job.")
     ] = 5.0,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Load the flows anew when their files change. For development.")
+    ] = False,
+    wheel_sync: Annotated[
+        bool | None, typer.Option("--wheel-sync/--no-wheel-sync", help="Whether to use wheels of its tags.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = None,
     data_dir: Annotated[
         str | None, typer.Option(help="Data folder of a `pyoco-server up` whose broker is to be found.")
@@ -53,17 +59,26 @@ def work(
 ) -> None:
     """Run flows: take jobs of some tags from the broker, execute them, write down what happened."""
     chosen = settings.read_settings(
-        nats_url=nats_url, worker_concurrency=concurrency, log_level=log_level, data_dir=data_dir
+        nats_url=nats_url,
+        worker_concurrency=concurrency,
+        wheel_sync_enabled=wheel_sync,
+        log_level=log_level,
+        data_dir=data_dir,
     )
     config = settings.config_near_broker(chosen)
     spec = resolver_spec(flow_resolver, demo=demo)
+    if reload and run_once:
+        raise WrongArguments(
+            "--run-once ends before anything could change.", hint=f"{RESOLVER_EXAMPLE} --reload"
+        )
     name = checked_worker_id(worker_id or default_worker_id())
     wanted_tags = settings.split_tags(tags) or ([DEMO_TAG] if demo else [config.default_tag])
     settings.write_logs("pyoco-worker", config)
 
     from pyoco_server.cli.worker_life import Work, live
 
-    live(Work(config, spec, name, wanted_tags, run_once_sec=poll_timeout if run_once else None))
+    once_sec = poll_timeout if run_once else None
+    live(Work(config, spec, name, wanted_tags, run_once_sec=once_sec, reload=reload))
 
 
 def resolver_spec(given: str | None, *, demo: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -14,6 +15,7 @@ from pyoco_server.cli.entry import Refusal, WrongArguments, say
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.reload import Reload
 from pyoco_server.worker.slots.slot import ResolverBroken
 
 log = logging.getLogger(__name__)
@@ -26,13 +28,17 @@ RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags defa
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker process is to do. `run_once_sec`: one job at most, waiting this long for it."""
+    """What a worker process is to do. `run_once_sec`: one job at most, waiting this long for it.
+
+    `reload`: when the files of its flows change, the next runs use what they say then.
+    """
 
     config: NatsBackendConfig
     resolver: str  # where a slot finds it: module:function or file.py:function
     worker_id: str
     tags: list[str]
     run_once_sec: float | None = None
+    reload: bool = False
 
 
 def live(work: Work) -> NoReturn:
@@ -52,12 +58,18 @@ async def _live(work: Work) -> None:
     stop = asyncio.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sig, _on_signal, stop)
+    reload = Reload(work.resolver) if work.reload else None
     worker = await _connected(work, stop)
     if worker is None:
         return
+    gc.freeze()  # what is alive now lives for ever: the collector need not look at it again
+    if reload is not None:
+        reload.start(worker.renew)
     try:
         await (_serve(worker, work, stop) if work.run_once_sec is None else _serve_one(worker, work, stop))
     finally:
+        if reload is not None:
+            await reload.stop()
         await worker.close()
 
 

@@ -5,13 +5,15 @@ How it is built, from the door inwards:
     engine       which runs are live
     run          one run, from its first callback to its outcome
     graph, program        two walks through a flow: as wide as its edges allow, or step by step through loops
-    plan, ready, program_tasks     what the walks know of the flow
-    supervisor   the scheduler: fills threads, waits, winds down
-    under_way    what becomes of an attempt: success, retry, failure, expiry
+    plan, ready; places, looped    what the walks know of the flow
+    supervisor   the scheduler: fills threads, waits, winds down, within its limits
+    under_way    what becomes of an attempt: success, retry (backoff), failure, expiry (timers)
     launch, wiring, attempt, crew  arguments, user code, threads
     control, reporter, listener    what others may do to a run, and what it tells them
+    whereabouts  which attempt a thread speaks for
 """
 
+from pyoco_server.engine.cancelled import Cancelled
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
 from pyoco_server.engine.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
 from pyoco_server.engine.listener import Listener, NullListener, StopRun
@@ -21,6 +23,7 @@ __all__ = [
     "ERROR_BYTES_MAX",
     "PARALLELISM_DEFAULT",
     "TRACEBACK_BYTES_MAX",
+    "Cancelled",
     "Engine",
     "Listener",
     "NullListener",

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyoco_server.engine.failure import Failure, describe
 from pyoco_server.engine.plan import TaskSpec
+from pyoco_server.engine.whereabouts import CURRENT, Speaker
 
 
 @dataclass(slots=True, eq=False)
@@ -22,9 +23,11 @@ class Attempt:
     """Belongs to the scheduler's thread, except for `perform`, which runs in one of the crew's."""
 
     spec: TaskSpec
-    retries_left: int
+    name: str  # under which it is written down and told: the task's, or that of one iteration of it
+    retries_left: int = 0
     deadline: float = math.inf  # monotonic; shared by all attempts at the task
-    number: int = 0
+    number: int = 0  # counts from 1; 0 before its start
+    run_id: str = ""
     started_at: float = 0.0
     arguments: dict[str, Any] = field(default_factory=dict)
     is_abandoned: bool = False
@@ -33,12 +36,15 @@ class Attempt:
     _awaiting: "tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None" = None
 
     def perform(self) -> "Ended":
+        before = CURRENT.set(Speaker(self.name, self.number, self.run_id))
         try:
             output = self.spec.func(**self.arguments)
             if inspect.iscoroutine(output):
                 output = asyncio.run(self._await(output))
         except BaseException as exc:  # user code may raise anything; sys.exit() must not end our thread
             return Ended(self, time.time(), None, describe(exc))
+        finally:
+            CURRENT.reset(before)
         return Ended(self, time.time(), output, None)
 
     def interrupt(self) -> None:
@@ -57,7 +63,7 @@ class Attempt:
         self.interrupt()
 
     def again(self) -> "Attempt":
-        return Attempt(self.spec, self.retries_left - 1, self.deadline)
+        return Attempt(self.spec, self.name, self.retries_left - 1, self.deadline, self.number)
 
     async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         task = asyncio.current_task()

@@ -12,6 +12,8 @@ from typing import Any, Self
 from pyoco.core.context import Context
 from pyoco.core.models import RunContext, RunStatus
 
+from pyoco_server.engine.cancelled import Cancelled
+
 CANCELLING = (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
 
@@ -63,6 +65,11 @@ class EngineContext(Context):
     def is_cancelled(self) -> bool:
         # The status alone would fall back to false for threads we left behind, once the run is FAILED.
         return self._is_over() or self._run.status in CANCELLING
+
+    def raise_if_cancelled(self) -> None:
+        """For long tasks, between two pieces of work."""
+        if self.is_cancelled:
+            raise Cancelled("The run is being cancelled")
 
     @property
     def artifact_dir(self) -> str | None:

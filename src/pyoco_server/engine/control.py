@@ -42,7 +42,7 @@ class Control:
         self.is_abandoned = False  # nobody waits for running tasks any more
         self._lock = threading.Lock()
         self._is_closed = False
-        if not self._is_cancelling():
+        if not self.is_cancelling():
             run_context.status = RunStatus.RUNNING
 
     def cancel(self) -> None:
@@ -57,20 +57,20 @@ class Control:
         self.is_abandoned = True
         self.events.put(Woken())
 
+    def is_cancelling(self) -> bool:
+        return self.run_context.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
+
     def close(self, status: Status) -> Status:
         """Fix the ending. A cancel accepted before this moment wins over success and failure."""
         with self._lock:
             self._is_closed = True
-            if self._is_cancelling() and status is not Status.ABANDONED:
+            if self.is_cancelling() and status is not Status.ABANDONED:
                 status = Status.CANCELLED
             # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
             known = Status.CANCELLED if status is Status.ABANDONED else status
             self.run_context.status = RunStatus[known]
             self.run_context.end_time = time.time()
         return status
-
-    def _is_cancelling(self) -> bool:
-        return self.run_context.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
 
 class Registry:

@@ -1,12 +1,14 @@
 """The engine's front door: run a flow, cancel a run, abandon a run. Owns the set of live runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine.control import Control, Registry
+from pyoco_server.engine.limits import Limits
 from pyoco_server.engine.listener import Listener, NullListener
 from pyoco_server.engine.outcome import Outcome
 from pyoco_server.engine.run import Run
@@ -17,10 +19,20 @@ PARALLELISM_DEFAULT = 8
 class Engine:
     """Runs flows in threads of this process; several runs at once are fine, each from its own thread."""
 
-    def __init__(self, *, parallelism: int = PARALLELISM_DEFAULT, listener: Listener | None = None) -> None:
-        if parallelism < 1:
-            raise ValueError(f"parallelism must be at least 1, not {parallelism}")
-        self._parallelism = parallelism
+    def __init__(
+        self,
+        *,
+        parallelism: int = PARALLELISM_DEFAULT,
+        listener: Listener | None = None,
+        may_start: Callable[[], bool] | None = None,
+        lone_tasks_here: bool = False,
+    ) -> None:
+        """`may_start` is asked before each attempt at a task; a no abandons the run.
+
+        With `lone_tasks_here` the calling thread executes what has nothing beside it; `abandon` then does
+        not end the call before such a task has returned.
+        """
+        self._limits = Limits(parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here)
         self._listener = listener if listener is not None else NullListener()
         self._registry = Registry()
 
@@ -32,14 +44,16 @@ class Engine:
         *,
         recorded: Mapping[str, Any] | None = None,
         artifact_dir: Path | None = None,
+        timeout_sec: float | None = None,
     ) -> Outcome:
         """Block until the run has ended. Raises only what the listener raises, never what user code does."""
+        limits = replace(self._limits, timeout_sec=timeout_sec)
         run_context = run_context if run_context is not None else RunContext(flow_name=flow.name)
         run_context.params = dict(params or {})
         control = Control(run_context)
         self._registry.enter(control)
         try:
-            run = Run(flow, control, self._listener, self._parallelism, dict(recorded or {}), artifact_dir)
+            run = Run(flow, control, self._listener, limits, dict(recorded or {}), artifact_dir)
             return run.perform()
         finally:
             self._registry.leave(control)

@@ -4,6 +4,8 @@ import asyncio
 import traceback
 from dataclasses import dataclass
 
+from pyoco_server.engine.cancelled import Cancelled
+
 ERROR_BYTES_MAX = 8 * 1024
 TRACEBACK_BYTES_MAX = 32 * 1024
 _CUT_MARK = "\n… cut …\n"
@@ -41,6 +43,8 @@ def _message(exc: BaseException) -> str:
             return f"The task called sys.exit({_text(exc)}); return a value or raise an exception instead"
         case KeyboardInterrupt() | GeneratorExit():
             return f"The task raised {type(exc).__name__}, which ends only the task, not the worker"
+        case Cancelled():
+            return "The task raised Cancelled, but no cancel had been asked for"
         case asyncio.CancelledError():
             return "The task's asyncio task was cancelled by its own code"
         case _:

@@ -21,11 +21,19 @@ class GraphWalk:
         self._reporter = reporter
         self._unsettled = set(plan.order)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._plan.order
+
+    @property
+    def last(self) -> tuple[str, ...]:
+        return tuple(name for name in self._plan.order if not self._plan.needed_by[name])
+
     def run(self, recorded: Mapping[str, Any]) -> None:
         self._ready = ReadySet(self._plan, recorded)
         for name in self._plan.order:
             if name in recorded:
-                self._supervisor.take_recorded(self._plan.specs[name], recorded[name])
+                self._supervisor.take_recorded(self._plan.specs[name], name, recorded[name])
                 self._unsettled.discard(name)
         self._start(self._ready.first())
         while self._unsettled:
@@ -35,7 +43,7 @@ class GraphWalk:
         if self._supervisor.is_idle():
             raise Halt(self._deadlock())
         match self._supervisor.next():
-            case Succeeded(spec):
+            case Succeeded(spec, _):
                 self._unsettled.discard(spec.name)
             case Released(spec):
                 self._start(self._ready.succeeded(spec.name))
@@ -49,7 +57,7 @@ class GraphWalk:
 
     def _start(self, names: list[str]) -> None:
         for name in names:
-            self._supervisor.start(self._plan.specs[name])
+            self._supervisor.start(self._plan.specs[name], name)
 
     def _doom(self, failed: str) -> None:
         """Fail everything that cannot start any more, near and far."""

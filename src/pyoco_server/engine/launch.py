@@ -5,11 +5,10 @@ Owns the way to user code; what becomes of the attempt is the supervisor's.
 
 import math
 import time
-from collections import Counter
 
 from pyoco.core.context import Context
 
-from pyoco_server.engine.attempt import Attempt
+from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.context import EngineContext
 from pyoco_server.engine.control import Control
 from pyoco_server.engine.crew import hand
@@ -19,29 +18,35 @@ from pyoco_server.engine.wiring import Wiring
 
 
 class Launcher:
-    """Counts attempts per task name over the whole run, also when a loop comes back to a task."""
-
     def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
         self._control = control
         self._ctx = ctx
         self._wiring = wiring
         self._reporter = reporter
-        self._numbers: Counter[str] = Counter()
 
     def launch(self, attempt: Attempt) -> Failure | None:
         """None when the attempt is under way; a failure when its arguments cannot be had."""
-        self._stamp(attempt)
-        failure = self._wire(attempt)
-        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
-        self._reporter.started(attempt, inputs)
+        failure = self._prepare(attempt)
         if failure is None:
             hand(attempt, self._control.events)
         return failure
 
+    def perform(self, attempt: Attempt) -> Ended:
+        """Call the user's code in this thread, and come back when it does."""
+        failure = self._prepare(attempt)
+        return attempt.perform() if failure is None else Ended(attempt, time.time(), None, failure)
+
+    def _prepare(self, attempt: Attempt) -> Failure | None:
+        self._stamp(attempt)
+        failure = self._wire(attempt)
+        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
+        self._reporter.started(attempt, inputs)
+        return failure
+
     def _stamp(self, attempt: Attempt) -> None:
-        name = attempt.spec.name
-        self._numbers[name] += 1
-        attempt.number, attempt.started_at = self._numbers[name], time.time()
+        attempt.number += 1
+        attempt.run_id = self._control.run_context.run_id
+        attempt.started_at = time.time()
         if attempt.deadline == math.inf:
             attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
 

@@ -1,6 +1,9 @@
 """What the engine tells while it works. Owns the callbacks' shape; whoever runs a flow implements it.
 
 All callbacks of a run come from the thread that called `Engine.run`, one at a time.
+
+Names are record names: the task's, or `step[2]` for an iteration of a task in a loop, or `step#2` for the
+second place of a program where the task is reached. A task in a loop is told as a whole as well.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +17,11 @@ class StopRun(Exception):
 class Listener(Protocol):
     """Callbacks of a run. Subclass `NullListener` to implement only some of them."""
 
-    def planned(self, names: Sequence[str]) -> None:
-        """Once, first: every task of the flow, each after the tasks it needs."""
+    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
+        """Once, first: every task of the flow by its plain name, each after the tasks it needs.
+
+        `last`: those that no other waits for, in a flow without control flow.
+        """
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         """Before the user's code of this attempt is called. Attempts count from 1."""
@@ -53,7 +59,7 @@ class Listener(Protocol):
 class NullListener(Listener):
     """Hears everything, does nothing, acknowledges at once."""
 
-    def planned(self, names: Sequence[str]) -> None:
+    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         return
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:

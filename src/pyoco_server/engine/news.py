@@ -1,6 +1,7 @@
 """What a supervisor tells the walk through a flow. Closed set of values; no behaviour."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyoco_server.engine.failure import Failure
 from pyoco_server.engine.plan import TaskSpec
@@ -11,6 +12,7 @@ class Succeeded:
     """The task has returned, and the listener knows."""
 
     spec: TaskSpec
+    output: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Outcome:
     error: str | None = None
     failed_task: str | None = None
     traceback: str | None = None
+    left_behind: int = 0  # threads that are still in user code
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Task objects are shared between flows and may be rewired while we run, so settin
 and only edges between tasks of this flow count.
 """
 
+import inspect
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,7 @@ class TaskSpec:
     timeout_sec: float  # infinite when the task has no limit
     isolate: bool  # its failure does not fail the run
     any_of: bool  # one of the tasks it needs is enough
+    is_coroutine: bool  # it can be interrupted, by another thread
 
     @classmethod
     def of(cls, task: Task) -> Self:
@@ -43,6 +45,7 @@ class TaskSpec:
             timeout_sec=_number(task, "timeout_sec", math.inf),
             isolate=task.fail_policy == "isolate",
             any_of=task.trigger_policy == "ANY",
+            is_coroutine=inspect.iscoroutinefunction(task.func),
         )
 
 

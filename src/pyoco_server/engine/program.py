@@ -9,7 +9,6 @@ from typing import Any
 
 from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import SwitchNoMatch, UntilMaxIterationsExceeded
-from pyoco.core.models import Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.nodes import (
     DEFAULT_CASE_VALUE,
@@ -18,15 +17,16 @@ from pyoco.dsl.nodes import (
     RepeatNode,
     SubFlowNode,
     SwitchNode,
-    TaskNode,
     UntilNode,
 )
 
 from pyoco_server.engine.failure import describe
-from pyoco_server.engine.news import Failed, Released
+from pyoco_server.engine.looped import LoopedTasks, Whole
+from pyoco_server.engine.news import Failed, Released, Succeeded
 from pyoco_server.engine.outcome import Ending, Halt, Status
-from pyoco_server.engine.plan import PlanError, TaskSpec
-from pyoco_server.engine.program_tasks import executed_at_most_once
+from pyoco_server.engine.places import Labels, Place, Program
+from pyoco_server.engine.plan import TaskSpec
+from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.supervisor import Supervisor
 
 UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
@@ -35,50 +35,86 @@ UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
 class ProgramWalk:
     """Ends when the last step has succeeded; raises `Halt` for any other ending."""
 
-    def __init__(self, ctx: Context, supervisor: Supervisor) -> None:
+    def __init__(self, program: Program, ctx: Context, supervisor: Supervisor, reporter: Reporter) -> None:
+        self._program = program
         self._ctx = ctx
         self._supervisor = supervisor
-        self._reusable: Mapping[str, Any] = {}
-        self._awaits_release = False  # the last task's success is not acknowledged yet
+        self._reporter = reporter
+        self._labels = Labels(program.names)
+        self._indexes = ""  # of the loops that we are in, outermost first: "[0][2]"
+        self._unreleased = 0  # successes that are not acknowledged yet
 
-    def run(self, program: SubFlowNode, recorded: Mapping[str, Any]) -> None:
-        once = executed_at_most_once(program)
-        self._reusable = {name: output for name, output in recorded.items() if name in once}
-        self._steps(program)
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._program.names
+
+    @property
+    def last(self) -> tuple[str, ...]:
+        return ()  # which one it is, turns out on the way
+
+    def run(self, recorded: Mapping[str, Any]) -> None:
+        self._recorded = recorded
+        self._looped = LoopedTasks(self._supervisor, self._reporter, recorded)
+        self._steps(self._program.body)
 
     def _steps(self, body: SubFlowNode) -> None:
         for node in body.steps:
-            self._supervisor.halt_if_cancelled()
+            self._supervisor.halt_if_due()
             self._step(node)
 
     def _step(self, node: DSLNode) -> None:
         match node:
-            case TaskNode():
-                self._task(node.task)
+            case Place():
+                self._task(node)
+            case RepeatNode() | ForEachNode() | UntilNode():
+                self._loop(node)
+            case SwitchNode():
+                self._switch(node)
+            case _:
+                raise _failed(TypeError(f"Unknown node type: {type(node)}"))
+
+    def _task(self, place: Place) -> None:
+        label = self._labels.of(place)
+        name = label + self._indexes
+        whole = self._looped.reach(place.spec, label) if place.is_looped else None
+        if name in self._recorded:
+            output = self._recorded[name]
+            self._supervisor.take_recorded(place.spec, name, output)
+        else:
+            output = self._executed(place.spec, name, whole)
+        if whole is not None:
+            whole.last, whole.output = name, output
+
+    def _executed(self, spec: TaskSpec, name: str, whole: Whole | None) -> Any:
+        self._await_releases()
+        if whole is not None:
+            self._looped.start(whole)
+        self._supervisor.start(spec, name)
+        news = self._supervisor.next()
+        if isinstance(news, Failed):
+            if whole is not None:
+                self._looped.fail(whole, news.failure)
+            raise Halt(Ending(Status.FAILED, news.failure.error, name, news.failure.traceback))
+        assert isinstance(news, Succeeded), "one task at a time: nothing else can be under way"
+        self._unreleased = 1
+        return news.output
+
+    def _await_releases(self) -> None:
+        for _ in range(self._unreleased):
+            released = self._supervisor.next()
+            assert isinstance(released, Released), "one task at a time: nothing else can be under way"
+        self._unreleased = 0
+
+    def _loop(self, node: RepeatNode | ForEachNode | UntilNode) -> None:
+        match node:
             case RepeatNode():
                 self._repeat(node)
             case ForEachNode():
                 self._foreach(node)
             case UntilNode():
                 self._until(node)
-            case SwitchNode():
-                self._switch(node)
-            case _:
-                raise _failed(TypeError(f"Unknown node type: {type(node)}"))
-
-    def _task(self, task: Task) -> None:
-        spec = _spec(task)
-        if spec.name in self._reusable:
-            self._supervisor.take_recorded(spec, self._reusable[spec.name])
-            return
-        if self._awaits_release:
-            released = self._supervisor.next()
-            assert isinstance(released, Released), "one task at a time: nothing else can be under way"
-        self._supervisor.start(spec)
-        news = self._supervisor.next()
-        if isinstance(news, Failed):
-            raise Halt(Ending(Status.FAILED, news.failure.error, spec.name, news.failure.traceback))
-        self._awaits_release = True
+        if not self._indexes:  # it was the outermost one
+            self._unreleased += self._looped.end()
 
     def _repeat(self, node: RepeatNode) -> None:
         count = self._value(node.count)
@@ -87,7 +123,7 @@ class ProgramWalk:
         if count < 0:
             raise _failed(ValueError("Repeat count cannot be negative."))
         for index in range(count):
-            with self._loop(LoopFrame("repeat", "repeat", index, index + 1, count)):
+            with self._iteration(LoopFrame("repeat", "repeat", index, index + 1, count)):
                 self._steps(node.body)
 
     def _foreach(self, node: ForEachNode) -> None:
@@ -98,7 +134,7 @@ class ProgramWalk:
         for index, item in enumerate(items):
             names = {node.alias: item, node.index_alias: index}
             frame = LoopFrame(label, "foreach", index, index + 1, len(items), item)
-            with self._loop(frame), self._variables({name: v for name, v in names.items() if name}):
+            with self._iteration(frame), self._variables({name: v for name, v in names.items() if name}):
                 self._steps(node.body)
 
     def _until(self, node: UntilNode) -> None:
@@ -106,7 +142,7 @@ class ProgramWalk:
         is_met: bool | None = None
         for index in range(iterations_max):
             frame = LoopFrame("until", "until", index, index + 1, iterations_max, condition=is_met)
-            with self._loop(frame):
+            with self._iteration(frame):
                 self._steps(node.body)
                 is_met = bool(self._value(node.condition))
             if is_met:
@@ -122,13 +158,15 @@ class ProgramWalk:
         self._steps(targets[0])
 
     @contextmanager
-    def _loop(self, frame: LoopFrame) -> Iterator[None]:
-        self._supervisor.halt_if_cancelled()
+    def _iteration(self, frame: LoopFrame) -> Iterator[None]:
+        self._supervisor.halt_if_due()
+        outside, self._indexes = self._indexes, f"{self._indexes}[{frame.index}]"
         self._ctx.push_loop(frame)
         try:
             yield
         finally:
             self._ctx.pop_loop()
+            self._indexes = outside
 
     @contextmanager
     def _variables(self, variables: Mapping[str, Any]) -> Iterator[None]:
@@ -149,13 +187,6 @@ class ProgramWalk:
             Exception
         ) as exc:  # expressions are the author's code: their errors end the run, not the engine
             raise _failed(exc) from exc
-
-
-def _spec(task: Task) -> TaskSpec:
-    try:
-        return TaskSpec.of(task)
-    except PlanError as error:
-        raise _failed(error) from error
 
 
 def _failed(exc: Exception) -> Halt:

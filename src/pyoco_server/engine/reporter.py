@@ -1,7 +1,7 @@
 """Write down what happens to a run's tasks, then tell the listener. Owns pyoco's task states and records."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
 
 from pyoco.core.models import RunContext, TaskState
@@ -23,20 +23,24 @@ class Reporter:
     def mute(self) -> None:
         self._is_muted = True
 
-    def planned(self, names: Sequence[str]) -> None:
+    def planned(self, names: Sequence[str], recorded: Container[str] = (), last: Sequence[str] = ()) -> None:
+        """What an earlier life of the run has recorded is over, also where this one does not get to it."""
         for name in names:
             self._run.tasks[name] = TaskState.PENDING
             self._run.ensure_task_record(name)
-        self._unfinished = dict.fromkeys(names)
-        self._listener.planned(names)
+        self._unfinished = {name: None for name in names if name not in recorded}
+        self._listener.planned(names, last)
 
     def recorded(self, name: str, output: Any) -> None:
         """Known from an earlier life of this run: written down, not told again."""
         self._finish(name, TaskState.SUCCEEDED)
         self._run.ensure_task_record(name).output = output
 
+    def take_inputs(self, name: str, of: str) -> None:
+        self._run.ensure_task_record(name).inputs = self._run.ensure_task_record(of).inputs
+
     def started(self, attempt: Attempt, inputs: Mapping[str, Any]) -> None:
-        name = attempt.spec.name
+        name = attempt.name
         self._unfinished[name] = None
         self._run.tasks[name] = TaskState.RUNNING
         record = self._run.ensure_task_record(name)
@@ -47,14 +51,14 @@ class Reporter:
             self._listener.task_started(name, attempt.number, inputs)
 
     def succeeded(self, attempt: Attempt, output: Any, ended_at: float, ack: Callable[[], None]) -> None:
-        name = attempt.spec.name
+        name = attempt.name
         self._finish(name, TaskState.SUCCEEDED, attempt.started_at, ended_at)
         self._run.ensure_task_record(name).output = output
         if not self._is_muted:
             self._listener.task_succeeded(name, attempt.number, output, attempt.started_at, ended_at, ack)
 
     def failed(self, attempt: Attempt, failure: Failure, ended_at: float, will_retry: bool = False) -> None:
-        name, started_at = attempt.spec.name, attempt.started_at
+        name, started_at = attempt.name, attempt.started_at
         self._finish(name, TaskState.FAILED, started_at, ended_at)
         if will_retry:
             self._run.tasks[name] = (

@@ -10,11 +10,12 @@ from pyoco.core.models import Flow
 from pyoco_server.engine.context import ArtifactFolder, EngineContext
 from pyoco_server.engine.control import Control
 from pyoco_server.engine.graph import GraphWalk
+from pyoco_server.engine.limits import Limits
 from pyoco_server.engine.listener import Listener, StopRun
 from pyoco_server.engine.outcome import Ending, Halt, Outcome, Status
+from pyoco_server.engine.places import program_of
 from pyoco_server.engine.plan import PlanError, plan_of
 from pyoco_server.engine.program import ProgramWalk
-from pyoco_server.engine.program_tasks import program_of, task_names
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.supervisor import Supervisor
 
@@ -30,7 +31,7 @@ class Run:
         flow: Flow,
         control: Control,
         listener: Listener,
-        parallelism: int,
+        limits: Limits,
         recorded: Mapping[str, Any],
         artifact_dir: Path | None,
     ) -> None:
@@ -41,7 +42,7 @@ class Run:
         run = control.run_context
         self._ctx = EngineContext(run.params, run, self._folder, lambda: control.is_stopping)
         self._reporter = Reporter(run, listener)
-        self._supervisor = Supervisor(control, self._ctx, self._reporter, parallelism)
+        self._supervisor = Supervisor(control, self._ctx, self._reporter, limits)
 
     def perform(self) -> Outcome:
         try:
@@ -72,24 +73,25 @@ class Run:
         return Ending(Status.COMPLETED)
 
     def _walk(self) -> None:
-        if self._flow.has_control_flow():
-            self._reporter.planned(task_names(self._flow))
-            ProgramWalk(self._ctx, self._supervisor).run(program_of(self._flow), self._recorded)
-        else:
-            self._walk_graph()
+        walk = self._planned()
+        self._reporter.planned(walk.names, self._recorded, walk.last)
+        walk.run(self._recorded)
 
-    def _walk_graph(self) -> None:
+    def _planned(self) -> GraphWalk | ProgramWalk:
         try:
-            plan = plan_of(self._flow)
+            if self._flow.has_control_flow():
+                return ProgramWalk(program_of(self._flow), self._ctx, self._supervisor, self._reporter)
+            return GraphWalk(plan_of(self._flow), self._supervisor, self._reporter)
         except PlanError as error:
             self._reporter.planned(sorted({task.name for task in self._flow.tasks}))
             raise Halt(Ending(Status.FAILED, str(error))) from error
-        self._reporter.planned(plan.order)
-        GraphWalk(plan, self._supervisor, self._reporter).run(self._recorded)
 
     def _conclude(self, ending: Ending) -> Outcome:
         status = self._control.close(ending.status)
         results = dict(self._ctx.results)  # a copy: tasks left behind still hold the context
+        left = self._supervisor.left_behind
         if status is not ending.status:  # a cancel came in before the end was fixed
-            return Outcome(status, results, self._ctx)
-        return Outcome(status, results, self._ctx, ending.error, ending.failed_task, ending.traceback)
+            return Outcome(status, results, self._ctx, left_behind=left)
+        return Outcome(
+            status, results, self._ctx, ending.error, ending.failed_task, ending.traceback, left_behind=left
+        )

@@ -13,6 +13,8 @@ from typing import Any, assert_never
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.context import EngineContext
 from pyoco_server.engine.control import Acknowledged, Control, Woken
+from pyoco_server.engine.limits import Limits
+from pyoco_server.engine.listener import StopRun
 from pyoco_server.engine.news import News
 from pyoco_server.engine.outcome import Ending, Halt, Status
 from pyoco_server.engine.plan import TaskSpec
@@ -27,40 +29,51 @@ WAIT_MAX_SEC = 3600.0  # a lock refuses to wait for centuries; we look again aft
 class Supervisor:
     """At most `parallelism` tasks run at a time; the others wait in the order in which they became ready."""
 
-    def __init__(self, control: Control, ctx: EngineContext, reporter: Reporter, parallelism: int) -> None:
+    def __init__(self, control: Control, ctx: EngineContext, reporter: Reporter, limits: Limits) -> None:
         self._control = control
-        self._ctx = ctx
         self._reporter = reporter
-        self._parallelism = parallelism
+        self._limits = limits
+        self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
         self._under_way = UnderWay(control, ctx, self._wiring, reporter)
         self._waiting: deque[Attempt] = deque()
 
-    def start(self, spec: TaskSpec) -> None:
-        """Start it as soon as a thread is free."""
-        self._waiting.append(Attempt(spec, spec.retries))
+    def start(self, spec: TaskSpec, name: str) -> None:
+        """Start it as soon as a thread is free; it is written down and told under this name."""
+        self._waiting.append(Attempt(spec, name, spec.retries))
 
-    def take_recorded(self, spec: TaskSpec, output: Any) -> None:
+    def take_recorded(self, spec: TaskSpec, name: str, output: Any) -> None:
         """Use the result from an earlier life of the run instead of executing the task."""
         self._wiring.save(spec, output)
-        self._reporter.recorded(spec.name, output)
+        self._reporter.recorded(name, output)
+
+    def conclude(self, whole: Attempt, output: Any) -> None:
+        """Tell the success of a task whose iterations have all succeeded."""
+        self._under_way.conclude(whole, output, time.time())
 
     def next(self) -> News:
-        """Wait until something became of a task. Raises `Halt` once the run is cancelled."""
+        """Wait until something became of a task. Raises `Halt` once the run is cancelled or out of time."""
         while True:
-            self.halt_if_cancelled()
+            self.halt_if_due()
             if self._under_way.news:
                 return self._under_way.news.popleft()
-            if self._waiting and len(self._under_way.running) < self._parallelism:
-                self._under_way.begin(self._waiting.popleft())
+            if self._waiting and len(self._under_way.running) < self._limits.parallelism:
+                self._begin(self._waiting.popleft())
                 # A quick task may be back already: its thread takes the next one, and none has to be hired.
-                self._pump(until=-math.inf)
-            else:
-                self._pump()
+                if self._control.events.empty():
+                    continue
+            self._pump(until=self._deadline)
 
-    def halt_if_cancelled(self) -> None:
-        if self._ctx.is_cancelled:
+    def halt_if_due(self) -> None:
+        if self._control.is_cancelling():
             raise Halt(Ending(Status.CANCELLED))
+        if time.monotonic() >= self._deadline:
+            text = f"The run exceeded its timeout of {self._limits.timeout_sec:.15g}s"
+            raise Halt(Ending(Status.FAILED, text))
+
+    @property
+    def left_behind(self) -> int:
+        return len(self._under_way.left_behind)
 
     def is_idle(self) -> bool:
         """Nothing is under way, so nothing will happen by itself."""
@@ -73,28 +86,50 @@ class Supervisor:
         give_up_at = time.monotonic() + patience_sec
         for attempt in running:
             attempt.interrupt()
-        self._reporter.cancel_all_but({attempt.spec.name for attempt in running})
+        self._reporter.cancel_all_but({attempt.name for attempt in running})
         while running and not self._control.is_abandoned and time.monotonic() < give_up_at:
             self._pump(give_up_at)
         while running:
             self._under_way.leave_behind(next(iter(running)))
 
-    def _pump(self, until: float = math.inf) -> None:
+    def _begin(self, attempt: Attempt) -> None:
+        may_start = self._limits.may_start
+        if may_start is not None and not may_start():
+            raise StopRun("the worker has not been heard of")
+        if self._is_alone(attempt):
+            self._under_way.perform(attempt)
+        else:
+            self._under_way.begin(attempt)
+
+    def _is_alone(self, attempt: Attempt) -> bool:
+        """Nothing else runs, waits or will be due before it has ended, and nobody has to interrupt it."""
+        return (
+            self._limits.lone_tasks_here
+            and not self._waiting
+            and not self._under_way.running
+            and not self._under_way.retries_due
+            and self._deadline == math.inf
+            and attempt.spec.timeout_sec == math.inf
+            and not attempt.spec.is_coroutine
+        )
+
+    def _pump(self, until: float) -> None:
         """Handle one thing: what is due, or else the next event."""
-        now = time.monotonic()
         timers = self._under_way.timers
-        match timers.take_due(now):
+        match timers.take_due():
             case Expiry(attempt):
                 self._under_way.expire(attempt)
             case Retry(attempt):
                 self._under_way.retries_due -= 1
                 self._waiting.append(attempt)
             case None:
-                self._receive(min(timers.next_at() - now, until - now, WAIT_MAX_SEC))
+                self._receive(min(timers.next_at(), until))
 
-    def _receive(self, wait_sec: float) -> None:
+    def _receive(self, until: float) -> None:
+        # Without an end, nobody has to look at a clock.
+        wait_sec = None if until == math.inf else min(max(0.0, until - time.monotonic()), WAIT_MAX_SEC)
         try:
-            event = self._control.events.get(timeout=max(0.0, wait_sec))
+            event = self._control.events.get(timeout=wait_sec)
         except Empty:
             return
         match event:

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import math
+import time
 from dataclasses import dataclass
 
 from pyoco_server.engine.attempt import Attempt
@@ -35,5 +36,6 @@ class Timers:
     def next_at(self) -> float:
         return self._heap[0][0] if self._heap else math.inf
 
-    def take_due(self, now: float) -> Expiry | Retry | None:
-        return heapq.heappop(self._heap)[2] if self.next_at() <= now else None
+    def take_due(self) -> Expiry | Retry | None:
+        is_due = bool(self._heap) and self._heap[0][0] <= time.monotonic()
+        return heapq.heappop(self._heap)[2] if is_due else None

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from pyoco_server.engine.attempt import Attempt, Ended
+from pyoco_server.engine.backoff import backoff_sec
 from pyoco_server.engine.context import EngineContext
 from pyoco_server.engine.control import Acknowledged, Control
 from pyoco_server.engine.failure import Failure
@@ -18,10 +19,6 @@ from pyoco_server.engine.news import Failed, News, Released, Succeeded
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.timers import Expiry, Retry, Timers
 from pyoco_server.engine.wiring import Wiring
-
-RETRY_BACKOFF_FIRST_SEC = 0.1
-RETRY_BACKOFF_FACTOR = 2.0
-RETRY_BACKOFF_MAX_SEC = 5.0
 
 
 class UnderWay:
@@ -34,6 +31,7 @@ class UnderWay:
         self._reporter = reporter
         self._launcher = Launcher(control, ctx, wiring, reporter)
         self._unacknowledged: set[Attempt] = set()
+        self.left_behind: set[Attempt] = set()
         self.running: dict[Attempt, None] = {}  # in the order of their starts
         self.timers = Timers()
         self.retries_due = 0
@@ -51,10 +49,16 @@ class UnderWay:
         if attempt.deadline < math.inf:
             self.timers.add(attempt.deadline, Expiry(attempt))
 
+    def perform(self, attempt: Attempt) -> None:
+        """From start to end, in this thread."""
+        self.running[attempt] = None
+        self.end(self._launcher.perform(attempt))
+
     def end(self, ended: Ended) -> None:
         attempt = ended.attempt
         if attempt not in self.running:
-            return  # left behind: its time was up, and that has been told
+            self.left_behind.discard(attempt)
+            return  # its time was up, and that has been told
         del self.running[attempt]
         if ended.failure is None:
             self._succeed(attempt, ended.output, ended.ended_at)
@@ -72,28 +76,31 @@ class UnderWay:
         if self._ctx.is_cancelled:
             self.leave_behind(attempt)
             return
-        spec = attempt.spec
         self._let_go(attempt)
-        failure = Failure(f"Task '{spec.name}' exceeded timeout of {spec.timeout_sec}s")
+        failure = Failure(f"Task '{attempt.name}' exceeded timeout of {attempt.spec.timeout_sec}s")
         self._reporter.failed(attempt, failure, time.time())
-        self.news.append(Failed(spec, failure))
+        self.news.append(Failed(attempt.spec, failure))
 
-    def leave_behind(self, attempt: Attempt) -> None:
-        self._let_go(attempt)
-        self._reporter.cancelled(attempt.spec.name)
-
-    def _succeed(self, attempt: Attempt, output: Any, ended_at: float) -> None:
-        self._wiring.save(attempt.spec, output)
+    def conclude(self, attempt: Attempt, output: Any, ended_at: float) -> None:
+        """Tell the success. `Released` follows when it is acknowledged."""
         self._unacknowledged.add(attempt)
-        self.news.append(Succeeded(attempt.spec))
         acknowledge = partial(self._control.events.put, Acknowledged(attempt))
         self._reporter.succeeded(attempt, output, ended_at, acknowledge)
 
+    def leave_behind(self, attempt: Attempt) -> None:
+        self._let_go(attempt)
+        self._reporter.cancelled(attempt.name)
+
+    def _succeed(self, attempt: Attempt, output: Any, ended_at: float) -> None:
+        self._wiring.save(attempt.spec, output)
+        self.news.append(Succeeded(attempt.spec, output))
+        self.conclude(attempt, output, ended_at)
+
     def _fail(self, attempt: Attempt, failure: Failure, ended_at: float) -> None:
         if self._ctx.is_cancelled:  # it raised because it saw the cancel, or might have: cancel wins
-            self._reporter.cancelled(attempt.spec.name)
+            self._reporter.cancelled(attempt.name)
             return
-        retry_at = time.monotonic() + _backoff_sec(attempt)
+        retry_at = time.monotonic() + backoff_sec(attempt.number - 1)
         will_retry = attempt.retries_left > 0 and retry_at < attempt.deadline
         self._reporter.failed(attempt, failure, ended_at, will_retry)
         if will_retry:
@@ -105,10 +112,5 @@ class UnderWay:
     def _let_go(self, attempt: Attempt) -> None:
         """Its thread stays with the user's code; we stop waiting for it and ignore what it returns."""
         del self.running[attempt]
+        self.left_behind.add(attempt)
         attempt.abandon()
-
-
-def _backoff_sec(attempt: Attempt) -> float:
-    retries_done = attempt.spec.retries - attempt.retries_left
-    # The exponent is bounded too: 2.0 ** 1024 does not fit into a float.
-    return min(RETRY_BACKOFF_MAX_SEC, RETRY_BACKOFF_FIRST_SEC * RETRY_BACKOFF_FACTOR ** min(retries_done, 32))

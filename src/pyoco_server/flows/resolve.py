@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -52,7 +53,7 @@ def _load_file(path: Path) -> ModuleType:
         source.loader.exec_module(module)
     except Exception as exc:  # the author's module may raise anything while it is imported
         del sys.modules[name]
-        raise ResolverError(f"{path} cannot be imported: {type(exc).__name__}: {exc}") from exc
+        raise ResolverError(f"{path} cannot be imported: {type(exc).__name__}: {exc}{_where(exc)}") from exc
     return module
 
 
@@ -68,7 +69,16 @@ def _load_module(name: str) -> ModuleType:
             ) from exc
         raise ResolverError(f"Module '{name}' needs '{exc.name}', which is not installed") from exc
     except Exception as exc:  # the author's module may raise anything while it is imported
-        raise ResolverError(f"Module '{name}' cannot be imported: {type(exc).__name__}: {exc}") from exc
+        raise ResolverError(
+            f"Module '{name}' cannot be imported: {type(exc).__name__}: {exc}{_where(exc)}"
+        ) from exc
+
+
+def _where(exc: Exception) -> str:
+    """The author's line that raised; a SyntaxError says its own."""
+    frames = [] if isinstance(exc, SyntaxError) else traceback.extract_tb(exc.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith("<") and frame.filename != __file__]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
 
 def _function(module: ModuleType, place: str, attribute: str) -> FlowResolver:

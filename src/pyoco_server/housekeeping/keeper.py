@@ -12,6 +12,8 @@ import logging
 import secrets
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping.delayed_runs import start_delayed
+from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.housekeeping.lost_workers import LostWorkers
 from pyoco_server.housekeeping.owed_jobs import OwedJobs
 from pyoco_server.housekeeping.stillness import Stillness
@@ -35,6 +37,7 @@ class Housekeeper:
         self._stillness = Stillness(step_sec_max=2 * self._interval_sec)
         self._lost_workers = LostWorkers(store, read_model)
         self._owed_jobs = OwedJobs(store, read_model)
+        self._due_schedules = DueSchedules(store)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.is_holder = False
@@ -56,11 +59,14 @@ class Housekeeper:
         now = asyncio.get_running_loop().time()
         went_through = await self._hold()
         if not self.is_holder:
+            self._due_schedules.forget()
             return
         await self._read_model.caught_up()
         await self._lost_workers.look(now, own_write_went_through=went_through)
+        await start_delayed(self._store, self._read_model)
         await self._owed_jobs.conclude_stuck_cancels()
         await self._owed_jobs.look()
+        await self._due_schedules.look()
 
     async def _keep(self) -> None:
         while not self._stopping.is_set():
@@ -107,3 +113,4 @@ class Housekeeper:
         now = asyncio.get_running_loop().time()
         self._stillness.observe({}, now, own_write_went_through=False)
         self._lost_workers.was_away(now)
+        self._due_schedules.forget()

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarge
 from pyoco_server.http_api.faces.runs.wire import error_body, status_of
+from pyoco_server.http_api.replies import json_answer as json_answer
 from pyoco_server.texts import choose_language
 
 log = logging.getLogger(__name__)
@@ -20,11 +21,7 @@ log = logging.getLogger(__name__)
 PROBLEM = "application/problem+json"
 
 
-def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
-
-
-def error_answer(request: Request, error: PyocoError) -> Response:
+def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
     status = status_of(error)
     language = choose_language(request.headers.get("accept-language"))
     body = error_body(error, language)
@@ -67,7 +64,7 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     return _answer(request, error.status_code, body, dict(error.headers or {}))
 
 
-def _answer(request: Request, status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
+def _answer(request: HTTPConnection, status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
     if PROBLEM not in request.headers.get("accept", ""):
         return json_answer(body, status, headers)
     detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
@@ -78,4 +75,9 @@ def _answer(request: Request, status: int, body: dict[str, Any], headers: dict[s
 
 def _sentence(problems: list[dict[str, Any]]) -> str:
     """`body.tag: must match …`, each problem with its place."""
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)
+    return "; ".join(f"{_place(one)}: {one['msg']}" for one in problems)
+
+
+def _place(problem: dict[str, Any]) -> str:
+    place = ".".join(map(str, problem["loc"]))
+    return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place

@@ -10,14 +10,18 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
+from pyoco_server.http_api.authentication import Authentication, with_security
+from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
+from pyoco_server.http_api.faces.runs import schedule_routes as schedules
+from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
 from pyoco_server.http_api.shortcut import Shortcut
@@ -26,8 +30,11 @@ from pyoco_server.http_api.shortcut import Shortcut
 class _App(FastAPI):
     """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
 
-    def put_behind(self, config: NatsBackendConfig) -> None:
-        self._front = Guard(Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE), config)
+    def put_behind(self, gateway: Gateway) -> None:
+        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
+        if gateway.keys is not None:
+            front = Authentication(front, gateway.config, gateway.keys)
+        self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
@@ -35,7 +42,9 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = runs_openapi.add_to(super().openapi())
+            schema = runs_openapi.add_to(super().openapi())
+            config: NatsBackendConfig = self.state.gateway.config
+            self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
 
 
@@ -51,12 +60,12 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     )
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
-    app.router.routes += runs.ROUTES + pages.ROUTES
+    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + pages.ROUTES
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
     app.add_exception_handler(Exception, answers.on_unexpected)
-    app.put_behind(config)
+    app.put_behind(app.state.gateway)
     return app
 
 
@@ -64,5 +73,6 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     await gateway.start()
+    before_the_server_stops(gateway.streams.end)
     yield
     await gateway.stop()

@@ -13,6 +13,10 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
+from pyoco_server.http_api.sse import Streams
+from pyoco_server.operations.authenticate import KeyCheck
+from pyoco_server.operations.observed import Observed
+from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 
@@ -29,6 +33,11 @@ class Gateway:
         self.embedded_broker = embedded_broker
         self.store = Store(config, name="pyoco-gateway")
         self.read_model = ReadModel(self.store.client, self.store.jetstream, config)
+        self.keys = KeyCheck(self.store) if config.auth_methods else None
+        self.observed = Observed()
+        self.read_model.on_news(self.observed.commit)
+        self.run_views = RunViews(self.store, self.read_model)
+        self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self._following = False
         self._stopping = False
@@ -39,14 +48,21 @@ class Gateway:
 
     async def stop(self) -> None:
         self._stopping = True
+        self.streams.end()
         closing = self.store.close() if not self._following else None
         if closing is not None:
             await closing  # ends the wait for a broker that never came
         if self._starting is not None:
             await asyncio.wait([self._starting], timeout=2.0)
+        if self.keys is not None:
+            await self.keys.stop()
         await self._housekeeper.stop()
         await self.read_model.stop()
         await self.store.close()
+
+    @property
+    def is_housekeeper(self) -> bool:
+        return self._housekeeper.is_holder
 
     def ready(self) -> dict[str, Any]:
         reasons = list(self._reasons())
@@ -69,6 +85,8 @@ class Gateway:
     def _reasons(self) -> Any:
         if self.store.why_not_ready is not None:
             yield self.store.why_not_ready
+        elif self.keys is not None and not self.keys.table.is_current:
+            yield "the API keys are not loaded yet"
         elif not self._following:
             yield "the list of runs is not being followed yet"
         elif self.read_model.lag > READY_LAG_MAX:
@@ -81,6 +99,9 @@ class Gateway:
             self.store.why_not_ready = error.message
             log.error("this broker cannot be used", extra={"error": error.message, "err_id": error.err_id})
             return
+        if self.keys is not None:
+            await self.keys.start()
+            self.store.on_reconnect(self.keys.table.reconnected)
         while not self._stopping and not self._following:
             try:
                 await self.read_model.start()
@@ -89,6 +110,7 @@ class Gateway:
                 log.warning("cannot follow the log yet", extra={"error": error.message})
                 await asyncio.sleep(START_AGAIN_SEC)
         if self._following:
+            await self.store.dead_letters.follow(self.observed.letter)
             self.store.on_reconnect(self.read_model.reconnected)
             self._housekeeper.start()
             # What is alive now lives for ever: the collector need not look at it again.

@@ -6,14 +6,12 @@ only to names it knows (DNS rebinding sends others) and to pages it served itsel
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit
-
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, PyocoError, TooLarge
+from pyoco_server.http_api.addresses import host_name, is_loopback, path_of
 from pyoco_server.http_api.answers import error_answer, on_unexpected
 from pyoco_server.ids import new_ulid
 
@@ -21,10 +19,15 @@ _LOOKED_AT = frozenset({b"host", b"origin", b"content-length"})
 KNOWN_HOSTS_MAX = 64
 LENGTH_DIGITS_MAX = 18  # a number with thousands of them is not even worth reading
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Wheels are larger than any other body: their route has a limit of its own, and counts for itself.
+COUNTED_BY_THE_ROUTE = ("POST", "/wheels")
 
 
-class BodyTooLarge(Exception):
-    """Raised out of `receive`; whoever reads the body is ended by it."""
+class BodyTooLarge(TooLarge):
+    """Raised out of `receive`; whoever reads the body is ended by it, and it is answered like any error."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(f"The body is larger than {bytes_max} bytes.", err_id="ERR-PYOCO-0002")
 
 
 class Guard:
@@ -44,12 +47,13 @@ class Guard:
         try:
             refused = self._refused(scope)
             if refused is not None:
-                await error_answer(Request(scope), refused)(scope, receive, answer)
+                await error_answer(HTTPConnection(scope), refused)(scope, receive, answer)
             else:
-                await self._app(scope, _Capped(receive, self._body_bytes_max), answer)
-        except BodyTooLarge:
+                capped = receive if _has_own_limit(scope) else _Capped(receive, self._body_bytes_max)
+                await self._app(scope, capped, answer)
+        except BodyTooLarge as error:
             if not answer.started:
-                await error_answer(Request(scope), self._too_large())(scope, receive, answer)
+                await error_answer(Request(scope), error)(scope, receive, answer)
         except Exception as error:  # the framework's last resort stands outside and knows no request id
             if answer.started or scope["type"] != "http":
                 raise
@@ -63,14 +67,14 @@ class Guard:
                 return Forbidden("This host name is not served. Add it to PYOCO_ALLOWED_HOSTS.", err_id="")
             if b"origin" in headers and self._is_foreign(scope, headers[b"origin"].decode("latin-1"), host):
                 return Forbidden("Requests from pages of other sites are refused.", err_id="")
-        length = headers.get(b"content-length", b"")
+        length = b"" if _has_own_limit(scope) else headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > LENGTH_DIGITS_MAX or int(length) > self._body_bytes_max):
-            return self._too_large()
+            return BodyTooLarge(self._body_bytes_max)
         return None
 
     def _is_ours(self, host: str) -> bool:
-        name = _host_name(host)
-        ours = name in self._hosts or _is_loopback(name)
+        name = host_name(host)
+        ours = name in self._hosts or is_loopback(name)
         if ours and len(self._known_hosts) < KNOWN_HOSTS_MAX:
             self._known_hosts.add(host)
         return ours
@@ -79,10 +83,7 @@ class Guard:
         if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
             return False
         place = origin.partition("://")[2]
-        return place != host and _host_name(place) not in self._allowed
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body is larger than {self._body_bytes_max} bytes.", err_id="ERR-PYOCO-0002")
+        return place != host and host_name(place) not in self._allowed
 
 
 class _WithRequestId:
@@ -100,30 +101,19 @@ class _WithRequestId:
 
 
 class _Capped:
-    __slots__ = ("_left", "_receive")
+    __slots__ = ("_bytes_max", "_left", "_receive")
 
     def __init__(self, receive: Receive, bytes_max: int) -> None:
         self._receive = receive
-        self._left = bytes_max
+        self._bytes_max = self._left = bytes_max
 
     async def __call__(self) -> Message:
         message = await self._receive()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise BodyTooLarge
+            raise BodyTooLarge(self._bytes_max)
         return message
 
 
-def _host_name(place: str) -> str:
-    """Without its port; empty for what is no host at all."""
-    try:
-        return (urlsplit(f"//{place}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+def _has_own_limit(scope: Scope) -> bool:
+    return (scope.get("method"), path_of(scope)) == COUNTED_BY_THE_ROUTE

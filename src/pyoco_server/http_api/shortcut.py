@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.answers import on_error, on_unexpected
-from pyoco_server.http_api.guard import BodyTooLarge
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -57,8 +56,6 @@ class Shortcut:
             response = await on_error(request, error)
         except ClientDisconnect:
             return  # nobody is left to be answered
-        except BodyTooLarge:
-            raise  # the guard's
         except Exception as error:  # what the framework's outermost layer would do
             response = await on_unexpected(request, error)
         await response(scope, receive, send)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 
 
@@ -18,6 +18,12 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True):
 
 class SubmitRun(_Command, frozen=True, kw_only=True):
     submission: RunSubmitted
+
+
+class CarryResults(_Command, frozen=True, kw_only=True):
+    """Tasks that an earlier run has executed already: this one takes their results over."""
+
+    results: list[TaskStarted | TaskSucceeded]
 
 
 class DiscardRun(_Command, frozen=True, kw_only=True):
@@ -46,6 +52,7 @@ class RequeueRun(_Command, frozen=True, kw_only=True):
 class PlanTasks(_Command, frozen=True, kw_only=True):
     fence: int
     tasks: list[str]
+    last: list[str] | None = None
 
 
 class StartTask(_Command, frozen=True, kw_only=True):
@@ -64,6 +71,7 @@ class SucceedTask(_Command, frozen=True, kw_only=True):
     ended_at: float
     output: Any = None
     kept: OutputKept = OutputKept.STORED
+    types: dict[str, Any] | None = None
 
 
 class FailTask(_Command, frozen=True, kw_only=True):
@@ -152,6 +160,7 @@ WorkerCommand = (
 )
 Command = (
     SubmitRun
+    | CarryResults
     | DiscardRun
     | ClaimRun
     | ReportLoss

@@ -13,7 +13,7 @@ import msgspec
 
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.reduce import Folding
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, TaskStatus
 
@@ -55,14 +55,23 @@ def decide(run: Run | None, command: c.Command, at: float) -> Decision:
 
 def decide_all(run: Run | None, asked: Iterable[c.Command], at: float) -> Decision:
     """Several commands as one commit: each judged on what those before it made; one refusal refuses all."""
-    events: Events = ()
+    decided = decide_and_fold(run, asked, at)
+    return decided if isinstance(decided, Refused) else decided[0]
+
+
+def decide_and_fold(
+    run: Run | None, asked: Iterable[c.Command], at: float
+) -> tuple[Events, Run | None] | Refused:
+    """The same, with the state that it leads to: it was needed to judge, and need not be made again."""
+    folding = Folding(run)
+    events: list[e.Event] = []
     for command in asked:
-        decision = decide(run, command, at)
+        decision = decide(folding.run, command, at)
         if isinstance(decision, Refused):
             return decision
-        run = fold(run, decision)
+        folding.add(decision)
         events += decision
-    return events
+    return tuple(events), folding.run
 
 
 def progress_refused(run: Run) -> Reason | None:
@@ -78,6 +87,8 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
     match command:
         case c.SubmitRun():
             return Refused(Reason.EXISTS)
+        case c.CarryResults():
+            return _carry(run, command)
         case c.DiscardRun():
             return _discard(run, command, at)
         case c.ClaimRun():
@@ -102,12 +113,23 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
             return _progress(run, command, at)
 
 
-def _discard(run: Run, command: c.DiscardRun, at: float) -> Decision:
-    if refused := progress_refused(run):
+def _carry(run: Run, command: c.CarryResults) -> Decision:
+    """Before anybody has begun: a worker that has claimed the run has its own news of these tasks."""
+    if refused := _untouched_refused(run):
         return Refused(refused)
-    if run.fence > 0:
-        return Refused(Reason.CLAIMED)
+    return tuple(command.results)
+
+
+def _discard(run: Run, command: c.DiscardRun, at: float) -> Decision:
+    if refused := _untouched_refused(run):
+        return Refused(refused)
     return (e.RunDiscarded(at=at, reason=command.reason),)
+
+
+def _untouched_refused(run: Run) -> Reason | None:
+    if refused := progress_refused(run):
+        return refused
+    return Reason.CLAIMED if run.fence > 0 else None
 
 
 def _job_refused(run: Run, job_no: int) -> Reason | None:
@@ -217,7 +239,7 @@ def _only_waits(run: Run) -> bool:
 def _progressed(command: c.WorkerCommand, at: float) -> e.Event:
     match command:
         case c.PlanTasks():
-            return e.TasksPlanned(at=at, tasks=command.tasks)
+            return e.TasksPlanned(at=at, tasks=command.tasks, last=command.last)
         case c.StartTask():
             started_at = at if command.started_at is None else command.started_at
             return e.TaskStarted(
@@ -249,6 +271,7 @@ def _succeeded(command: c.SucceedTask) -> e.TaskSucceeded:
         started_at=command.started_at,
         output=command.output,
         kept=command.kept,
+        types=command.types,
     )
 
 

@@ -29,6 +29,9 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     workflow_yaml_bytes: int | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    retry_of: str | None = None  # the run that this one is another try of
+    start_at: float | None = None  # not before this instant
+    schedule_id: str | None = None  # what began it
 
 
 class RunDiscarded(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,7 +61,10 @@ class RunRequeued(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """`last`: those that no other task waits for; their results are the run's. None: not known."""
+
     tasks: list[str]
+    last: list[str] | None = None
 
 
 class TaskStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,6 +79,7 @@ class TaskSucceeded(_Event, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float
     output: Any = None
     kept: OutputKept = OutputKept.STORED
+    types: dict[str, Any] | None = None  # what its JSON does not say of the output
 
 
 class TaskFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):

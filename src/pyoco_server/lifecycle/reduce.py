@@ -27,17 +27,34 @@ def reduce(run: Run | None, event: e.Event) -> Run | None:
 
 
 def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
-    """Reduce several; the tasks are copied once for all of them, so a long log costs its length."""
-    board: TaskBoard | None = None
-    for event in events:
-        if run is None:
-            run = _begun(event)
-            continue
-        board = board or TaskBoard(run.tasks)
-        run = _step(run, event, board)
-    if run is None or board is None or not board.changed:
+    """Reduce several: a long log costs its length."""
+    folding = Folding(run)
+    folding.add(events)
+    return folding.run
+
+
+class Folding:
+    """A run on its way through several events. The tasks are copied once for all of them."""
+
+    def __init__(self, run: Run | None) -> None:
+        self._run = run
+        self._board: TaskBoard | None = None
+
+    def add(self, events: Iterable[e.Event]) -> None:
+        for event in events:
+            if self._run is None:
+                self._run = _begun(event)
+                continue
+            self._board = self._board or TaskBoard(self._run.tasks)
+            self._run = _step(self._run, event, self._board)
+
+    @property
+    def run(self) -> Run | None:
+        """As it is now. Its tasks are ours: they go on changing when more is added."""
+        run, board = self._run, self._board
+        if run is not None and board is not None and board.changed and run.tasks is not board.records:
+            self._run = run = replace(run, tasks=board.records)
         return run
-    return replace(run, tasks=board.records)
 
 
 def _begun(event: e.Event) -> Run | None:
@@ -58,6 +75,9 @@ def _begun(event: e.Event) -> Run | None:
                 workflow_yaml_bytes=event.workflow_yaml_bytes,
                 correlation_id=event.correlation_id,
                 traceparent=event.traceparent,
+                retry_of=event.retry_of,
+                start_at=event.start_at,
+                schedule_id=event.schedule_id,
                 job_owed_since=event.at,
                 bytes_full=size,
                 bytes_slim=size,
@@ -126,6 +146,8 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     if run.cancel is not None:
         return _touched(run, event)
     board.apply(event)
+    if isinstance(event, e.TasksPlanned) and event.last and not run.tasks_dropped:
+        return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
     if isinstance(event, e.TaskResumed) and run.parked:
         return _touched(run, event, parked=False, **_new_job(run, event.at))
     return _touched(run, event)

@@ -50,6 +50,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any] | None = None
     output: Any = None
     kept: OutputKept | None = None
+    types: dict[str, Any] | None = None
     wait: Wait | None = None
 
 
@@ -67,6 +68,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workflow_yaml_bytes: int | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    retry_of: str | None = None
+    start_at: float | None = None
+    schedule_id: str | None = None
     ended: RunStatus | None = None
     started_at: float | None = None
     ended_at: float | None = None
@@ -85,6 +89,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone: bool = False
     # In task order of first mention. Empty and `tasks_dropped` when only the log still knows them.
     tasks: dict[str, TaskRecord] = {}
+    # Those that no other waits for, as far as it was said. Left out with the tasks.
+    last_tasks: tuple[str, ...] = ()
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0
@@ -101,6 +107,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_terminal(self) -> bool:
         return self.ended is not None
+
+
+def is_delayed(run: Run) -> bool:
+    """Its first job is yet to be published, when its time has come."""
+    return run.start_at is not None and run.job_no == 1 and owes_job(run)
 
 
 def owes_job(run: Run) -> bool:

@@ -28,6 +28,7 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     kept: OutputKept | None = None
     wait: Wait | None = None
+    types: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +50,10 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_reason: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    retry_of: str | None = None
+    start_at: float | None = None
+    schedule_id: str | None = None
+    last_tasks: tuple[str, ...] = ()
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0
@@ -88,6 +93,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     flow_name: str
     tag: str
     tags: list[str]
+    tenant_id: str | None
+    api_key_id: str | None
     status: RunStatus
     submitted_at: float
     updated_at: float
@@ -105,6 +112,8 @@ def summary_of(run: Run) -> RunSummary:
         flow_name=run.flow_name,
         tag=run.tag,
         tags=list(run.tags),
+        tenant_id=run.tenant_id,
+        api_key_id=run.api_key_id,
         status=run.status,
         submitted_at=run.submitted_at,
         updated_at=run.updated_at,
@@ -146,7 +155,7 @@ def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0)
         task_records={} if bare else {name: _record(record, slim=slim) for name, record in tasks.items()},
         task_records_truncated=slim,
         tasks_truncated=dropped,
-        pyoco=_core(run, tasks if bare else {}, commits, log_seq),
+        pyoco=_core(run, tasks if bare else {}, () if dropped else run.last_tasks, commits, log_seq),
     )
 
 
@@ -171,6 +180,9 @@ def run_of(snapshot: RunSnapshot) -> Run:
         workflow_yaml_bytes=snapshot.workflow_yaml_bytes,
         correlation_id=core.correlation_id,
         traceparent=core.traceparent,
+        retry_of=core.retry_of,
+        start_at=core.start_at,
+        schedule_id=core.schedule_id,
         ended=core.ended,
         started_at=snapshot.start_time,
         ended_at=snapshot.end_time,
@@ -188,6 +200,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
         parked=core.parked,
         gone=core.gone,
         tasks={name: _record_back(snapshot, name) for name in snapshot.tasks},
+        last_tasks=core.last_tasks,
         bytes_full=core.bytes_full,
         bytes_slim=core.bytes_slim,
         bytes_bare=core.bytes_bare,
@@ -204,7 +217,9 @@ def compact_run_snapshot(snapshot: Mapping[str, Any], *, max_bytes: int) -> dict
     return fitted | {"task_records": {}, "task_records_truncated": True}
 
 
-def _core(run: Run, bare: Mapping[str, TaskRecord], commits: int, log_seq: int) -> Core:
+def _core(
+    run: Run, bare: Mapping[str, TaskRecord], last_tasks: tuple[str, ...], commits: int, log_seq: int
+) -> Core:
     return Core(
         commits=commits,
         log_seq=log_seq,
@@ -222,6 +237,10 @@ def _core(run: Run, bare: Mapping[str, TaskRecord], commits: int, log_seq: int) 
         cancel_reason=run.cancel.reason if run.cancel else None,
         correlation_id=run.correlation_id,
         traceparent=run.traceparent,
+        retry_of=run.retry_of,
+        start_at=run.start_at,
+        schedule_id=run.schedule_id,
+        last_tasks=last_tasks,
         bytes_full=run.bytes_full,
         bytes_slim=run.bytes_slim,
         bytes_bare=run.bytes_bare,
@@ -245,6 +264,7 @@ def _record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
         attempt=record.attempt,
         kept=record.kept,
         wait=record.wait,
+        types=msgspec.UNSET if slim or record.types is None else record.types,
     )
 
 
@@ -264,6 +284,7 @@ def _record_back(snapshot: RunSnapshot, name: str) -> TaskRecord:
         inputs=shown.inputs or None,
         output=shown.output,
         kept=shown.kept,
+        types=None if shown.types is msgspec.UNSET else shown.types,
         wait=shown.wait,
     )
 

@@ -48,5 +48,6 @@ class OutputKept(StrEnum):
 
     STORED = "stored"
     REFERENCED = "referenced"
+    APPROXIMATE = "approximate"  # shown as JSON, but nobody could make the value again from it
     TOO_LARGE = "too_large"
     UNSERIALISABLE = "unserialisable"

@@ -86,6 +86,7 @@ class TaskBoard:
                 inputs=record.inputs,
                 output=event.output,
                 kept=event.kept,
+                types=event.types,
             ),
         )
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import Command
-from pyoco_server.lifecycle.decide import Events, Reason, Refused, decide_all
+from pyoco_server.lifecycle.decide import Events, Reason, Refused, decide_and_fold
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
@@ -58,14 +58,15 @@ async def apply(
     stored = held or await store.runs.load(run_id, whole=whole)
     for tries in range(DECIDE_TRIES_MAX):
         instant = time.time() if at is None else at
-        decision = decide_all(stored.run if stored else None, asked, instant)
-        if isinstance(decision, Refused) or not decision:
+        decided = decide_and_fold(stored.run if stored else None, asked, instant)
+        decision = decided if isinstance(decided, Refused) else decided[0]
+        if isinstance(decided, Refused) or isinstance(decision, Refused) or not decision:
             if at_leader:
                 return _nothing(stored, decision)
             stored, at_leader = await store.runs.load(run_id, at_leader=True, whole=whole), True
             continue
         try:
-            committed = await store.runs.append(stored, decision, commit_id)
+            committed = await store.runs.append(stored, decision, commit_id, leads_to=decided[1])
         except Overtaken as overtaken:
             if overtaken.now is None:
                 # Only the mark of an erased run is left: nothing can begin here while it lives.

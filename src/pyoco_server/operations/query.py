@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from pyoco_server.errors import NotFound
+from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Filter as Filter
+from pyoco_server.store.run_pages import Place
 from pyoco_server.store.runs import StoredRun as StoredRun
 from pyoco_server.store.store import Store
+from pyoco_server.tokens import Scope, TokenRefused, seal, unseal
+
+INVALID_LIST = "ERR-PYOCO-0017"
+CURSOR = "runs"
 
 
 async def get_run(
@@ -27,10 +32,32 @@ async def list_runs(read_model: ReadModel, wanted: Filter, limit: int) -> list[R
     return read_model.page(wanted, limit)
 
 
+async def page_of_runs(
+    store: Store, read_model: ReadModel, wanted: Filter, limit: int, cursor: str | None
+) -> tuple[list[Run], str | None]:
+    """A page, and the cursor of the next one; None when all that match were shown as they are now."""
+    secret = await store.secrets.for_tokens()
+    await read_model.caught_up()
+    scope: Scope = wanted._asdict() | {"log": read_model.log_created}
+    runs, goes_on = read_model.next_page(wanted, limit, _place(secret, scope, cursor))
+    return runs, seal(secret, CURSOR, scope, goes_on) if goes_on else None
+
+
 async def get_many(store: Store, run_ids: list[str]) -> list[StoredRun]:
     """Those of them that still are there."""
     found = await asyncio.gather(*(store.runs.load(run_id) for run_id in run_ids))
     return [stored for stored in found if stored is not None and not stored.run.gone]
+
+
+def _place(secret: bytes, scope: Scope, cursor: str | None) -> Place | None:
+    if cursor is None:
+        return None
+    try:
+        return Place(*unseal(secret, CURSOR, scope, cursor))
+    except TokenRefused:
+        message = "cursor is not one of this list: pass it on unchanged, with the same filters."
+        problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}
+        raise Invalid(message, err_id=INVALID_LIST, details=[problem]) from None
 
 
 def visible(stored: StoredRun | None, run_id: str, tenant_id: str | None) -> StoredRun:

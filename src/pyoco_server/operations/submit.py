@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
-from pyoco_server.lifecycle.commands import DiscardRun
-from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.commands import CarryResults, DiscardRun
+from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
 from pyoco_server.operations.apply import apply
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
@@ -28,6 +30,9 @@ log = logging.getLogger(__name__)
 FLOW_NAME_CHARS_MAX = 256
 TAGS_MAX = 32
 TAG_CHARS_MAX = 64
+DELAY_SEC_MAX = 366 * 86_400.0
+
+Carried = Sequence[TaskStarted | TaskSucceeded]
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,21 +47,46 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     api_key_id: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    start_at: float | None = None
+    workflow_yaml: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
 
 
 async def submit(store: Store, wanted: Submission) -> StoredRun:
-    submission = checked(wanted, store.config)
+    return await begin(store, checked(wanted, store.config))
+
+
+async def begin(store: Store, submission: RunSubmitted, carried: Iterable[Carried] = ()) -> StoredRun:
+    """A run of this, stored and queued. Conflict if one of its id exists.
+
+    `carried`: results that it begins with, those of its first commit and then those of the next ones.
+    """
+    commits = iter(carried)
+    begins_with = next(commits, ())
     try:
-        stored = await store.runs.create(submission, new_commit_id())
+        stored = await store.runs.create(submission, new_commit_id(), begins_with)
     except Overtaken as overtaken:
         raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
     except Unavailable as error:
         return await _give_up(store, submission, error)
     try:
-        await store.queue.publish(submission, stored)
+        for results in commits:
+            stored = await _carry_on(store, stored, results)
+        if submission.start_at is not None:
+            return stored  # its job is published when its time has come
+        # A job that says where its run stands says that the submission is all there is.
+        job_of = stored if not stored.run.tasks else replace(stored, log_seq=0)
+        await store.queue.publish(submission, job_of)
     except Unavailable as error:
         return await _give_up(store, submission, error)
     return stored
+
+
+async def _carry_on(store: Store, stored: StoredRun, results: Carried) -> StoredRun:
+    """Refused once somebody has claimed or cancelled it: then the rest is executed, or nothing is."""
+    applied = await apply(store, stored.run.run_id, CarryResults(results=list(results)), held=stored)
+    return applied.after or stored
 
 
 def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
@@ -74,8 +104,9 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
             "Store the data elsewhere and pass its address.",
             err_id="ERR-PYOCO-0002",
         )
+    now = time.time()
     return RunSubmitted(
-        at=time.time(),
+        at=now,
         run_id=check_run_id(wanted.run_id) if wanted.run_id else new_uuid(),
         flow_name=wanted.flow_name,
         params=wanted.params,
@@ -85,7 +116,20 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         api_key_id=wanted.api_key_id,
         correlation_id=wanted.correlation_id,
         traceparent=wanted.traceparent,
+        start_at=_checked_start(wanted.start_at, now),
+        workflow_yaml=wanted.workflow_yaml,
+        workflow_yaml_sha256=wanted.workflow_yaml_sha256,
+        workflow_yaml_bytes=wanted.workflow_yaml_bytes,
     )
+
+
+def _checked_start(start_at: float | None, now: float) -> float | None:
+    """None for what may start now."""
+    if start_at is None:
+        return None
+    if not start_at <= now + DELAY_SEC_MAX:
+        raise _invalid("start_at", "start_at is an instant in unix seconds, at most a year from now.")
+    return start_at if start_at > now else None
 
 
 def _checked_tags(tags: list[str]) -> list[str]:

@@ -49,6 +49,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workflow_yaml_bytes: int | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    retry_of: str | None = None
+    schedule_id: str | None = None
 
 
 class UnreadableJob(ValueError):
@@ -103,6 +105,8 @@ def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
             workflow_yaml_bytes=submission.workflow_yaml_bytes,
             correlation_id=submission.correlation_id,
             traceparent=submission.traceparent,
+            retry_of=submission.retry_of,
+            schedule_id=submission.schedule_id,
         )
     )
 
@@ -130,6 +134,8 @@ def submission_of(job: Job) -> RunSubmitted:
         workflow_yaml_bytes=job.workflow_yaml_bytes,
         correlation_id=job.correlation_id,
         traceparent=job.traceparent,
+        retry_of=job.retry_of,
+        schedule_id=job.schedule_id,
     )
 
 

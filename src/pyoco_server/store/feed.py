@@ -1,4 +1,4 @@
-"""Every commit of every run, in order, pushed from the broker to one gateway: an ordered consumer.
+"""Every message of a stream, in order, pushed from the broker to one gateway: an ordered consumer.
 
 It is ours and not nats-py's, because a gateway lives through broker restarts: a gap in the consumer's own
 numbering, missing heartbeats or a reconnect make it start a new consumer after the last sequence it has.
@@ -12,7 +12,6 @@ import logging
 import secrets
 from collections.abc import Callable
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.acks import place_of
 from pyoco_server.store.client import BrokerClient
@@ -27,23 +26,29 @@ HEARTBEAT_SEC = 1.0
 SILENCE_MAX_SEC = 3.5
 RESTART_PAUSE_SEC = 0.5
 
-# run id, stream sequence, header block, commit
-OnCommit = Callable[[str, int, bytes, bytes], None]
+# the subject below the prefix (of the log: a run id), stream sequence, header block, payload
+OnMessage = Callable[[str, int, bytes, bytes], None]
 
 
 class Feed:
     def __init__(
-        self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig, on_commit: OnCommit
+        self,
+        client: BrokerClient,
+        jetstream: JetStream,
+        stream: str,
+        subject_prefix: str,
+        on_message: OnMessage,
     ) -> None:
         self._client = client
         self._jetstream = jetstream
-        self._stream = config.events_stream
-        self._subject_skip = len(config.events_subject_prefix) + 1
-        self._on_commit = on_commit
+        self._stream = stream
+        self._subject_skip = len(subject_prefix) + 1
+        self._hand_on = on_message
         self._name = ""
         self._consumer_seq = 0
         self._sid: int | None = None
         self._heard_at = 0.0
+        self._begun = False
         self._stopping = False
         self._restart = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -61,6 +66,11 @@ class Feed:
         if self._keeper is not None:
             await asyncio.wait([self._keeper], timeout=2.0)
         await self._unlisten()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the broker tells us news: a consumer of ours is there, and was not silent for too long."""
+        return self._begun
 
     def reconnected(self) -> None:
         self._restart.set()
@@ -94,6 +104,7 @@ class Feed:
                 await self._begin()
 
     async def _begin(self) -> None:
+        self._begun = False
         self._restart.clear()
         try:
             await self._unlisten()
@@ -112,6 +123,7 @@ class Feed:
             f"CONSUMER.CREATE.{self._stream}.{self._name}",
             {"stream_name": self._stream, "config": self._consumer(inbox), "action": "create"},
         )
+        self._begun = True
         self.restarts += 1
 
     def _consumer(self, inbox: str) -> dict[str, object]:
@@ -142,7 +154,7 @@ class Feed:
             return
         self._consumer_seq += 1
         self.position = place.stream_seq
-        self._on_commit(subject[self._subject_skip :].decode(), place.stream_seq, headers, data)
+        self._hand_on(subject[self._subject_skip :].decode(), place.stream_seq, headers, data)
 
     def _on_control(self, reply: bytes, headers: bytes) -> None:
         stalled = value_of(headers, b"Nats-Consumer-Stalled")

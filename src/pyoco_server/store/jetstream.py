@@ -1,13 +1,14 @@
 """JetStream's requests, as few as we need: publish at an expected sequence, read the last, read on, inform.
 
-Reads come in two kinds. `last` and `after` may be served by any replica and may lag; `last_at_leader`
-and `after_at_leader` ask the leader and are for decisions.
+Reads come in two kinds. `last`, `after`, `since` and `page` may be served by any replica and may lag;
+`last_at_leader`, `next_at_leader` and `after_at_leader` ask the leader and are for decisions.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Generator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -17,6 +18,8 @@ from pyoco_server.store.headers import number_of, value_of
 from pyoco_server.store.requests import Reply, answer_of
 
 WRONG_LAST_SEQUENCE = 10071
+# The same from a cluster, when a message before ours is still on its way to the replicas.
+WRONG_LAST_SEQUENCE_UNDER_WAY = 10164
 NO_MESSAGE = 10037
 STREAM_NOT_FOUND = 10059
 BATCH_MAX = 256
@@ -90,22 +93,42 @@ class JetStream:
         """Messages of the subject with a sequence above `seq`, oldest first, all of them."""
         found: list[StoredMessage] = []
         while True:
-            ask = {"next_by_subj": subject, "seq": max(seq + 1, 1), "batch": BATCH_MAX}
-            replies = await self._requests.ask_for_many(
-                f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(ask)
-            )
-            page = [message for message in map(_direct, replies) if message is not None]
+            page = await self.page(stream, subject, seq, BATCH_MAX)
             found += page
             if len(page) < BATCH_MAX:
                 return found
             seq = page[-1].seq
 
+    async def since(self, stream: str, subject: str, at: float) -> list[StoredMessage]:
+        """Messages of the subject stored at or after this instant of the broker's clock, oldest first."""
+        begin = {"start_time": datetime.fromtimestamp(at, UTC).isoformat()}
+        first = await self._batch(stream, {"next_by_subj": subject, "batch": BATCH_MAX} | begin)
+        if len(first) < BATCH_MAX:
+            return first
+        return first + await self.after(stream, subject, first[-1].seq)
+
+    async def page(self, stream: str, subject: str, seq: int, count: int) -> list[StoredMessage]:
+        """The next `count` of them: fewer means that there are no more."""
+        return await self._batch(stream, {"next_by_subj": subject, "seq": max(seq + 1, 1), "batch": count})
+
+    async def _batch(self, stream: str, ask: dict[str, Any]) -> list[StoredMessage]:
+        where = f"$JS.API.DIRECT.GET.{stream}"
+        replies = await self._requests.ask_for_many(where, msgspec.json.encode(ask))
+        answer_of(where, replies)
+        return [message for message in map(_direct, replies) if message is not None]
+
+    async def next_at_leader(self, stream: str, subject: str, seq: int) -> StoredMessage | None:
+        return await self._at_leader(stream, {"next_by_subj": subject, "seq": max(seq + 1, 1)})
+
     async def last_at_leader(self, stream: str, subject: str) -> StoredMessage | None:
         return await self._at_leader(stream, {"last_by_subj": subject})
 
+    async def at_leader(self, stream: str, seq: int) -> StoredMessage | None:
+        return await self._at_leader(stream, {"seq": seq})
+
     async def after_at_leader(self, stream: str, subject: str, seq: int) -> list[StoredMessage]:
         found: list[StoredMessage] = []
-        while message := await self._at_leader(stream, {"next_by_subj": subject, "seq": max(seq + 1, 1)}):
+        while message := await self.next_at_leader(stream, subject, seq):
             found.append(message)
             seq = message.seq
         return found
@@ -152,7 +175,7 @@ def acknowledged(reply: Reply) -> PubAck:
     # A refusal carries "seq":0 as well: look for the error first.
     if ack.error is None:
         return ack
-    if ack.error.err_code == WRONG_LAST_SEQUENCE:
+    if ack.error.err_code in (WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNDER_WAY):
         raise WrongSequence
     raise BrokerRefused(ack.error.description, ack.error.err_code)
 

@@ -1,18 +1,23 @@
 """The work queue: publish a job, pull one. One durable consumer per tag, all tags pulled at once.
 
-A delivery that nobody waits for any more is given back at once, so that another worker may have it.
+A delivery that nobody waits for any more is given back at once, so that another worker may have it. A
+consumer or stream that somebody deleted is made again by whoever is refused a pull.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.store import resources
 from pyoco_server.store.acks import place_of
@@ -20,15 +25,19 @@ from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.codec import encode_job
 from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
 from pyoco_server.store.headers import header_block, number_of, status_of, value_of
-from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
 from pyoco_server.store.runs import StoredRun
+
+log = logging.getLogger(__name__)
 
 PUBLISH_TRIES_MAX = 3
 # A message sent by the broker just before a pull ends needs this long to reach us.
 LATE_MESSAGE_SEC = 0.25
 IDLE_HEARTBEAT = 100
 PULL_EXPIRED = (404, 408)
-# A consumer that refuses a pull (it moves, or has too many) is asked again, but not at once.
+# What tells that the queue is served: a job, a sign that it waits with us, or that nothing came in time.
+ANSWERS = (0, IDLE_HEARTBEAT, *PULL_EXPIRED)
+# A consumer that refuses a pull (it moves, has too many, or is gone) is asked again, but not at once.
 REFUSED_PAUSE_SEC = 0.25
 PULL_SEC_MIN = 0.001
 
@@ -80,6 +89,15 @@ class Delivery:
         return True
 
 
+class TagQueue(NamedTuple):
+    """Jobs of one tag: that wait, that a worker has, of those given out again; whether anybody ever asked."""
+
+    waiting: int
+    in_work: int
+    redelivered: int
+    is_served: bool
+
+
 class JobQueue:
     def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._client = client
@@ -106,13 +124,14 @@ class JobQueue:
                     raise
 
     async def pull(self, tags: Sequence[str]) -> JobPuller:
-        consumers = {
-            f"{self._config.work_subject_prefix}.{tag}": await resources.ensure_consumer(
-                self._jetstream, self._config, tag
-            )
-            for tag in tags
-        }
-        puller = JobPuller(self._client, self._config.work_stream, consumers)
+        subjects = {tag: f"{self._config.work_subject_prefix}.{tag}" for tag in tags}
+        consumers = {subject: await self._ensure_consumer(tag) for tag, subject in subjects.items()}
+        tags_by_subject = {subject: tag for tag, subject in subjects.items()}
+
+        async def mend(subject: str) -> None:
+            await self._ensure_consumer(tags_by_subject[subject])
+
+        puller = JobPuller(self._client, self._config.work_stream, consumers, mend)
         await puller.open()
         return puller
 
@@ -124,6 +143,34 @@ class JobQueue:
         except BrokerRefused:
             return None
         return int(info["num_pending"])
+
+    async def depths(self, tags_max: int) -> dict[str, TagQueue]:
+        """By tag, also of tags that nobody has ever asked for; of the fullest ones if there are many."""
+        stream, prefix = self._config.work_stream, self._config.work_subject_prefix + "."
+        info, listed = await asyncio.gather(
+            self._jetstream.api(f"STREAM.INFO.{stream}", {"subjects_filter": f"{prefix}>"}),
+            self._jetstream.api(f"CONSUMER.LIST.{stream}", {"offset": 0}),
+        )
+        stored: dict[str, int] = info["state"].get("subjects") or {}
+        queues = {subject: TagQueue(count, 0, 0, False) for subject, count in stored.items()}
+        for consumer in listed.get("consumers") or ():
+            subject = str(consumer["config"].get("filter_subject", ""))
+            if subject.startswith(prefix):
+                queues[subject] = TagQueue(
+                    consumer["num_pending"], consumer["num_ack_pending"], consumer["num_redelivered"], True
+                )
+        fullest = sorted(queues.items(), key=lambda queue: (-queue[1].waiting, queue[0]))[:tags_max]
+        return {subject.removeprefix(prefix): queue for subject, queue in fullest}
+
+    async def _ensure_consumer(self, tag: str) -> str:
+        try:
+            return await resources.ensure_consumer(self._jetstream, self._config, tag)
+        except BrokerRefused as refused:
+            if refused.code != STREAM_NOT_FOUND:
+                raise
+        # Deleted under our feet. The jobs in it are owed by the log, and given again by housekeeping.
+        await resources.ensure(self._jetstream, self._config)
+        return await resources.ensure_consumer(self._jetstream, self._config, tag)
 
 
 class _Waiter:
@@ -153,15 +200,26 @@ class _Pull:
 
 
 class JobPuller:
-    def __init__(self, client: BrokerClient, stream: str, consumers: dict[str, str]) -> None:
+    """`mend` makes sure of the consumer of a subject; `answered_at` is when the queue last said something."""
+
+    def __init__(
+        self,
+        client: BrokerClient,
+        stream: str,
+        consumers: dict[str, str],
+        mend: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._client = client
         self._stream = stream
         self._consumers = consumers
+        self._mend = mend
+        self._mending: dict[str, asyncio.Task[None]] = {}
         self._prefix = client.new_inbox() + "."
         self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
         self._waiters: deque[_Waiter] = deque()
         self._next = 0
         self._sid: int | None = None
+        self.answered_at: float | None = None
 
     async def open(self) -> None:
         self._sid = await self._client.listen(self._prefix + "*", self._on_message)
@@ -174,6 +232,8 @@ class JobPuller:
 
     async def close(self) -> None:
         self.dismiss_waiters()
+        for mending in self._mending.values():
+            mending.cancel()
         if self._sid is not None:
             with contextlib.suppress(Exception):  # a closed connection has forgotten it already
                 await self._client.unlisten(self._sid)
@@ -209,6 +269,8 @@ class JobPuller:
             return
         timeout_sec = max(waiter.until for waiter in waiting) - now
         for subject, pulls in self._pulls.items():
+            if subject in self._mending:
+                continue
             for token in [token for token, pull in pulls.items() if pull.until < now]:
                 del pulls[token]
             missing = len(waiting) - sum(pull.left for pull in pulls.values())
@@ -227,7 +289,10 @@ class JobPuller:
         self._pulls[subject][token] = _Pull(batch, now + timeout_sec)
 
     def _on_message(self, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
-        if status := status_of(headers):
+        status = status_of(headers)
+        if status in ANSWERS:
+            self.answered_at = time.time()
+        if status:
             if status != IDLE_HEARTBEAT:
                 self._end_pull(subject[len(self._prefix) :], status)
             return
@@ -240,15 +305,29 @@ class JobPuller:
 
     def _end_pull(self, token: bytes, status: int) -> None:
         """A pull may have stood since before today's waiters came: whoever has time left pulls again."""
-        for pulls in self._pulls.values():
-            pulls.pop(token, None)
-        loop = asyncio.get_running_loop()
+        ended = [subject for subject, pulls in self._pulls.items() if pulls.pop(token, None)]
         if status not in PULL_EXPIRED:
-            loop.call_later(REFUSED_PAUSE_SEC, self._ask_for_more)
+            for subject in ended or self._pulls:
+                self._mend_soon(subject)
             return
         self._ask_for_more()
         if not any(self._pulls.values()):
             self.dismiss_waiters()
+
+    def _mend_soon(self, subject: str) -> None:
+        if subject not in self._mending:
+            self._mending[subject] = asyncio.get_running_loop().create_task(self._mend_and_ask(subject))
+
+    async def _mend_and_ask(self, subject: str) -> None:
+        """One at a time for each consumer; where it does not help, the next pull is refused like this one."""
+        try:
+            await asyncio.sleep(REFUSED_PAUSE_SEC)
+            await self._mend(subject)
+        except Unavailable as error:
+            log.warning("jobs cannot be pulled", extra={"subject": subject, "error": error.message})
+        finally:
+            del self._mending[subject]
+        self._ask_for_more()
 
     def _count(self, subject: str) -> None:
         pulls = self._pulls.get(subject, {})

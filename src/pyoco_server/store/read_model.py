@@ -9,21 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.run import Run, owes_job
+from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.codec import decode_commit
 from pyoco_server.store.feed import Feed
+from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.read_table import Filter, ReadTable, Row
+from pyoco_server.store.read_table import Filter, Found, ReadTable, Row
+from pyoco_server.store.run_pages import Place, next_page
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +41,21 @@ MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0
 CONFIRM_AFTER_SEC = 0.25
 
 OnChange = Callable[[Run], None]
+# Sequence, number among the run's commits, events.
+OnCommit = Callable[[int, int, Sequence[Event]], None]
+# The run before (None: it begins) and after a commit, and its events.
+OnNews = Callable[[Run | None, Run, Sequence[Event]], None]
 
 _FIRST_COMMIT = b"Pyoco-Commit-No: 1\r\n"
+
+
+class _Changed(NamedTuple):
+    """A run whose row is to be written, without params and tasks, and where its last change stands."""
+
+    run: Run
+    seq: int
+    clock: float
+
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Run).decode
@@ -49,12 +67,19 @@ class ReadModel:
         self._stream = config.events_stream
         self._wait_sec = config.list_wait_sec
         self._table = ReadTable(Path(config.read_model_path) if config.read_model_path else None)
-        self.feed = Feed(client, jetstream, config, self._on_commit)
+        self.feed = Feed(
+            client, jetstream, config.events_stream, config.events_subject_prefix, self._on_commit
+        )
         self._watchers: dict[str, set[OnChange]] = {}
         self._live: dict[str, Run] = {}
-        self._dirty: dict[str, Run] = {}
+        self._dirty: dict[str, _Changed] = {}
+        self._followers: dict[str, set[OnCommit]] = {}
+        self._clock = 0.0
         self._flusher: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
+        self._counts: Counter[str] = Counter()
+        self._on_news: list[OnNews] = []
+        self._told = 0
         self._created = ""
         self._checking: asyncio.Task[None] | None = None
         self._started = False
@@ -64,7 +89,7 @@ class ReadModel:
         """Find out whether what is on disk can be continued, then follow the log."""
         info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
         self._created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
-        self.target = last_seq
+        self.target = self._told = last_seq
         self.feed.start(self._position_to_continue(last_seq))
         self._started = True
 
@@ -79,7 +104,7 @@ class ReadModel:
             return  # disconnected again: the next reconnect asks again
         if str(info["created"]) != self._created:
             self._created = str(info["created"])
-            self.target = 0
+            self.target, self._told = 0, int(info["state"]["last_seq"])
             self.wipe()
         else:
             self.feed.reconnected()
@@ -93,15 +118,20 @@ class ReadModel:
         self._table.close()
 
     @property
+    def log_created(self) -> str:
+        """Which log this is a copy of: places in one mean nothing in another."""
+        return self._created
+
+    @property
     def lag(self) -> int:
         """Commits still to be read, as far as we know."""
         return max(0, self.target - self.feed.position)
 
-    async def caught_up(self) -> None:
+    async def caught_up(self, within_sec: float | None = None) -> None:
         """Wait until everything that was committed before this call can be seen."""
         target = await self._jetstream.last_seq(self._stream)
         self.target = max(self.target, target)
-        deadline = asyncio.get_running_loop().time() + self._wait_sec
+        deadline = asyncio.get_running_loop().time() + (self._wait_sec if within_sec is None else within_sec)
         while self.feed.position < target:
             if asyncio.get_running_loop().time() >= deadline:
                 behind = target - self.feed.position
@@ -109,8 +139,19 @@ class ReadModel:
             await self._next_move(target)
 
     def page(self, wanted: Filter, limit: int) -> list[Run]:
+        """Those that match and changed last, the newest first."""
         self._flush()
-        return _decoded(self._table.page(wanted, limit))
+        return _newest_first(self._table.page(wanted, limit))
+
+    def next_page(self, wanted: Filter, limit: int, place: Place | None) -> tuple[list[Run], Place | None]:
+        """A page of many, and where the next one begins; None: all that match were shown as they are now."""
+        self._flush()
+
+        def read(above: int, below: int, most: int) -> list[Found]:
+            return self._table.page(wanted, most, above=above, below=below)
+
+        found, goes_on = next_page(read, limit, place, self.feed.position)
+        return _newest_first(found), goes_on
 
     def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
         self._flush()
@@ -119,6 +160,11 @@ class ReadModel:
     def tags_that_owe(self) -> list[str]:
         self._flush()
         return self._table.tags_that_owe()
+
+    def delayed(self, *, until: float, limit: int) -> list[Run]:
+        """Those that were to start by then and were given no job yet."""
+        self._flush()
+        return _decoded(self._table.delayed(until, limit))
 
     def stuck_cancels(self, limit: int) -> list[Run]:
         """Asked to stop, held by nobody, and not over: should not be, and would stay so for ever."""
@@ -137,6 +183,24 @@ class ReadModel:
         self._flush()
         return self._table.count()
 
+    def counts(self) -> Mapping[str, int]:
+        """How many runs stand in each status. Kept from commit to commit, and never counted again."""
+        return self._counts
+
+    def oldest_owed(self) -> dict[str, float]:
+        """By tag: since when the run that has waited longest for a worker has waited."""
+        self._flush()
+        return {tag: self._table.owed_since(tag) for tag in self._table.tags_that_owe()}
+
+    def find(self, run_id: str) -> Run | None:
+        """Without its tasks, as far as the log has been read."""
+        run = self._known(run_id)
+        return None if run is None or run.gone else run
+
+    def on_news(self, on_news: OnNews) -> None:
+        """Call this with every commit made from now on, once: not with those that are only read again."""
+        self._on_news.append(on_news)
+
     def watch(self, run_id: str, on_change: OnChange) -> None:
         """Call this with the run, without its tasks, at every commit from now on."""
         self._watchers.setdefault(run_id, set()).add(on_change)
@@ -147,10 +211,22 @@ class ReadModel:
         if not watchers:
             self._watchers.pop(run_id, None)
 
+    def follow(self, run_id: str, on_commit: OnCommit) -> None:
+        """Call this with every commit of the run from now on, also with those that are read again."""
+        self._followers.setdefault(run_id, set()).add(on_commit)
+
+    def unfollow(self, run_id: str, on_commit: OnCommit) -> None:
+        followers = self._followers.get(run_id, set())
+        followers.discard(on_commit)
+        if not followers:
+            self._followers.pop(run_id, None)
+
     def wipe(self) -> None:
         """Throw everything away and read the log again."""
         self._live.clear()
         self._dirty.clear()
+        self._counts.clear()
+        self._clock = 0.0
         self._table.wipe()
         self.feed.rewind()
 
@@ -160,6 +236,9 @@ class ReadModel:
         age_sec = time.time() - float(meta.get("fed_at", 0))
         fits = meta.get("created") == self._created and position <= last_seq
         if fits and age_sec < MARK_OF_ERASED_LIVES_SEC:
+            counted = meta.get("counts")
+            self._counts = Counter(msgspec.json.decode(counted) if counted else self._table.counts())
+            self._clock = self._table.clock()
             return position
         if position:
             log.info("read model starts anew", extra={"position": position, "last_seq": last_seq})
@@ -167,19 +246,39 @@ class ReadModel:
         return 0
 
     def _on_commit(self, run_id: str, seq: int, headers: bytes, data: bytes) -> None:
-        is_first = _FIRST_COMMIT in headers
-        run = fold(None if is_first else self._known(run_id), decode_commit(data))
+        before = None if _FIRST_COMMIT in headers else self._known(run_id)
+        events = decode_commit(data)
+        run = fold(before, events)
         if run is not None:
+            self._count(before, run)
+            if seq > self._told:
+                self._told = seq
+                for on_news in self._on_news:
+                    on_news(before, run, events)
             slim = replace(run, params={}, tasks={}) if run.tasks or run.params else run
-            self._live[run_id] = self._dirty[run_id] = slim
+            self._clock = max(self._clock, slim.updated_at)
+            self._live[run_id] = slim
+            self._dirty[run_id] = _Changed(slim, seq, self._clock)
             for on_change in tuple(self._watchers.get(run_id, ())):
                 on_change(slim)
+        for on_commit in tuple(self._followers.get(run_id, ())):
+            on_commit(seq, number_of(headers, b"Pyoco-Commit-No"), events)
         self.target = max(self.target, seq)
         self._moved.set()
         if len(self._dirty) >= DIRTY_MAX:
             self._flush()
         elif self._flusher is None:
             self._flusher = asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SEC, self._flush)
+
+    def _count(self, before: Run | None, after: Run) -> None:
+        was = None if before is None or before.gone else before.status.value
+        now = None if after.gone else after.status.value
+        if was == now:
+            return
+        if was is not None:
+            self._counts[was] -= 1
+        if now is not None:
+            self._counts[now] += 1
 
     def _known(self, run_id: str) -> Run | None:
         run = self._live.get(run_id)
@@ -194,13 +293,13 @@ class ReadModel:
         if not self._dirty:
             return
         dirty = self._dirty
-        rows = [_row(run) for run in dirty.values() if not run.gone]
-        gone = [run.run_id for run in dirty.values() if run.gone]
+        rows = [_row(changed) for changed in dirty.values() if not changed.run.gone]
+        gone = [run_id for run_id, changed in dirty.items() if changed.run.gone]
         self._table.write(rows, gone, self._meta())
         self._dirty = {}
-        for run in dirty.values():
-            if run.is_terminal:
-                self._live.pop(run.run_id, None)
+        for run_id, changed in dirty.items():
+            if changed.run.is_terminal:
+                self._live.pop(run_id, None)
         if len(self._live) > CACHED_RUNS_MAX:
             self._live.clear()
 
@@ -209,6 +308,7 @@ class ReadModel:
             "position": str(self.feed.position),
             "created": self._created,
             "fed_at": str(time.time()),
+            "counts": msgspec.json.encode(self._counts).decode(),
         }
 
     async def _next_move(self, target: int) -> None:
@@ -224,16 +324,28 @@ def _decoded(states: list[bytes]) -> list[Run]:
     return [_decode(state) for state in states]
 
 
-def _row(run: Run) -> Row:
+def _newest_first(found: list[Found]) -> list[Run]:
+    """Which runs they are is a matter of the log; their order in one answer, of the instants it shows."""
+    runs = [_decode(one.state) for one in found]
+    return sorted(runs, key=lambda run: (run.updated_at, run.run_id), reverse=True)
+
+
+def _row(changed: _Changed) -> Row:
+    run = changed.run
     return Row(
         run_id=run.run_id,
         tenant=run.tenant_id,
         flow=run.flow_name,
         tag=run.tag,
         status=run.status.value,
+        yaml=run.workflow_yaml_sha256,
+        seq=changed.seq,
+        clock=changed.clock,
         updated_at=run.updated_at,
-        owed_since=run.job_owed_since if owes_job(run) else None,
+        starts_at=run.start_at if is_delayed(run) else None,
+        owed_since=run.job_owed_since if owes_job(run) and not is_delayed(run) else None,
         instance=run.claim.instance_id if run.claim else None,
         stuck_cancel=1 if run.cancel and owes_job(run) else None,
         state=_encode(run),
+        schedule=run.schedule_id,
     )

@@ -1,36 +1,47 @@
 """The table behind lists: one row a run, in SQLite, with an index for every filter. Disposable.
 
+Rows are ordered by `seq`, the place of a run's last change in the log: no two are equal, and a change always
+moves a run to the front, whatever the clocks of those who changed it say. `clock` is the latest `updated_at`
+that was known when the row was written; it never falls from one change to the next, so that a search for what
+was updated after an instant knows where to stop.
+
 Durability would be wasted on it (the log is the truth), so it does without: `synchronous=OFF`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 2
+SCHEMA = 4
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
   run_id TEXT PRIMARY KEY, tenant TEXT, flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
-  updated_at REAL NOT NULL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL
+  yaml TEXT, seq INTEGER NOT NULL, clock REAL NOT NULL, updated_at REAL NOT NULL,
+  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT
 ) WITHOUT ROWID;
-CREATE INDEX runs_by_time ON runs (updated_at, run_id);
-CREATE INDEX runs_by_status ON runs (status, updated_at, run_id);
-CREATE INDEX runs_by_flow ON runs (flow, updated_at, run_id);
-CREATE INDEX runs_by_tag ON runs (tag, updated_at, run_id);
-CREATE INDEX runs_by_status_flow ON runs (status, flow, updated_at, run_id);
-CREATE INDEX runs_by_status_tag ON runs (status, tag, updated_at, run_id);
 CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
+CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
 CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
 CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
 """
 
-_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# What lists are filtered by. For a combination that is not here the best of these is read through.
+_LISTED_BY = ((), ("status",), ("flow",), ("tag",), ("status", "flow"), ("status", "tag"))
+_LISTED_BY_YAML = (("yaml",), ("yaml", "status"))
+_FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
+# Of one schedule, and so of one tenant.
+_BY_SCHEDULE = ("schedule",)
+_RARE = frozenset({"tenant", "schedule", "yaml"})
+
+_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+SEQ_MAX = 2**63 - 1
 
 
 class Row(NamedTuple):
@@ -39,22 +50,33 @@ class Row(NamedTuple):
     flow: str
     tag: str
     status: str
+    yaml: str | None
+    seq: int
+    clock: float
     updated_at: float
+    starts_at: float | None
     owed_since: float | None
     instance: str | None
     stuck_cancel: int | None
     state: bytes
+    schedule: str | None = None
 
 
 class Filter(NamedTuple):
-    """Every member that is set must match. `before` is where a page ended: (updated_at, run_id)."""
+    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml."""
 
     status: str | None = None
     flow: str | None = None
     tag: str | None = None
+    yaml: str | None = None
     tenant: str | None = None
     updated_after: float | None = None
-    before: tuple[float, str] | None = None
+    schedule: str | None = None
+
+
+class Found(NamedTuple):
+    seq: int
+    state: bytes
 
 
 class ReadTable:
@@ -72,7 +94,7 @@ class ReadTable:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._db = self._connect()
-        self._db.executescript(_CREATE)
+        self._db.executescript(_CREATE + "".join(_list_indexes()))
         self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
 
     def write(self, rows: Iterable[Row], gone: Iterable[str], meta: dict[str, str]) -> None:
@@ -88,12 +110,18 @@ class ReadTable:
     def state(self, run_id: str) -> bytes | None:
         return self._one("SELECT state FROM runs WHERE run_id = ?", run_id)
 
-    def page(self, wanted: Filter, limit: int) -> list[bytes]:
-        """States of the newest that match, newest first."""
-        where, values = _where(wanted)
-        order = "ORDER BY updated_at DESC, run_id DESC LIMIT ?"
-        rows = self._db.execute(f"SELECT state FROM runs {where} {order}", (*values, limit))
-        return [row[0] for row in rows]
+    def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
+        """Those that match and changed last between these two places of the log, the latest first."""
+        query, values = page_query(wanted, above, below)
+        rows = self._db.execute(query, values)
+        try:
+            return list(islice(_updated_after(wanted.updated_after, rows), limit))
+        finally:
+            rows.close()
+
+    def clock(self) -> float:
+        row = self._db.execute("SELECT clock FROM runs ORDER BY seq DESC LIMIT 1").fetchone()
+        return float(row[0]) if row else 0.0
 
     def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
         rows = self._db.execute(
@@ -109,6 +137,22 @@ class ReadTable:
         while (tag := self._db.execute(query, (tags[-1] if tags else "",)).fetchone()[0]) is not None:
             tags.append(tag)
         return tags
+
+    def owed_since(self, tag: str) -> float:
+        """Of the run of a tag that owes that has waited longest: the first step of the same index."""
+        query = "SELECT min(owed_since) FROM runs WHERE tag = ? AND owed_since IS NOT NULL"
+        return float(self._db.execute(query, (tag,)).fetchone()[0])
+
+    def counts(self) -> dict[str, int]:
+        """By status. Goes through all of them: asked only where no sums were kept."""
+        return dict(self._db.execute("SELECT status, count(*) FROM runs GROUP BY status"))
+
+    def delayed(self, until: float, limit: int) -> list[bytes]:
+        """Those whose time has come by then, the earliest first."""
+        rows = self._db.execute(
+            "SELECT state FROM runs WHERE starts_at <= ? ORDER BY starts_at LIMIT ?", (until, limit)
+        )
+        return [row[0] for row in rows]
 
     def stuck_cancels(self, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE stuck_cancel IS NOT NULL LIMIT ?", (limit,))
@@ -154,18 +198,44 @@ class ReadTable:
         return db
 
 
-def _where(wanted: Filter) -> tuple[str, list[object]]:
-    terms: list[str] = []
-    values: list[object] = []
-    for column in ("status", "flow", "tag", "tenant"):
-        value = getattr(wanted, column)
-        if value is not None:
-            terms.append(f"{column} = ?")
-            values.append(value)
-    if wanted.updated_after is not None:
-        terms.append("updated_at > ?")
-        values.append(wanted.updated_after)
-    if wanted.before is not None:
-        terms.append("(updated_at, run_id) < (?, ?)")
-        values += wanted.before
-    return (f"WHERE {' AND '.join(terms)}" if terms else ""), values
+def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object]]:
+    given = [column for column in _FILTERS if getattr(wanted, column) is not None]
+    terms = "".join(f"{column} = ? AND " for column in given)
+    # Named, so that it is our choice and not a guess of SQLite's which index is read.
+    source = f"runs INDEXED BY {_index_name(_best_index(given))}"
+    columns = "seq, clock, updated_at, state"
+    query = f"SELECT {columns} FROM {source} WHERE {terms}seq > ? AND seq < ? ORDER BY seq DESC"
+    return query, [*(getattr(wanted, column) for column in given), above, below]
+
+
+def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:
+    for seq, clock, updated_at, state in rows:
+        if instant is not None and clock <= instant:
+            return  # nothing was later when this one was written, so nothing before it is
+        if instant is None or updated_at > instant:
+            yield Found(seq, state)
+
+
+def _list_indexes() -> Iterator[str]:
+    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing."""
+    owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
+    listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
+    for columns in (*listed, _BY_SCHEDULE):
+        partial = " AND ".join(f"{name} IS NOT NULL" for name in columns if name in _RARE)
+        where = f" WHERE {partial}" if partial else ""
+        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}){where};\n"
+
+
+def _index_name(columns: Iterable[str]) -> str:
+    return "_".join(("runs_by", *columns, "seq"))
+
+
+def _best_index(given: Iterable[str]) -> tuple[str, ...]:
+    asked = set(given)
+    if "schedule" in asked:
+        return _BY_SCHEDULE
+    owner = ("tenant",) if "tenant" in asked else ()
+    known = (*_LISTED_BY_YAML, *_LISTED_BY) if "yaml" in asked else _LISTED_BY
+    fitting = [columns for columns in known if set(columns) <= asked]
+    # Of one YAML there are fewest, whatever else is asked.
+    return (*owner, *max(fitting, key=lambda columns: ("yaml" in columns, len(columns))))

@@ -1,34 +1,87 @@
-"""The worker registry of appendix F: who works here, doing what, and whether it is shown."""
+"""The worker registry of appendix F: who works here, doing what, and whether it is shown.
+
+A worker writes how it is; that it is gone it cannot write. `state_when_read` says so, from its silence.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Unavailable
+from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keyvalue import Bucket
 
+NOT_FOUND = "ERR-PYOCO-0020"
+
 # Of so many who write one entry at once, each gets its turn.
 WRITE_TRIES_MAX = 20
+
+# Every entry has these, also before there is anything to say.
+NOTHING_YET: Mapping[str, Any] = {
+    "hidden": False,
+    "current_run_id": None,
+    "last_run_id": None,
+    "last_run_status": None,
+    "last_run_started_at": None,
+    "last_run_finished_at": None,
+    "stopped_at": None,
+    "stop_reason": None,
+}
+
+
+class WorkerState(StrEnum):
+    RUNNING = "RUNNING"
+    IDLE = "IDLE"
+    STOPPED_GRACEFUL = "STOPPED_GRACEFUL"
+    DISCONNECTED = "DISCONNECTED"
+
+
+def state_when_read(entry: Mapping[str, Any], now: float, timeout_sec: float) -> WorkerState:
+    """Silent for longer than the timeout is DISCONNECTED, unless it said goodbye (appendix G)."""
+    written, seen_at = entry.get("state"), entry.get("last_seen_at")
+    if written == WorkerState.STOPPED_GRACEFUL:
+        return WorkerState.STOPPED_GRACEFUL
+    if written not in (WorkerState.RUNNING, WorkerState.IDLE) or not isinstance(seen_at, int | float):
+        return WorkerState.DISCONNECTED
+    return WorkerState.DISCONNECTED if now - seen_at > timeout_sec else WorkerState(written)
 
 
 class Registry:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._name = config.workers_kv_bucket
         self._bucket = Bucket(jetstream, config.workers_kv_bucket)
 
     async def get(self, worker_id: str) -> dict[str, Any] | None:
         entry = await self._bucket.get(worker_id)
         return _record(entry.value)
 
-    async def merge(self, worker_id: str, changes: dict[str, Any]) -> None:
+    async def list(self, *, written_since: float | None = None) -> list[dict[str, Any]]:
+        """All entries, or those written since then: whoever lives writes, so the living cost the same
+        however many are gone. Nothing is kept for this between two questions."""
+        stream, subject = f"KV_{self._name}", f"$KV.{self._name}.>"
+        if written_since is None:
+            messages = await self._jetstream.after(stream, subject, 0)
+        else:
+            messages = await self._jetstream.since(stream, subject, written_since)
+        skip = len(subject) - 1
+        # One that was written again while we read on is there twice; the later one counts.
+        found = {message.subject[skip:]: _record(message.data) for message in messages}
+        return [record | {"worker_id": name} for name, record in found.items() if record is not None]
+
+    async def merge(self, worker_id: str, changes: dict[str, Any], *, only_existing: bool = False) -> None:
         """Change these members and keep the others: `hidden` is the operator's, the rest the worker's."""
         for _ in range(WRITE_TRIES_MAX):
             entry = await self._bucket.get_at_leader(worker_id)
-            record = {"worker_id": worker_id, "hidden": False} | (_record(entry.value) or {}) | changes
+            if only_existing and _record(entry.value) is None:
+                raise NotFound(f"There is no worker {worker_id}. Look at GET /workers.", err_id=NOT_FOUND)
+            record = {"worker_id": worker_id, **NOTHING_YET} | (_record(entry.value) or {}) | changes
             try:
                 await self._bucket.put(worker_id, msgspec.json.encode(record), revision=entry.revision)
                 return

@@ -19,6 +19,8 @@ NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
 CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = 10148
+NO_STORAGE = 10047
+LEAST_BYTES = 16 * 2**20
 OLDEST_BROKER = (2, 14)
 
 
@@ -51,9 +53,30 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
             "max_bytes": config.dlq_max_bytes,
             "allow_direct": True,
         },
+        {
+            "name": config.logs_stream,
+            "subjects": [f"{config.logs_subject_prefix}.*"],
+            "retention": "limits",
+            "max_age": int(config.log_max_age_sec * NANOSECONDS),
+            "max_bytes": config.log_max_bytes,
+            "compression": "s2",
+            "allow_direct": True,
+            "allow_rollup_hdrs": True,
+            "allow_msg_ttl": True,
+            "republish": {
+                "src": f"{config.logs_subject_prefix}.*",
+                "dest": f"{config.live_logs_subject_prefix}.{{{{wildcard(1)}}}}",
+            },
+        },
         _bucket(config.runs_kv_bucket),
         _bucket(config.workers_kv_bucket),
+        _bucket(config.auth_kv_bucket),
         _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.wheel_history_kv_bucket)
+        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
+        _object_bucket(config.results_object_bucket),
+        _object_bucket(config.wheel_object_store_bucket),
     ]
 
 
@@ -134,6 +157,18 @@ def _bucket(name: str) -> dict[str, Any]:
     }
 
 
+def _object_bucket(name: str) -> dict[str, Any]:
+    """What nats clients call an object store."""
+    return {
+        "name": f"OBJ_{name}",
+        "subjects": [f"$O.{name}.C.>", f"$O.{name}.M.>"],
+        "retention": "limits",
+        "discard": "new",
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+    }
+
+
 async def _create_consumer(jetstream: JetStream, stream: str, wanted: dict[str, Any]) -> None:
     try:
         await jetstream.api(
@@ -157,12 +192,27 @@ async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
     else:
         return _check_subjects(existing["config"], wanted)
     try:
-        await jetstream.api(f"STREAM.CREATE.{name}", wanted)
+        await _create_stream(jetstream, wanted)
         log.info("stream created", extra={"stream": name})
     except BrokerRefused as refused:
         # Two processes start at once: the other one was first.
         if refused.code != NAME_IN_USE:
             raise
+
+
+async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
+    """What a stream may become is set aside at once: on a small disk it gets what there is room for."""
+    while True:
+        try:
+            await jetstream.api(f"STREAM.CREATE.{wanted['name']}", wanted)
+            return
+        except BrokerRefused as refused:
+            room = wanted.get("max_bytes", 0) // 2
+            if refused.code != NO_STORAGE or room < LEAST_BYTES:
+                raise
+            fields = {"stream": wanted["name"], "max_bytes": room}
+            log.warning("no room for as much as configured; keeping less", extra=fields)
+            wanted = wanted | {"max_bytes": room}
 
 
 def _check_subjects(existing: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ APPEND_TRIES_MAX = 3
 PROJECT_TRIES_MAX = 8
 # A snapshot one commit behind is most likely being written this moment by whoever committed.
 HEAL_AFTER_SEC = 2.0
+_TOO_LARGE = {"err_id": "ERR-PYOCO-0010", "msg_id": "MSG-PYOCO-0010"}
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,15 +71,16 @@ class Runs:
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
         self._healing: set[asyncio.Task[None]] = set()
 
-    async def create(self, submission: RunSubmitted, commit_id: str) -> StoredRun:
+    async def create(self, submission: RunSubmitted, commit_id: str, more: Sequence[Event] = ()) -> StoredRun:
         """The first commit and the first snapshot, side by side: the one case where that is safe."""
-        run = fold(None, (submission,))
+        events = (submission, *more)
+        run = fold(None, events)
         assert run is not None
         born = _nowhere(run)
-        commit = self._send_commit(born, (submission,), commit_id)
+        commit = self._send_commit(born, events, commit_id)
         snapshot = self._bucket.put_soon(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
         try:
-            appended = await self._committed(commit, born, run, (submission,), commit_id)
+            appended = await self._committed(commit, born, run, events, commit_id)
         except BaseException:
             asyncio.ensure_future(snapshot).add_done_callback(_unheard)
             raise
@@ -88,9 +90,14 @@ class Runs:
             # A reader was faster, somebody who lost against us, or it is left from an earlier life.
             return await self.project(appended)
 
-    async def append(self, at: StoredRun | None, events: Sequence[Event], commit_id: str) -> StoredRun:
-        """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed."""
-        run = fold(at.run if at else None, events)
+    async def append(
+        self, at: StoredRun | None, events: Sequence[Event], commit_id: str, *, leads_to: Run | None = None
+    ) -> StoredRun:
+        """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed.
+
+        `leads_to`: these events folded, if the caller has done so already.
+        """
+        run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
         at = at or _nowhere(run)
         return await self._committed(self._send_commit(at, events, commit_id), at, run, events, commit_id)
@@ -250,7 +257,16 @@ class Runs:
         return await self._bucket.put(stored.run.run_id, self._encoded(stored), revision=stored.revision)
 
     def _encoded(self, stored: StoredRun) -> bytes:
-        return encode_snapshot(self._snapshot(stored))
+        encoded = encode_snapshot(self._snapshot(stored))
+        if len(encoded) > self._snapshot_bytes_max:
+            # Nothing is left to leave out: written all the same, for a status that is not shown helps nobody.
+            fields = {
+                "run_id": stored.run.run_id,
+                "bytes": len(encoded),
+                "bytes_max": self._snapshot_bytes_max,
+            }
+            log.error("snapshot too large", extra=fields | _TOO_LARGE)
+        return encoded
 
     def _snapshot(self, stored: StoredRun) -> RunSnapshot:
         return snapshot_of(

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
@@ -18,23 +17,33 @@ from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
 from pyoco_server.store import resources
 from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.connecting import connect_options
 from pyoco_server.store.dlq import DeadLetters
 from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
+from pyoco_server.store.logs import Logs
+from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
 from pyoco_server.store.registry import Registry
 from pyoco_server.store.requests import Requests
 from pyoco_server.store.runs import Runs
+from pyoco_server.store.schedules import Schedules
+from pyoco_server.store.secrets import Secrets
+from pyoco_server.store.wheels import Wheels
 
 log = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_SEC = 1.0
 PROBE_PAUSE_SEC = (0.02, 1.0)
-RECONNECT_PAUSE_SEC = 0.1
 RESOURCES_PAUSE_SEC = 0.5
 PING_INTERVAL_SEC = 10
 SAY_SO_EVERY_SEC = 10.0
 DEFAULT_PORT = 4222
+CREDENTIALS_REFUSED = (
+    "the broker refuses our credentials; set PYOCO_NATS_USER and PYOCO_NATS_PASSWORD, "
+    "or for the broker of a `pyoco-server up` its data folder"
+)
 
 
 class Store:
@@ -51,9 +60,16 @@ class Store:
         self.jetstream = JetStream(self.requests)
         self.runs = Runs(self.jetstream, config)
         self.queue = JobQueue(self.client, self.jetstream, config)
-        self.dead_letters = DeadLetters(self.jetstream, config)
+        self.dead_letters = DeadLetters(self.client, self.jetstream, config)
         self.registry = Registry(self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
+        self.schedules = Schedules(self.jetstream, config)
+        self.keys = Keys(self.jetstream, config)
+        self.secrets = Secrets(self.jetstream, config)
+        self.results = Objects(self.jetstream, config.results_object_bucket)
+        self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
+        self.wheels = Wheels(self.jetstream, self.wheel_objects, config)
+        self.logs = Logs(self.jetstream, config)
 
     @classmethod
     async def connect(cls, config: NatsBackendConfig, *, name: str) -> Store:
@@ -67,12 +83,17 @@ class Store:
 
     async def open(self) -> None:
         """Connected, resources there. Waits for a broker that is not up yet; ends early only by `close`."""
+        if await self.reach():
+            await self._ensure_resources()
+
+    async def reach(self) -> bool:
+        """Connected, and nothing made there. False when `close` came first."""
         await self._wait_for_broker()
         if self._stopping:
-            return
+            return False
         await self._connect()
         await self.requests.open()
-        await self._ensure_resources()
+        return True
 
     async def close(self) -> None:
         self._stopping = True
@@ -87,6 +108,10 @@ class Store:
 
     def forget_reconnect(self, hook: Callable[[], None]) -> None:
         self._hooks.remove(hook)
+
+    @property
+    def broker_version(self) -> str:
+        return str(self.client._server_info.get("version", "0.0"))
 
     @property
     def is_connected(self) -> bool:
@@ -118,9 +143,9 @@ class Store:
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
             error_cb=self._on_error,
-            **_options(self.config),
+            **connect_options(self.config),
         )
-        resources.check_broker_version(str(self.client._server_info.get("version", "0.0")))
+        resources.check_broker_version(self.broker_version)
 
     async def _ensure_resources(self) -> None:
         """JetStream may need a moment after the port opens (a cluster electing its leader)."""
@@ -152,13 +177,23 @@ class Store:
         await self._ensure_resources()
         if self._stopping or not self.is_connected:
             return
+        self.secrets.forget()
         for hook in tuple(self._hooks):
             hook()
 
     async def _on_error(self, error: Exception) -> None:
         log.debug("broker connection", extra={"error": repr(error)})
         if not self.is_connected and not self._stopping:
-            self.why_not_ready = f"cannot connect to the broker: {error or type(error).__name__}"
+            self.why_not_ready = self._why_not(error)
+
+    def _why_not(self, error: Exception) -> str:
+        """Who is refused is hung up on next, which is then the last that is known: the first one explains."""
+        is_hung_up_on = self.why_not_ready == CREDENTIALS_REFUSED and not isinstance(
+            error, ConnectionRefusedError
+        )
+        if is_hung_up_on or "authorization violation" in str(error).lower():
+            return CREDENTIALS_REFUSED
+        return f"cannot connect to the broker: {error or type(error).__name__}"
 
 
 async def _answers(server: str) -> bool:
@@ -170,12 +205,3 @@ async def _answers(server: str) -> bool:
         return False
     writer.close()
     return True
-
-
-def _options(config: NatsBackendConfig) -> dict[str, Any]:
-    options: dict[str, Any] = {"reconnect_time_wait": RECONNECT_PAUSE_SEC}
-    if config.nats_creds_file:
-        options |= {"user_credentials": config.nats_creds_file}
-    elif config.nats_user:
-        options |= {"user": config.nats_user, "password": config.nats_password}
-    return options

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ from pyoco_server.worker.worn_out import has_no_duty_left
 
 log = logging.getLogger(__name__)
 
+_INVALID_JOB: dict[str, str | None] = {"err_id": "ERR-PYOCO-0012", "msg_id": "MSG-PYOCO-0012"}
+
 
 class Ended(NamedTuple):
     """What came of a delivery."""
@@ -59,13 +62,15 @@ class Attempt:
         *,
         claimant: Claimant,
         performer: Performer,
-        in_hand: set[str],
+        in_hand: Counter[str],
+        on_performed: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._delivery = delivery
         self._claimant = claimant
         self._performer = performer
         self._in_hand = in_hand
+        self._on_performed = on_performed
         self.claimed_run_id: str | None = None
 
     async def run(self, on_claimed: Callable[[str], None]) -> Ended:
@@ -80,31 +85,45 @@ class Attempt:
     async def _handled(self, on_claimed: Callable[[str], None]) -> Ended:
         job = read_job(self._delivery)
         if isinstance(job, NotOurs):
+            fields = {"subject": self._delivery.subject, "run_id": job.run_id, "error": job.error}
+            log.error("invalid job", extra=fields | _INVALID_JOB)
             if job.run_id is not None:
                 await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
             return Ended(job.outcome, job.run_id, job.error)
-        is_only_one = job.run_id not in self._in_hand
-        self._in_hand.add(job.run_id)
+        self._in_hand[job.run_id] += 1
         try:
-            return await self._attempted(job, on_claimed, is_only_one=is_only_one)
+            return await self._attempted(job, on_claimed)
         except RecursionError:  # just readable, and too deep to be written a few calls further down
             return Ended(Outcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
-            if is_only_one:
-                self._in_hand.discard(job.run_id)
+            self._in_hand[job.run_id] -= 1
+            if not self._in_hand[job.run_id]:
+                del self._in_hand[job.run_id]
 
-    async def _attempted(self, job: Job, on_claimed: Callable[[str], None], *, is_only_one: bool) -> Ended:
+    def _is_only_one(self, run_id: str) -> bool:
+        """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
+        return self._in_hand[run_id] == 1
+
+    async def _attempted(self, job: Job, on_claimed: Callable[[str], None]) -> Ended:
         under_way = UnderWay(self._store, self._delivery, job.run_id)
         async with under_way:
-            claimed = await claim(self._store, self._delivery, job, self._claimant, is_only_one=is_only_one)
+            claimed = await claim(
+                self._store, self._delivery, job, self._claimant, is_only_one=self._is_only_one
+            )
             if isinstance(claimed, NotOurs):
                 return Ended(claimed.outcome, claimed.run_id, claimed.error)
             self.claimed_run_id = job.run_id
             on_claimed(job.run_id)
             recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
+            recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
             # From here on the run is ours: whatever goes wrong is its end, for nobody else would end it.
-            ending = await self._performer.perform(claimed, recorder, under_way)
-            return await self._conclude(ending, recorder, under_way)
+            try:
+                ending = await self._performer.perform(claimed, recorder, under_way)
+                self._on_performed()
+                return await self._conclude(ending, recorder, under_way)
+            finally:
+                recorder.snapshot.stop()
+                await recorder.log.close()
 
     async def _conclude(self, ending: Ending, recorder: Recorder, under_way: UnderWay) -> Ended:
         """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
@@ -122,7 +141,7 @@ class Attempt:
             fields = {"run_id": run_id, "fence": fence, "reason": refused}
             log.warning("the run was taken over; nothing of ours was written", extra=fields)
             return Ended(Outcome.TAKEN_OVER, run_id)
-        await recorder.projected()
+        await recorder.snapshot.written()
         return _ended(recorder.stored)
 
     async def _settle(self, ended: Ended) -> None:
@@ -176,8 +195,10 @@ def _ended(stored: StoredRun) -> Ended:
         return Ended(Outcome.HANDED_BACK, run.run_id, stored=stored)
     outcome = Outcome(run.status.value.lower())
     if outcome is Outcome.FAILED:
-        fields = {"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0007"}
-        log.error("run failed", extra=fields | {"error": run.error, "task": run.failed_task})
         if run.reason == FLOW_NOT_FOUND:
             outcome = Outcome.FLOW_NOT_FOUND
+        number = "0006" if outcome is Outcome.FLOW_NOT_FOUND else "0007"
+        fields = {"run_id": run.run_id, "flow_name": run.flow_name, "error": run.error}
+        ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
+        log.error("run failed", extra=fields | ids | {"task": run.failed_task})
     return Ended(outcome, run.run_id, run.error, stored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +28,7 @@ from pyoco_server.store.queue import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_run_id
+from pyoco_server.worker.checkpoints import NOTHING_RECORDED, recorded_results
 from pyoco_server.worker.disposition import TOO_EARLY_DELIVERIES_MAX, Outcome
 
 
@@ -40,6 +42,7 @@ class Claimed(NamedTuple):
 
     stored: StoredRun
     submission: RunSubmitted
+    recorded: bytes = NOTHING_RECORDED
 
     @property
     def fence(self) -> int:
@@ -67,9 +70,9 @@ def read_job(delivery: Delivery) -> Job | NotOurs:
 
 
 async def claim(
-    store: Store, delivery: Delivery, job: Job, claimant: Claimant, *, is_only_one: bool = True
+    store: Store, delivery: Delivery, job: Job, claimant: Claimant, *, is_only_one: Callable[[str], bool]
 ) -> Claimed | NotOurs:
-    """`is_only_one`: no other attempt of this worker is at the run."""
+    """`is_only_one`: no other attempt of this worker is at the run, at the moment it is asked."""
     submission = submission_of(job)
     held = _held(delivery, submission)
     if delivery.job_no is None:
@@ -78,8 +81,8 @@ async def claim(
         command = _command(claimant, delivery.job_no)
         applied = await apply(store, job.run_id, command, held=held, project=False, whole=True)
     if applied.refused is None and applied.after is not None:
-        return Claimed(applied.after, submission)
-    left_over = _left_over(applied, claimant) if is_only_one else None
+        return Claimed(applied.after, submission, await recorded_results(store, applied.after.run))
+    left_over = _left_over(applied, claimant) if is_only_one(job.run_id) else None
     if left_over is not None:
         return await _hand_back(store, job.run_id, left_over)
     return await _explain(store, delivery, job.run_id, applied)
@@ -108,7 +111,7 @@ def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
 
 async def _claim_foreign(store: Store, submission: RunSubmitted, claimant: Claimant) -> Applied:
     """Another producer's job, without a number. It may begin a run; else it stands for the current job."""
-    stored = await store.runs.load(submission.run_id, at_leader=True)
+    stored = await store.runs.load(submission.run_id, at_leader=True, whole=True)
     commands: list[Command] = []
     if stored is None:
         commands.append(SubmitRun(submission=submission))

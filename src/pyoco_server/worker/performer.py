@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Any, Protocol
 
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ReportLoss
@@ -13,10 +15,25 @@ from pyoco_server.worker.under_way import UnderWay
 Ending = CompleteRun | FailRun | ReportLoss
 
 
+class NotNow(Exception):
+    """Runs are being executed that would notice. Ask again between two of them."""
+
+
 class Performer(Protocol):
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending: ...
 
-    async def start(self) -> None: ...
+    async def start(self, path: Path | None = None) -> None:
+        """With `path`, an edition of wheels, first on the path of imports."""
+
+    async def renew(self, path: Path | None = None) -> None:
+        """Load everything anew for the next runs, from another edition if one is given.
+
+        Raises NotNow, or what went wrong in loading: what was loaded before then stays in use.
+        """
+
+    @property
+    def paths_in_use(self) -> AbstractSet[Path]:
+        """Editions that a run under way or to come may import from."""
 
     async def hand_back(self) -> None:
         """Stop what runs; where that is possible, `perform` then gives the run back."""
@@ -27,7 +44,7 @@ class Performer(Protocol):
 def metadata_of(claimed: Claimed) -> dict[str, Any]:
     """What a flow finds in `ctx.run_context.metadata`."""
     submission = claimed.submission
-    return {
+    described = {
         "fence": claimed.fence,
         "tag": submission.tag,
         "tags": submission.tags,
@@ -35,3 +52,7 @@ def metadata_of(claimed: Claimed) -> dict[str, Any]:
         "api_key_id": submission.api_key_id,
         "correlation_id": submission.correlation_id,
     }
+    if submission.workflow_yaml_sha256 is not None:
+        described["workflow_yaml_sha256"] = submission.workflow_yaml_sha256
+        described["workflow_yaml_bytes"] = submission.workflow_yaml_bytes
+    return described

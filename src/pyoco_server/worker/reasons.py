@@ -8,8 +8,20 @@ EXECUTION_ERROR = "execution_error"
 FLOW_NOT_FOUND = "flow_not_found"
 
 
+class CodeMissing(Exception):
+    """A workflow names code that this worker does not have; the message says what to install."""
+
+
+class CodeRefused(Exception):
+    """A workflow names code that it may not call here; the message says what to change."""
+
+
 def why_unresolved(flow_name: str, error: BaseException) -> tuple[str, str]:
     """Reason and text for a resolver that gave no flow: KeyError means that it does not know the name."""
+    if isinstance(error, CodeMissing):
+        return FLOW_NOT_FOUND, str(error)
+    if isinstance(error, CodeRefused):
+        return EXECUTION_ERROR, str(error)
     if isinstance(error, KeyError):
         return FLOW_NOT_FOUND, f"this worker knows no flow '{flow_name}'"
     return EXECUTION_ERROR, said(error)

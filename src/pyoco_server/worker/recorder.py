@@ -1,7 +1,7 @@
 """From the engine's thread to the log: callbacks become commands, and whatever waits joins one commit.
 
 One append is in flight per run. A cancel or a takeover that a commit runs into comes back from here as a
-signal to the attempt. The snapshot follows behind, always the latest, one write in flight.
+signal to the attempt.
 """
 
 from __future__ import annotations
@@ -10,28 +10,40 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.engine import NullListener
 from pyoco_server.engine.failure import describe
+from pyoco_server.engine.whereabouts import Speaker
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import (
     Command,
+    CompleteRun,
+    ConfirmCancelled,
+    FailRun,
     FailTask,
     PlanTasks,
+    ReportLoss,
     SkipTask,
     StartTask,
     SucceedTask,
 )
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.lifecycle.status import LossCause, OutputKept
 from pyoco_server.operations.apply import Applied, apply
+from pyoco_server.store.logs import Line
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.worker.values import inputs_kept, output_kept
+from pyoco_server.worker.checkpoints import put_result
+from pyoco_server.worker.notices import notices_of
+from pyoco_server.worker.overheard import end_of
+from pyoco_server.worker.run_log import RunLog
+from pyoco_server.worker.snapshot_writer import SnapshotWriter
+from pyoco_server.worker.values import Result, inputs_kept, result_of
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +53,25 @@ JOIN_NEXT_COMMIT_SEC = 0.02
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 256 * 1024
 PLAN_NAMES_MAX = 1_000
+LAST_NAMES_MAX = 1_000
 
 Acknowledge = Callable[[], None]
+
+
+class _Fact(NamedTuple):
+    """What happened, on its way into a commit."""
+
+    command: Command
+    size: int = 0
+    acknowledged: Acknowledge | None = None
+    is_urgent: bool = False
+
+    def with_result(self, result: Result) -> _Fact:
+        assert isinstance(self.command, SucceedTask)
+        output = None if result.json is None else msgspec.Raw(result.json)
+        return self._replace(
+            command=replace(self.command, output=output, kept=result.kept, types=result.types)
+        )
 
 
 class Recorder(NullListener):
@@ -50,6 +79,8 @@ class Recorder(NullListener):
 
     def __init__(self, store: Store, stored: StoredRun, on_refused: Callable[[Reason], None]) -> None:
         self._store = store
+        self.snapshot = SnapshotWriter(store, stored)
+        self.log = RunLog(store, stored.run.run_id, stored.run.fence)
         self.loops = False  # a task may come again, so that the last one is not known as such
         self._timer: asyncio.TimerHandle | None = None
         self._stored = stored
@@ -58,11 +89,9 @@ class Recorder(NullListener):
         self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._waiting: list[tuple[Command, int, Acknowledge | None]] = []
+        self._waiting: list[_Fact] = []
+        self._putting: set[asyncio.Task[None]] = set()
         self._writer: asyncio.Task[None] | None = None
-        self._projector: asyncio.Task[None] | None = None
-        self._projected = -1
-        self._revision = stored.revision
         self._unfinished: set[str] = set()
         self.refused: Reason | None = None
         self.broken: str | None = None  # what happened cannot be written down, today or ever
@@ -72,19 +101,29 @@ class Recorder(NullListener):
         return self._stored
 
     @property
-    def losses_max(self) -> int:
-        return self._store.config.consumer_max_deliver
+    def result_bytes_max(self) -> int:
+        return self._store.config.result_max_bytes
 
-    @property
-    def crashes_max(self) -> int:
-        return self._store.config.max_crashes
+    def loss(self, cause: LossCause, detail: str) -> ReportLoss:
+        """Our hold on the run ends although the run does not."""
+        config = self._store.config
+        return ReportLoss(
+            fence=self._fence,
+            cause=cause,
+            losses_max=config.consumer_max_deliver,
+            crashes_max=config.max_crashes,
+            detail=detail,
+        )
 
     # Callbacks of the engine, from its thread
 
-    def planned(self, names: Sequence[str]) -> None:
+    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self._unfinished = set(names)
+        # Of one last task everybody can tell which it was; of very many nobody wants a result.
+        told = list(last) if 1 < len(last) <= LAST_NAMES_MAX else None
         for some in _portions(names):
-            self._say(PlanTasks(fence=self._fence, tasks=some), sum(map(len, some)))
+            self._say(PlanTasks(fence=self._fence, tasks=some, last=told), sum(map(len, some)))
+            told = None
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
@@ -99,13 +138,14 @@ class Recorder(NullListener):
         ended_at: float,
         acknowledged: Acknowledge,
     ) -> None:
-        value, kept, size = output_kept(output)
-        self.succeeded(name, attempt, (value, kept, size), (started_at, ended_at), acknowledged)
+        end_of(self._stored.run.run_id, name)
+        result = result_of(output, self.result_bytes_max)
+        self.succeeded(name, attempt, result, (started_at, ended_at), acknowledged)
 
     # The same with values as they are written down, for those that come from another process
 
     def started(self, name: str, attempt: int, kept: dict[str, Any], size: int) -> None:
-        started = StartTask(fence=self._fence, task=name, attempt=self._attempt(name, attempt), inputs=kept)
+        started = StartTask(fence=self._fence, task=name, attempt=self.attempt_no(name, attempt), inputs=kept)
         self._unfinished.add(name)
         self._say(started, size)
 
@@ -113,22 +153,19 @@ class Recorder(NullListener):
         self,
         name: str,
         attempt: int,
-        output: tuple[Any, OutputKept, int],
+        result: Result,
         times: tuple[float, float],
         acknowledged: Acknowledge,
     ) -> None:
-        value, kept, size = output
         succeeded = SucceedTask(
             fence=self._fence,
             task=name,
-            attempt=self._attempt(name, attempt),
+            attempt=self.attempt_no(name, attempt),
             started_at=times[0],
             ended_at=times[1],
-            output=value,
-            kept=kept,
         )
         self._unfinished.discard(name)
-        self._say(succeeded, size, acknowledged)
+        self._say(succeeded, len(result.json or b""), acknowledged, result)
 
     def task_failed(
         self,
@@ -140,10 +177,11 @@ class Recorder(NullListener):
         ended_at: float,
         will_retry: bool,
     ) -> None:
+        end_of(self._stored.run.run_id, name)
         failed = FailTask(
             fence=self._fence,
             task=name,
-            attempt=self._attempt(name, attempt),
+            attempt=self.attempt_no(name, attempt),
             started_at=started_at,
             ended_at=ended_at,
             error=error,
@@ -155,48 +193,87 @@ class Recorder(NullListener):
     def task_cancelled(self, name: str) -> None:
         self._say(SkipTask(fence=self._fence, task=name), 0)
 
+    def heard(self, at: float, stream: str, who: Speaker, lines: list[str], level: str | None) -> None:
+        self.printed(at, stream, who.task, who.attempt, lines, level)
+
+    def printed(
+        self, at: float, stream: str, task: str | None, attempt: int, lines: list[str], level: str | None
+    ) -> None:
+        """Whole lines, from any thread."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.printed, at, stream, task, attempt, lines, level)
+            return
+        number = self.attempt_no(task, attempt) if task else None
+        for text in lines:
+            self.log.add(Line(at, stream, text, task, number, level))
+
     # From the loop
 
     async def conclude(self, ending: Command) -> Reason | None:
         """Commit what still waits together with the end. Gives the reason if it was refused."""
-        self._waiting.append((ending, 0, None))
+        if self._putting:
+            await asyncio.wait(self._putting)
+        self._note(ending)
+        if self.log.has_prints:  # whoever sees the end finds the log complete
+            await self.log.flushed()
+        self.log.flush_soon()
+        self._waiting.append(_Fact(ending))
         return await self._written()
 
     async def conclude_alone(self, ending: Command) -> Reason | None:
         """Commit the end without what waits: after a cancel there is no more progress to record."""
         await self._written()
-        self._waiting = [(ending, 0, None)]
+        self._note(ending)
+        await self.log.flushed()
+        self._waiting = [_Fact(ending)]
         self.refused = None
         return await self._written()
 
-    async def projected(self) -> None:
-        """Wait until the snapshot shows the last commit; tries for as long as the broker is away."""
-        while self._projected < self._stored.commits:
-            self._project()
-            if self._projector is not None:
-                await self._projector
+    def _note(self, command: Command) -> None:
+        for notice in notices_of(command):
+            self.log.notice(notice.text, task=notice.task, attempt=notice.attempt, level=notice.level)
 
-    async def beat(self, at: float) -> None:
-        """Renew the heartbeat, unless the snapshot is being written anyway."""
-        if self._projector is None and self._projected == self._stored.commits:
-            now = replace(self._stored, revision=self._revision)
-            self._revision = (await self._store.runs.beat(now, at)).revision
-
-    def _attempt(self, task: str, attempt: int) -> int:
+    def attempt_no(self, task: str, attempt: int) -> int:
         """The engine counts from 1 in each of its lives; the log counts on."""
         return self._attempts.get(task, 0) + attempt if attempt else 0
 
-    def _say(self, command: Command, size: int, acknowledged: Acknowledge | None = None) -> None:
+    def _say(
+        self,
+        command: Command,
+        size: int,
+        acknowledged: Acknowledge | None = None,
+        result: Result | None = None,
+    ) -> None:
         # Nothing depends on the last task: its events travel with the end, which follows at once.
         is_urgent = acknowledged is not None and bool(self._unfinished or self.loops)
+        fact = _Fact(command, size, acknowledged, is_urgent)
         if threading.get_ident() == self._thread:
-            self._hear(command, size, acknowledged, is_urgent)
+            self._hear(fact, result)
         else:
-            self._loop.call_soon_threadsafe(self._hear, command, size, acknowledged, is_urgent)
+            self._loop.call_soon_threadsafe(self._hear, fact, result)
 
-    def _hear(self, command: Command, size: int, acknowledged: Acknowledge | None, is_urgent: bool) -> None:
-        self._waiting.append((command, size, acknowledged))
-        if is_urgent:
+    def _hear(self, fact: _Fact, result: Result | None) -> None:
+        if result is None:
+            self._take(fact)
+        elif result.kept is OutputKept.REFERENCED:
+            putting = self._loop.create_task(self._take_when_put(fact, result))
+            self._putting.add(putting)
+            putting.add_done_callback(self._putting.discard)
+        else:
+            self._take(fact.with_result(result))
+
+    async def _take_when_put(self, fact: _Fact, result: Result) -> None:
+        """A large result is stored before the log says that there is one."""
+        command = fact.command
+        assert isinstance(command, SucceedTask)
+        run_id = self._stored.run.run_id
+        put = await put_result(self._store, run_id, command.task, command.attempt, result)
+        self._take(fact._replace(size=0).with_result(put))
+
+    def _take(self, fact: _Fact) -> None:
+        self._note(fact.command)
+        self._waiting.append(fact)
+        if fact.is_urgent:
             self._wake()
         elif self._timer is None:
             self._timer = self._loop.call_later(JOIN_NEXT_COMMIT_SEC, self._wake)
@@ -229,27 +306,27 @@ class Recorder(NullListener):
         self.refused = reason
         self._on_refused(reason)
 
-    def _next_batch(self) -> list[tuple[Command, int, Acknowledge | None]]:
+    def _next_batch(self) -> list[_Fact]:
         size = 0
-        for count, (_, weight, _) in enumerate(self._waiting):
-            size += weight + 200
+        for count, fact in enumerate(self._waiting):
+            size += fact.size + 200
             if count and (size > BATCH_BYTES_MAX or count >= BATCH_EVENTS_MAX):
                 batch, self._waiting = self._waiting[:count], self._waiting[count:]
                 return batch
         batch, self._waiting = self._waiting, []
         return batch
 
-    async def _commit(self, batch: list[tuple[Command, int, Acknowledge | None]]) -> None:
-        applied = await self._apply_patiently([command for command, _, _ in batch])
+    async def _commit(self, batch: list[_Fact]) -> None:
+        applied = await self._apply_patiently([fact.command for fact in batch])
         if applied.refused is not None:
             self._refuse(applied.refused.reason)
             return
         assert applied.after is not None
         self._stored = applied.after
-        self._project()
-        for _, _, acknowledged in batch:
-            if acknowledged is not None:
-                acknowledged()
+        self.snapshot.follow(applied.after)
+        for fact in batch:
+            if fact.acknowledged is not None:
+                fact.acknowledged()
 
     async def _apply_patiently(self, commands: list[Command]) -> Applied:
         """A broker that is away does not end a run: the same commit is tried until it answers."""
@@ -262,26 +339,11 @@ class Recorder(NullListener):
                     self._store, run_id, *commands, held=self._stored, commit_id=commit_id, project=False
                 )
             except Unavailable as error:
-                log.warning("cannot record yet", extra={"run_id": run_id, "error": error.message})
+                is_end = isinstance(commands[-1], CompleteRun | FailRun | ConfirmCancelled)
+                ids = {"err_id": "ERR-PYOCO-0008", "msg_id": "MSG-PYOCO-0008"} if is_end else {}
+                log.warning("cannot record yet", extra={"run_id": run_id, "error": error.message} | ids)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, BROKER_PAUSE_SEC[1])
-
-    def _project(self) -> None:
-        if self._projector is None:
-            self._projector = self._loop.create_task(self._follow())
-
-    async def _follow(self) -> None:
-        try:
-            while self._projected < self._stored.commits:
-                target = replace(self._stored, revision=self._revision)
-                self._revision = (await self._store.runs.project(target)).revision
-                self._projected = target.commits
-        except Unavailable as error:
-            extra = {"run_id": self._stored.run.run_id, "error": error.message}
-            log.warning("snapshot not written yet", extra=extra)
-            await asyncio.sleep(BROKER_PAUSE_SEC[0])
-        finally:
-            self._projector = None
 
 
 def _portions(names: Sequence[str]) -> Iterator[list[str]]:
@@ -292,8 +354,3 @@ def _portions(names: Sequence[str]) -> Iterator[list[str]]:
 
 def _attempts_before(run: Run) -> dict[str, int]:
     return {name: record.attempt for name, record in run.tasks.items() if record.attempt}
-
-
-def recorded_results(run: Run) -> dict[str, Any]:
-    """What earlier claims of this run have finished and can be taken over as it is."""
-    return {name: record.output for name, record in run.tasks.items() if record.kept is OutputKept.STORED}

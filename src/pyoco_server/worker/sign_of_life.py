@@ -1,4 +1,7 @@
-"""What a worker says of itself while it lives: its lease each second, its registry entry every few."""
+"""What a worker says of itself while it lives: its lease each second, its registry entry every few.
+
+Whoever has more to say of the worker (which wheels it has, say) adds members of its own by `extra`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ import asyncio
 import contextlib
 import logging
 import os
+import platform
 import socket
 import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.leases import Lease, boot_id
+from pyoco_server.store.registry import WorkerState
 from pyoco_server.store.store import Store
 from pyoco_server.worker.claim import Claimant
 
@@ -22,12 +29,22 @@ REGISTRY_PAUSE_SEC = 0.25
 
 
 class SignOfLife:
-    def __init__(self, store: Store, claimant: Claimant, tags: list[str], slots: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        claimant: Claimant,
+        tags: list[str],
+        slots: int,
+        extra: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
         self._store = store
         self._claimant = claimant
         self._tags = tags
         self._slots = slots
+        self._extra = extra
+        self._who = _who()
         self._revision = 0
+        self._fetched_at: float | None = None
         self._running: dict[str, float] = {}
         self._changes: dict[str, Any] = {}
         self._stopping = asyncio.Event()
@@ -37,7 +54,7 @@ class SignOfLife:
     async def start(self) -> None:
         """The lease stands before the first claim: a claim without one would look lost."""
         await self._renew()
-        self._changes = {"stopped_at": None, "stop_reason": None, "current_run_id": None}
+        self._changes = {"stopped_at": None, "stop_reason": None}
         await self._register()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_lease()), loop.create_task(self._keep_entry())]
@@ -49,7 +66,11 @@ class SignOfLife:
         self._changed.set()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._store.config.broker_timeout_sec * 2)
-        self._changes |= {"state": "STOPPED_GRACEFUL", "stopped_at": time.time(), "stop_reason": reason}
+        self._changes |= {
+            "state": WorkerState.STOPPED_GRACEFUL,
+            "stopped_at": time.time(),
+            "stop_reason": reason,
+        }
         with contextlib.suppress(Unavailable, WrongSequence):  # we are leaving: DISCONNECTED is derived then
             await self._register()
             await self._store.leases.release(self._claimant.instance_id, revision=self._revision)
@@ -57,16 +78,21 @@ class SignOfLife:
     def run_began(self, run_id: str) -> None:
         self._running[run_id] = time.time()
         self._changes["last_run_started_at"] = self._running[run_id]
-        self._changed.set()
+        self.changed()
 
     def run_ended(self, run_id: str, status: str | None) -> None:
         if self._running.pop(run_id, None) is not None:
             self._changes |= {"last_run_id": run_id, "last_run_status": status}
             self._changes["last_run_finished_at"] = time.time()
-            self._changed.set()
+            self.changed()
 
-    def fetched(self) -> None:
-        self._changes["last_fetch_at"] = time.time()
+    def fetched(self, at: float | None) -> None:
+        """When the queue last answered, be it that there is nothing: silence is no answer."""
+        self._fetched_at = at
+
+    def changed(self) -> None:
+        """There is news, of runs or in `extra`: it is told soon instead of at the next beat."""
+        self._changed.set()
 
     async def _keep_lease(self) -> None:
         while not self._stopping.is_set():
@@ -90,27 +116,34 @@ class SignOfLife:
         lease = Lease(
             holder=self._claimant.instance_id,
             worker_id=self._claimant.worker_id,
-            host=socket.gethostname(),
+            host=self._who["host"],
             boot_id=boot_id(),
-            pid=os.getpid(),
+            pid=self._who["pid"],
             tags=self._tags,
-            free_slots=max(0, self._slots - len(self._running)),
+            free_slots=self._free_slots,
         )
         self._revision = await self._store.leases.renew(
             self._claimant.instance_id, lease, revision=self._revision
         )
 
+    @property
+    def _free_slots(self) -> int:
+        return max(0, self._slots - len(self._running))
+
     async def _register(self) -> None:
         now = time.time()
         current = next(iter(self._running), None)
-        entry = {
+        entry = (self._extra() if self._extra is not None else {}) | self._who
+        entry |= {
             "instance_id": self._claimant.instance_id,
-            "state": "RUNNING" if self._running else "IDLE",
+            "state": WorkerState.RUNNING if self._running else WorkerState.IDLE,
             "last_seen_at": now,
             "last_heartbeat_at": now,
             "heartbeat_at": now,
+            "last_fetch_at": self._fetched_at,
             "tags": self._tags,
             "slots": self._slots,
+            "free_slots": self._free_slots,
             "current_run_id": current,
             "current_run_ids": list(self._running),
         }
@@ -120,6 +153,25 @@ class SignOfLife:
         except Unavailable:
             self._changes = changes | self._changes  # else nobody would ever hear of them
             raise
+
+
+def _who() -> dict[str, Any]:
+    """What stays the same for as long as the process lives."""
+    versions = {"pyoco_server": "pyoco-server", "pyoco": "pyoco"}
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started_at": time.time(),
+        "versions": {name: _version(package) for name, package in versions.items()}
+        | {"python": platform.python_version()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return None
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:

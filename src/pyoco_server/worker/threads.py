@@ -8,18 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from pyoco.core.models import Flow, RunContext
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine import Outcome as Performed
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun
 from pyoco_server.worker.claim import Claimed
-from pyoco_server.worker.performer import Ending, metadata_of
+from pyoco_server.worker.flow_source import FlowSource
+from pyoco_server.worker.overheard import listen_to, stop_listening
+from pyoco_server.worker.performer import Ending, NotNow, metadata_of
 from pyoco_server.worker.reasons import EXECUTION_ERROR, said, why_unresolved
-from pyoco_server.worker.recorder import Recorder, recorded_results
+from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
+from pyoco_server.worker.values import results_from
+from pyoco_server.worker.wheels.imports import swap_edition
 
 log = logging.getLogger(__name__)
 
@@ -29,48 +36,80 @@ THREADS_MAX = 256
 
 
 class Threads:
-    def __init__(self, resolver: FlowResolver) -> None:
+    def __init__(self, config: NatsBackendConfig, resolver: FlowResolver) -> None:
+        self._config = config
         self._resolver = resolver
+        self._flows = FlowSource(resolver)
+        self._path: Path | None = None
+        self._running = 0  # without those that were left behind
         self._executor = ThreadPoolExecutor(max_workers=THREADS_MAX, thread_name_prefix="pyoco-run")
 
-    async def start(self) -> None:
+    async def start(self, path: Path | None = None) -> None:
         """Threads start when they are needed."""
+        await self.renew(path)
+
+    async def renew(self, path: Path | None = None) -> None:
+        """Only the wheels: the flows were loaded by the program that we are part of."""
+        if path is None or path == self._path:
+            return
+        if self._running:
+            raise NotNow
+        swap_edition(self._path, path)
+        self._path = path
+        self._flows = FlowSource(self._resolver)
+
+    @property
+    def paths_in_use(self) -> AbstractSet[Path]:
+        return {self._path} if self._path is not None else set()
 
     async def hand_back(self) -> None:
         """A thread cannot be stopped: its run is found lost when our lease stands still."""
 
     async def close(self) -> None:
+        swap_edition(self._path, None)
+        self._path = None
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
-        engine = Engine(listener=recorder)
+        engine = Engine(parallelism=self._config.flow_parallelism, listener=recorder)
         under_way.begin(engine, recorder)
         loop = asyncio.get_running_loop()
+        self._running += 1
         try:
-            return await loop.run_in_executor(
-                self._executor, _perform, engine, self._resolver, recorder, claimed
-            )
+            return await loop.run_in_executor(self._executor, self._performed, engine, recorder, claimed)
         except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
             log.exception(
                 "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
             )
             return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=said(error))
         finally:
+            self._running -= 1
             under_way.performed()
 
-
-def _perform(engine: Engine, resolver: FlowResolver, recorder: Recorder, claimed: Claimed) -> Ending:
-    """In a thread of its own: resolving is user code too, and may import for a second."""
-    run = claimed.stored.run
-    try:
-        flow = resolver(run.flow_name)
-        recorder.loops = flow.has_control_flow()
-    except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
-        return _unresolved(claimed, error)
-    context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
-    context.metadata |= metadata_of(claimed)
-    performed = engine.run(flow, run.params, context, recorded=recorded_results(run))
-    return _ending(performed, claimed.fence)
+    def _performed(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
+        """In a thread of its own: resolving is user code too, and may import for a second."""
+        run = claimed.stored.run
+        try:
+            flow = self._flows.flow(
+                run.flow_name, claimed.submission.workflow_yaml, self._config.callable_packages
+            )
+            recorder.loops = flow.has_control_flow()
+        except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+            return _unresolved(claimed, error)
+        context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
+        context.metadata |= metadata_of(claimed)
+        listen_to(run.run_id, recorder.heard)
+        try:
+            performed = engine.run(
+                flow,
+                run.params,
+                context,
+                recorded=results_from(claimed.recorded),
+                timeout_sec=getattr(flow, "timeout_sec", None) or self._config.run_timeout_sec or None,
+            )
+        finally:
+            stop_listening(run.run_id)
+        return _ending(performed, claimed.fence)
 
 
 def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:

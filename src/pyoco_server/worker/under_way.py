@@ -66,8 +66,9 @@ class UnderWay:
                 await self._store.client.unlisten(self._sid)
 
     def begin(self, engine: Stoppable, recorder: Recorder) -> None:
+        if self._recorder is None:
+            self._every(self._store.config.run_heartbeat_interval_sec, self._beat)
         self._engine, self._recorder = engine, recorder
-        self._every(self._store.config.run_heartbeat_interval_sec, self._beat)
         if self.is_cancelled:
             engine.cancel(self._run_id)
 
@@ -89,6 +90,7 @@ class UnderWay:
         if self._engine is not None:
             self._engine.cancel(self._run_id)
         grace_sec = self._store.config.cancel_grace_period_sec
+        self._note(f"cancel requested; the run has {grace_sec:g} s to stop by itself")
         self._grace = asyncio.get_running_loop().call_later(grace_sec, self._grace_is_over)
 
     def _on_commit(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
@@ -98,8 +100,13 @@ class UnderWay:
 
     def _grace_is_over(self) -> None:
         fields = {"run_id": self._run_id, "err_id": "ERR-PYOCO-0021", "msg_id": "MSG-PYOCO-0021"}
-        log.error("cancelled, but its code goes on; it is left behind", extra=fields)
+        log.error("cancelled, but its code goes on; it is stopped", extra=fields)
+        self._note("the run did not stop by itself after its cancel; it is stopped")
         self._abandon()
+
+    def _note(self, text: str) -> None:
+        if self._recorder is not None:
+            self._recorder.log.notice(text, level="WARNING")
 
     def _abandon(self) -> None:
         if self._engine is not None and not self.is_abandoned:
@@ -149,4 +156,4 @@ class UnderWay:
     async def _beat_once(self) -> None:
         if self._recorder is not None and not self._over:
             with contextlib.suppress(Unavailable):  # the next beat is a second away
-                await self._recorder.beat(time.time())
+                await self._recorder.snapshot.beat(time.time())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.worker.types_kept import Inexact, Types, described, restored
 
 OUTPUT_INLINE_BYTES_MAX = 64 * 1024
 INPUTS_INLINE_BYTES_MAX = 16 * 1024
@@ -15,19 +16,40 @@ REPR_CHARS_MAX = 1000
 NOTHING = b"null"  # what a number that JSON does not know (NaN, infinity) becomes
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
-def output_kept(output: Any) -> tuple[Any, OutputKept, int]:
-    """The value for the log, what became of it, and its size."""
+class Result(NamedTuple):
+    """A task's result as it is written down: its JSON, what became of it, what the JSON does not say."""
+
+    json: bytes | None
+    kept: OutputKept = OutputKept.STORED
+    types: Types | None = None
+
+
+def result_of(output: Any, bytes_max: int) -> Result:
+    """The log gets its own copy: user code may change the object after it returned it."""
     if output is None:
-        return None, OutputKept.STORED, 0  # as the log reads it back: the sums in a run count its bytes
+        return Result(None)  # as the log reads it back: the sums in a run count its bytes
     encoded = _encoded(output)
     if encoded is None or encoded == NOTHING:
-        return _described(output), OutputKept.UNSERIALISABLE, REPR_CHARS_MAX
-    if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
-        return None, OutputKept.TOO_LARGE, 0
-    # The log gets its own copy: user code may change the object after it returned it.
-    return msgspec.Raw(encoded), OutputKept.STORED, len(encoded)
+        return Result(_encode(_described(output)), OutputKept.UNSERIALISABLE)
+    if len(encoded) > bytes_max:
+        return Result(None, OutputKept.TOO_LARGE)
+    try:
+        types = _types(output, encoded)
+    except Exception:  # comparing is user code too; what cannot be made again is executed again
+        if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
+            return Result(None, OutputKept.TOO_LARGE)
+        return Result(encoded, OutputKept.APPROXIMATE)
+    kept = OutputKept.REFERENCED if len(encoded) > OUTPUT_INLINE_BYTES_MAX else OutputKept.STORED
+    return Result(encoded, kept, types)
+
+
+def results_from(recorded: bytes) -> dict[str, Any]:
+    """The results of `{task: [JSON, types]}`, as they were when they were returned."""
+    found: dict[str, tuple[Any, Any]] = _decode(recorded)
+    return {name: restored(value, types) for name, (value, types) in found.items()}
 
 
 def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
@@ -43,6 +65,19 @@ def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
             kept[name] = described
             size += len(described)
     return kept, size
+
+
+def _types(output: Any, encoded: bytes) -> Types | None:
+    """Raises when the result could not be had again from its JSON."""
+    if type(output) is str:
+        return None
+    back = _decode(encoded)
+    if back == output:
+        return None
+    types = described(output)
+    if restored(back, types) != output or len(_encode(types)) > OUTPUT_INLINE_BYTES_MAX:
+        raise Inexact
+    return types
 
 
 def _encoded(value: Any) -> bytes | None:

@@ -9,7 +9,9 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
@@ -22,7 +24,10 @@ from pyoco_server.worker.disposition import NAK_TROUBLE_SEC, Outcome
 from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.sign_of_life import SignOfLife
 from pyoco_server.worker.slots.pool import Slots
+from pyoco_server.worker.suspects import Suspects
 from pyoco_server.worker.threads import FlowResolver, Threads
+from pyoco_server.worker.turn import Turn
+from pyoco_server.worker.wheels.sync import WheelSync
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +52,13 @@ class PyocoNatsWorker:
         self.worker_id = check_worker_id(worker_id)
         self.instance_id = f"{worker_id}.{secrets.token_hex(6)}"
         self._claimant = Claimant(self.worker_id, self.instance_id)
-        self._life = SignOfLife(store, self._claimant, self._tags, self._slots)
+        self._life = SignOfLife(store, self._claimant, self._tags, self._slots, self._more_of_us)
+        self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.changed)
         self._puller: JobPuller | None = None
-        self._in_hand: set[str] = set()
+        self._suspects = Suspects(store)
+        self._in_hand: Counter[str] = Counter()
         self._stopping = asyncio.Event()
+        self._turns = asyncio.Semaphore(self._slots)
 
     @classmethod
     async def connect(
@@ -71,31 +79,44 @@ class PyocoNatsWorker:
         config = config or NatsBackendConfig()
         store = Store(config, name=f"pyoco-worker-{worker_id}")
         slots = concurrency or config.worker_concurrency or os.cpu_count() or 1
-        performer = _performer(flow_resolver, resolver_spec, slots)
+        performer = _performer(config, flow_resolver, resolver_spec, slots)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
-        await performer.start()
+        if not config.wheel_sync_enabled:
+            await performer.start()  # flows that cannot be loaded are told of before the broker is waited for
         await store.open()
+        if config.wheel_sync_enabled:
+            await worker._start_with_wheels()
         await worker._start()
         return worker
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
         """Handle one job, if one comes within `timeout` seconds. The run it was about, or None."""
         assert self._puller is not None
+        await self._wheels.keep_up()
         delivery = await self._puller.next(timeout)
-        self._life.fetched()
+        self._life.fetched(self._puller.answered_at)
         if delivery is None:
             return None
         return (await self._handle(delivery)).run_id
 
     async def serve(self) -> None:
-        """Work until `stop`: as many runs at once as there are slots."""
-        await asyncio.gather(*(self._serve_slot() for _ in range(self._slots)))
+        """Work until `stop`: as many runs at once as there are slots.
+
+        The end of a run is recorded while its slot is at the next one: so there are twice as many of us.
+        """
+        self._turns = asyncio.Semaphore(self._slots)
+        await asyncio.gather(*(self._serve_slot() for _ in range(2 * self._slots)))
 
     def stop(self) -> None:
         """Take no more jobs; what runs goes on, and `serve` returns when it is done."""
         self._stopping.set()
         if self._puller is not None:
             self._puller.dismiss_waiters()
+
+    async def renew(self) -> None:
+        """Load the flows anew, for the next runs. Raises when they cannot be: those of before then stay."""
+        assert isinstance(self._performer, Slots), "what runs in threads of a program was loaded by it"
+        await self._performer.renew()
 
     async def hand_back(self) -> None:
         """What cannot be finished in time goes back to the queue, as far as it can be stopped."""
@@ -108,6 +129,18 @@ class PyocoNatsWorker:
         await self._life.stop(reason)
         await self._store.close()
         await self._performer.close()
+        self._wheels.close()
+
+    def _more_of_us(self) -> dict[str, Any]:
+        return {"wheel_sync": self._wheels.described()}
+
+    async def _start_with_wheels(self) -> None:
+        try:
+            await self._performer.start(await self._wheels.first_edition())
+        except BaseException:  # whatever it was: what we hold must not be left behind
+            self._wheels.close()
+            await self._store.close()
+            raise
 
     async def _start(self) -> None:
         await self._life.start()
@@ -118,22 +151,35 @@ class PyocoNatsWorker:
 
     async def _serve_slot(self) -> None:
         while not self._stopping.is_set():
-            assert self._puller is not None
-            if not self._store.is_connected:
-                await asyncio.sleep(IDLE_PAUSE_SEC)
-                continue
-            delivery = await self._puller.next(POLL_SEC)
-            self._life.fetched()
-            if delivery is not None:
-                await self._handle(delivery)
+            turn = Turn(self._turns)
+            async with turn:  # nothing is pulled that could not be executed at once
+                if self._stopping.is_set():
+                    return
+                if not self._store.is_connected:
+                    await asyncio.sleep(IDLE_PAUSE_SEC)
+                    continue
+                await self._serve_once(turn)
+                await self._wheels.keep_up()
 
-    async def _handle(self, delivery: Delivery) -> Ended:
+    async def _serve_once(self, turn: Turn) -> None:
+        assert self._puller is not None
+        delivery = await self._puller.next(self._wheels.poll_sec(POLL_SEC))
+        self._life.fetched(self._puller.answered_at)
+        if delivery is not None:
+            await self._handle(delivery, turn.end)
+
+    async def _handle(self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None) -> Ended:
+        async with self._suspects.kept_apart(delivery) as may_begin:
+            return await self._attempt(delivery, on_performed) if may_begin else Ended(Outcome.CLAIMED)
+
+    async def _attempt(self, delivery: Delivery, on_performed: Callable[[], None]) -> Ended:
         attempt = Attempt(
             self._store,
             delivery,
             claimant=self._claimant,
             performer=self._performer,
             in_hand=self._in_hand,
+            on_performed=on_performed,
         )
         ended = Ended(Outcome.BROKER_TROUBLE)
         try:
@@ -147,12 +193,14 @@ class PyocoNatsWorker:
         return ended
 
 
-def _performer(resolver: FlowResolver | None, spec: str | None, slots: int) -> Performer:
+def _performer(
+    config: NatsBackendConfig, resolver: FlowResolver | None, spec: str | None, slots: int
+) -> Performer:
     if spec is not None:
-        return Slots(spec, slots)
+        return Slots(config, spec, slots)
     if resolver is None:
         raise ValueError("a worker needs flow_resolver, a function, or resolver_spec, where to find it")
-    return Threads(resolver)
+    return Threads(config, resolver)
 
 
 def _checked_tags(tags: Sequence[str]) -> list[str]:

@@ -1,50 +1,70 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
-The main thread runs flows and speaks; a second thread listens, so that a cancel is heard while a task runs.
-When the parent's end of the socket closes, there is nobody to work for: the process is over at once.
+The main thread runs flows; every thread speaks, what it prints at least; a second thread listens, so that a
+cancel is heard while a task runs. When the parent's end of the socket closes, there is nobody to work for:
+the process is over at once.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
+import logging
+import math
 import os
+import select
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 from pyoco.core.models import RunContext
 
 from pyoco_server.engine import Engine, NullListener, Outcome, Status
-from pyoco_server.flows import FlowResolver, ResolverError, load_resolver
-from pyoco_server.worker.reasons import EXECUTION_ERROR, why_unresolved
+from pyoco_server.flows import ResolverError, load_resolver
+from pyoco_server.worker.flow_source import FlowSource
+from pyoco_server.worker.reasons import EXECUTION_ERROR, said, why_unresolved
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.values import inputs_kept, output_kept
+from pyoco_server.worker.slots.output import Output
+from pyoco_server.worker.slots.voice import Voice
+from pyoco_server.worker.values import inputs_kept, result_of, results_from
 
 _to_json = msgspec.json.Encoder().encode
 
+TICK_MS = 20
+RECEIVE_BYTES = 256 * 1024
+
 
 class Slot:
-    def __init__(self, link: socket.socket, resolver: FlowResolver) -> None:
+    def __init__(self, link: socket.socket, flows: FlowSource, parallelism: int) -> None:
         self._link = link
-        self._resolver = resolver
+        self._flows = flows
         self._jobs: SimpleQueue[m.RunFlow] = SimpleQueue()
         self._waiting: dict[int, Callable[[], None]] = {}
-        self._teller = _Teller(self)
+        self._voice = Voice(link)
+        self._output = Output(self._voice)
+        self._teller = _Teller(self._voice, self._output, self.await_acknowledgement)
         # One for all runs: a cancel that comes before its run has begun here is remembered by it.
-        self._engine = Engine(listener=self._teller)
+        self._engine = Engine(
+            parallelism=parallelism,
+            listener=self._teller,
+            may_start=self._is_worker_there,
+            lone_tasks_here=True,
+        )
         self._number = 0
+        self._heard_at = time.monotonic()
+        self._silence_sec = math.inf
+        self._is_running = False
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="pyoco-slot-listener", daemon=True).start()
-        self.say(m.Ready())
+        self._voice.say(m.Ready())
         while True:
             self._execute(self._jobs.get())
-
-    def say(self, message: m.FromSlot) -> None:
-        self._link.sendall(m.frame(message))
 
     def await_acknowledgement(self, acknowledged: Callable[[], None]) -> int:
         self._number += 1
@@ -52,28 +72,62 @@ class Slot:
         return self._number
 
     def _execute(self, job: m.RunFlow) -> None:
+        self._is_running = True
+        self._output.begin(job.run_id)
+        ended = self._performed(job)
+        self._waiting.clear()
+        self._output.end()
+        self._is_running = False
+        self._voice.say(ended)
+
+    def _performed(self, job: m.RunFlow) -> m.Ended:
+        if job.import_path is not None and job.import_path not in sys.path:
+            sys.path.insert(0, job.import_path)
+            importlib.invalidate_caches()
         try:
-            flow = self._resolver(job.flow_name)
+            flow = self._flows.flow(job.flow_name, job.workflow_yaml, job.callable_packages)
             self._teller.loops = flow.has_control_flow()
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
             reason, text = why_unresolved(job.flow_name, error)
-            self.say(m.Ended(status=Status.FAILED, reason=reason, error=text))
-            return
+            return m.Ended(status=Status.FAILED, reason=reason, error=text)
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
-        params, recorded = msgspec.json.decode(job.params), msgspec.json.decode(job.recorded)
-        self.say(_ended(self._engine.run(flow, params, context, recorded=recorded)))
-        self._waiting.clear()
+        self._teller.result_bytes_max = job.result_bytes_max
+        self._silence_sec = job.silence_sec
+        limit = getattr(flow, "timeout_sec", None) or job.timeout_sec
+        params, recorded = msgspec.json.decode(job.params), results_from(job.recorded)
+        try:
+            return _ended(self._engine.run(flow, params, context, recorded=recorded, timeout_sec=limit))
+        except Exception as error:  # the engine promises not to; if it does, the run must end and say so
+            logging.getLogger(__name__).exception("the engine broke")
+            return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=said(error))
 
     def _listen(self) -> None:
-        with self._link.makefile("rb") as stream:
-            while (data := _read_frame(stream)) is not None:
-                self._hear(m.for_slot(data))
-        os._exit(0)
+        """Until nobody is there any more. While a run is executed it is also the clock of the voice."""
+        readable = select.poll()
+        readable.register(self._link, select.POLLIN)
+        reader = m.slot_reader()
+        while True:
+            if not readable.poll(TICK_MS if self._is_running else None):
+                self._voice.tick()
+                continue
+            data = self._link.recv(RECEIVE_BYTES)
+            if not data:
+                os._exit(0)
+            for message in reader.read(data):
+                self._hear(message)
+
+    def _is_worker_there(self) -> bool:
+        """Not if it is stopped or asleep: by now somebody else may have been given the run."""
+        return time.monotonic() - self._heard_at < self._silence_sec
 
     def _hear(self, message: m.ToSlot) -> None:
+        self._heard_at = time.monotonic()
         match message:
+            case m.Alive():
+                pass
             case m.RunFlow():
+                self._is_running = True
                 self._jobs.put(message)
             case m.Stop():
                 self._engine.cancel(message.run_id)
@@ -86,16 +140,23 @@ class Slot:
 class _Teller(NullListener):
     """The engine's listener: every callback is a message."""
 
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
+    def __init__(
+        self, voice: Voice, output: Output, await_acknowledgement: Callable[[Callable[[], None]], int]
+    ) -> None:
+        self._voice = voice
+        self._output = output
+        self._await = await_acknowledgement
+        self._unfinished: set[str] = set()
         self.loops = False
+        self.result_bytes_max = 0
 
-    def planned(self, names: Sequence[str]) -> None:
-        self._slot.say(m.Planned(tasks=list(names), loops=self.loops))
+    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
+        self._unfinished = set(names)
+        self._voice.say(m.Planned(tasks=list(names), last=list(last), loops=self.loops), now=False)
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
-        self._slot.say(m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size))
+        self._voice.say(m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size), now=False)
 
     def task_succeeded(
         self,
@@ -106,17 +167,21 @@ class _Teller(NullListener):
         ended_at: float,
         acknowledged: Callable[[], None],
     ) -> None:
-        value, kept, _ = output_kept(output)
+        self._output.end_of(name)
+        result = result_of(output, self.result_bytes_max)
         succeeded = m.Succeeded(
             task=name,
             attempt=attempt,
             started_at=started_at,
             ended_at=ended_at,
-            output=None if value is None else _to_json(value),
-            kept=kept,
-            number=self._slot.await_acknowledgement(acknowledged),
+            output=result.json,
+            kept=result.kept,
+            types=result.types,
+            number=self._await(acknowledged),
         )
-        self._slot.say(succeeded)
+        self._unfinished.discard(name)
+        # Behind the last task comes nothing but the end, and that follows at once.
+        self._voice.say(succeeded, now=self.loops or bool(self._unfinished))
 
     def task_failed(
         self,
@@ -128,6 +193,7 @@ class _Teller(NullListener):
         ended_at: float,
         will_retry: bool,
     ) -> None:
+        self._output.end_of(name)
         failed = m.Failed(
             task=name,
             attempt=attempt,
@@ -137,16 +203,15 @@ class _Teller(NullListener):
             traceback=traceback,
             will_retry=will_retry,
         )
-        self._slot.say(failed)
+        self._voice.say(failed, now=False)
 
     def task_cancelled(self, name: str) -> None:
-        self._slot.say(m.Cancelled(task=name))
+        self._voice.say(m.Cancelled(task=name), now=False)
 
 
-def main(handle: int, spec: str) -> None:
-    # Lines appear when they are printed, also into a pipe.
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+def main(handle: int, spec: str, parallelism: int, path: str) -> None:
+    if path:
+        sys.path.insert(0, path)
     link = socket.socket(fileno=handle)
     link.set_inheritable(False)  # what user code starts must not keep the link open
     try:
@@ -154,23 +219,20 @@ def main(handle: int, spec: str) -> None:
     except ResolverError as error:
         link.sendall(m.frame(m.Broken(error=str(error))))
         sys.exit(1)
-    Slot(link, resolver).serve()
-
-
-def _read_frame(stream: BinaryIO) -> bytes | None:
-    head = stream.read(m.LENGTH.size)
-    if len(head) < m.LENGTH.size:
-        return None
-    (length,) = m.LENGTH.unpack(head)
-    data = stream.read(length)
-    return data if len(data) == length else None
+    slot = Slot(link, FlowSource(resolver, spec), parallelism)
+    gc.freeze()  # what is loaded now lives as long as the process: the collector need not look at it again
+    slot.serve()
 
 
 def _ended(outcome: Outcome) -> m.Ended:
     return m.Ended(
-        status=outcome.status, reason=EXECUTION_ERROR, error=outcome.error, task=outcome.failed_task
+        status=outcome.status,
+        reason=EXECUTION_ERROR,
+        error=outcome.error,
+        task=outcome.failed_task,
+        is_worn=bool(outcome.left_behind),
     )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])

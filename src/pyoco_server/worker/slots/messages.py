@@ -29,6 +29,12 @@ class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     params: bytes
     recorded: bytes
     metadata: dict[str, Any]
+    result_bytes_max: int
+    timeout_sec: float | None
+    silence_sec: float
+    workflow_yaml: str | None = None
+    callable_packages: tuple[str, ...] = ()
+    import_path: str | None = None  # the wheels of the run's tenant; a slot has one tenant
 
 
 class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -43,7 +49,11 @@ class Acknowledged(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     number: int
 
 
-ToSlot = RunFlow | Stop | Acknowledged
+class Alive(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """The worker is there. A slot that does not hear of it for a while starts no further task."""
+
+
+ToSlot = RunFlow | Stop | Acknowledged | Alive
 
 
 # From the slot
@@ -61,6 +71,7 @@ class Broken(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 class Planned(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     tasks: list[str]
+    last: list[str]
     loops: bool
 
 
@@ -78,6 +89,7 @@ class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     ended_at: float
     output: bytes | None
     kept: OutputKept
+    types: dict[str, Any] | None
     number: int
 
 
@@ -95,6 +107,17 @@ class Cancelled(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     task: str
 
 
+class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """Whole lines, without their ends, of one task (None: it cannot be said of which)."""
+
+    at: float
+    stream: str
+    task: str | None
+    attempt: int
+    lines: list[str]
+    level: str | None = None
+
+
 class Ended(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """`status` of the engine. A flow that could not be had: FAILED with its reason."""
 
@@ -102,9 +125,10 @@ class Ended(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     reason: str
     error: str | None = None
     task: str | None = None
+    is_worn: bool = False  # threads of the run are still in user code: the process is of no further use
 
 
-FromSlot = Ready | Broken | Planned | Started | Succeeded | Failed | Cancelled | Ended
+FromSlot = Ready | Broken | Planned | Started | Succeeded | Failed | Cancelled | Printed | Ended
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to: Any = msgspec.msgpack.Decoder(ToSlot).decode
@@ -116,11 +140,36 @@ def frame(message: ToSlot | FromSlot) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-def for_slot(data: bytes) -> ToSlot:
-    message: ToSlot = _decode_to(data)
-    return message
+class Reader:
+    """Whole messages out of what arrives, in whatever pieces it does; a large one costs its size."""
+
+    def __init__(self, decode: Any) -> None:
+        self._decode = decode
+        self._unread = bytearray()
+        self._needed = LENGTH.size
+
+    def read(self, data: bytes) -> list[Any]:
+        self._unread += data
+        if len(self._unread) < self._needed:
+            return []
+        messages = []
+        start, size, head = 0, len(self._unread), LENGTH.size
+        while size - start >= head:
+            (length,) = LENGTH.unpack_from(self._unread, start)
+            end = start + head + length
+            if end > size:
+                break
+            messages.append(self._decode(self._unread[start + head : end]))
+            start = end
+        del self._unread[:start]
+        left = size - start
+        self._needed = head + LENGTH.unpack_from(self._unread)[0] if left >= head else head
+        return messages
 
 
-def from_slot(data: bytes) -> FromSlot:
-    message: FromSlot = _decode_from(data)
-    return message
+def slot_reader() -> Reader:
+    return Reader(_decode_to)
+
+
+def worker_reader() -> Reader:
+    return Reader(_decode_from)

@@ -1,18 +1,25 @@
-"""The slots of a worker: as many as it may run at once, each replaced when it has died."""
+"""The slots of a worker: as many as it may run at once, each replaced when it has died or is out of date.
+
+What a slot loads has editions: flow files that changed, a folder of wheels that was synchronised. A new
+edition is tried in one process first; only if that one can load it, the others follow, each between two runs.
+A slot belongs to the tenant of its first run for as long as it lives.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections.abc import Set as AbstractSet
+from pathlib import Path
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import FailRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.reasons import EXECUTION_ERROR
 from pyoco_server.worker.recorder import Recorder
-from pyoco_server.worker.slots.slot import ResolverBroken, Slot, SlotDied
+from pyoco_server.worker.slots.slot import Edition, ResolverBroken, Slot, SlotDied
 from pyoco_server.worker.under_way import UnderWay
 
 log = logging.getLogger(__name__)
@@ -21,21 +28,53 @@ log = logging.getLogger(__name__)
 class Slots:
     """A performer: every run has a process to itself, and only that process pays for what the run does."""
 
-    def __init__(self, spec: str, count: int) -> None:
+    def __init__(self, config: NatsBackendConfig, spec: str, count: int) -> None:
+        self._config = config
         self._spec = spec
         self._count = count
-        self._free: deque[Slot] = deque()
+        self._edition = Edition()
+        self._renewing = asyncio.Lock()
+        self._free: list[Slot] = []
         self._busy: set[Slot] = set()
         self._stopping = False
+        self._alive: asyncio.TimerHandle | None = None
+        self._refilling: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, path: Path | None = None) -> None:
+        self._edition = Edition(path=path)
+        self._say_alive()
         self._free.extend(await asyncio.gather(*(self._new() for _ in range(self._count))))
 
+    async def renew(self, path: Path | None = None) -> None:
+        """Load everything anew, with `path` (else that of before) first on the path of imports.
+
+        Runs under way are not touched.
+
+        Raises ResolverBroken or SlotDied when it cannot be loaded: what was loaded before then stays in use.
+        """
+        async with self._renewing:
+            edition = Edition(self._edition.number + 1, path or self._edition.path)
+            first = await self._new(edition)
+            self._edition = edition
+            self._free.append(first)
+            while not self._stopping and (old := self._out_of_date()) is not None:
+                self._free.remove(old)
+                await old.close()
+                if len(self._free) + len(self._busy) < self._count:
+                    self._free.append(await self._new())
+
+    @property
+    def paths_in_use(self) -> AbstractSet[Path]:
+        editions = (self._edition, *(slot.edition for slot in (*self._free, *self._busy)))
+        return {edition.path for edition in editions if edition.path is not None}
+
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+        tenant = claimed.submission.tenant_id
         try:
-            slot = self._free.popleft() if self._free else await self._new()
+            slot = self._take(tenant) or await self._replaced()
         except (SlotDied, ResolverBroken, TimeoutError, OSError) as error:
             return _failed(claimed, f"no process could be started for it: {error}")
+        slot.tenant = tenant
         self._busy.add(slot)
         under_way.begin(slot, recorder)
         try:
@@ -47,10 +86,11 @@ class Slots:
             ending = _failed(claimed, f"its process was not understood: {error!r}")
         under_way.performed()
         self._busy.discard(slot)
-        if slot.is_free and not under_way.is_abandoned and not self._stopping:
+        if slot.is_free and not under_way.is_abandoned and self._has_room_for(slot):
             self._free.append(slot)
         else:
             await slot.close()
+            self._refill_soon()
         return ending
 
     async def hand_back(self) -> None:
@@ -60,12 +100,64 @@ class Slots:
 
     async def close(self) -> None:
         self._stopping = True
+        if self._alive is not None:
+            self._alive.cancel()
+        if self._refilling is not None:
+            await asyncio.wait([self._refilling])
         slots = [*self._free, *self._busy]
         self._free.clear()
         await asyncio.gather(*(slot.close() for slot in slots))
 
-    async def _new(self) -> Slot:
-        slot = Slot(self._spec)
+    def _say_alive(self) -> None:
+        for slot in self._busy:
+            slot.say_alive()
+        interval = self._config.worker_lease_interval_sec
+        self._alive = asyncio.get_running_loop().call_later(interval, self._say_alive)
+
+    def _take(self, tenant: str | None) -> Slot | None:
+        """A free slot that may run this tenant's code; the one used last, its memory is warm."""
+        for slot in reversed(self._free):
+            fits = slot.edition == self._edition and (slot.is_unused or slot.tenant == tenant)
+            if fits and slot.is_alive():
+                self._free.remove(slot)
+                return slot
+        return None
+
+    async def _replaced(self) -> Slot:
+        """A new one, in the place of a free one that is out of date or another tenant's."""
+        if self._free:
+            await self._free.pop(0).close()
+        return await self._new()
+
+    def _has_room_for(self, slot: Slot) -> bool:
+        return self._has_room and slot.is_usable and slot.edition == self._edition
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._free) + len(self._busy) < self._count and not self._stopping
+
+    def _refill_soon(self) -> None:
+        """The next run should not have to wait for a process to start."""
+        if self._refilling is None or self._refilling.done():
+            self._refilling = asyncio.get_running_loop().create_task(self._refill())
+
+    async def _refill(self) -> None:
+        while self._has_room:
+            try:
+                slot = await self._new()
+            except (SlotDied, ResolverBroken, TimeoutError, OSError) as error:
+                log.error("a slot cannot be replaced", extra={"error": str(error)})
+                return  # the next run tries again, and says so if it fails
+            if not self._has_room_for(slot):
+                await slot.close()
+                return
+            self._free.append(slot)
+
+    def _out_of_date(self) -> Slot | None:
+        return next((slot for slot in self._free if slot.edition != self._edition), None)
+
+    async def _new(self, edition: Edition | None = None) -> Slot:
+        slot = Slot(self._config, self._spec, edition or self._edition)
         try:
             await slot.start()
         except BaseException:
@@ -78,13 +170,7 @@ class Slots:
         log.warning(
             "slot died", extra={"run_id": claimed.stored.run.run_id, "reason": how, "cause": cause.value}
         )
-        return ReportLoss(
-            fence=claimed.fence,
-            cause=cause,
-            losses_max=recorder.losses_max,
-            crashes_max=recorder.crashes_max,
-            detail=how,
-        )
+        return recorder.loss(cause, how)
 
 
 def _failed(claimed: Claimed, error: str) -> FailRun:

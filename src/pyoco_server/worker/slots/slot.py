@@ -14,23 +14,31 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from pyoco_server.broker import die_with_parent
+from pyoco_server.broker.lifeline import Guard
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Status
+from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending, metadata_of
-from pyoco_server.worker.recorder import Recorder, recorded_results
+from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.execution import Execution
+from pyoco_server.worker.slots.link import Link
+from pyoco_server.worker.slots.outlet import Outlet
 from pyoco_server.worker.threads import ending_of
+from pyoco_server.worker.wheels.folder import tenant_place
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_SEC = 60.0
 # From SIGTERM to SIGKILL, for a process that was asked to stop and did not.
 KILL_AFTER_SEC = 0.5
-FRAME_BYTES_MAX = 16 * 2**20
 
 
 class SlotDied(Exception):
@@ -41,61 +49,119 @@ class ResolverBroken(Exception):
     """The flows cannot be loaded; the message says what to change."""
 
 
+class Edition(NamedTuple):
+    """Which state of the user's code a slot has loaded."""
+
+    number: int = 0
+    path: Path | None = None  # first on the path of imports
+
+
 class Slot:
-    def __init__(self, spec: str) -> None:
+    def __init__(self, config: NatsBackendConfig, spec: str, edition: Edition) -> None:
+        self._config = config
         self._spec = spec
+        self.edition = edition
+        self.tenant: str | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._link = Link(self._on_message, self._on_end)
+        self._outlets = [Outlet(stream, self._on_lines) for stream in ("stdout", "stderr")]
         self._killing: asyncio.TimerHandle | None = None
+        self._guard: Guard | None = None
+        self.is_usable = True
         self._runs = 0  # begun and ended here: odd while one is under way
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._execution: Execution | None = None
 
     async def start(self) -> None:
         """Ready when it has loaded the resolver. Raises ResolverBroken, or SlotDied, when it cannot."""
         ours, theirs = socket.socketpair()
         module = "pyoco_server.worker.slots.child"
+        parallelism, path = str(self._config.flow_parallelism), str(self.edition.path or "")
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", module, str(theirs.fileno()), self._spec),
+                *(sys.executable, "-P", "-m", module),
+                *(str(theirs.fileno()), self._spec, parallelism, path),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=self._outlets[0].writer,
+                stderr=self._outlets[1].writer,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
-        self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=FRAME_BYTES_MAX)
+        # What user code has started outlives its parent: should we be killed, the whole group is ended.
+        self._guard = Guard(-self._process.pid)
+        for outlet in self._outlets:
+            outlet.open()
+        await asyncio.get_running_loop().create_connection(lambda: self._link, sock=ours)
         async with asyncio.timeout(START_TIMEOUT_SEC):
-            first = await self._next()
-        if isinstance(first, m.Broken):
-            raise ResolverBroken(first.error)
-        assert isinstance(first, m.Ready)
+            await self._ready
 
     @property
     def is_free(self) -> bool:
         return self._runs % 2 == 0
 
+    def is_alive(self) -> bool:
+        """Asked of the kernel: that it has died may be known there a moment before we are told."""
+        assert self._process is not None
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        try:
+            return self.is_usable and os.waitid(os.P_PID, self._process.pid, look) is None
+        except ChildProcessError:
+            return False
+
+    @property
+    def is_unused(self) -> bool:
+        return self._runs == 0
+
     async def perform(self, claimed: Claimed, recorder: Recorder) -> Ending:
         """Execute it here. Raises SlotDied when the process ends before the run does."""
         run = claimed.stored.run
         self._runs += 1
-        self._say(
+        execution = self._execution = Execution(recorder, self._link, self._is_still(self._runs))
+        self._link.say(
             m.RunFlow(
                 run_id=run.run_id,
                 flow_name=run.flow_name,
                 params=msgspec.json.encode(run.params),
-                recorded=msgspec.json.encode(recorded_results(run)),
+                recorded=claimed.recorded,
                 metadata=metadata_of(claimed),
+                result_bytes_max=self._config.result_max_bytes,
+                timeout_sec=self._config.run_timeout_sec or None,
+                silence_sec=self._config.worker_lease_sec,
+                workflow_yaml=claimed.submission.workflow_yaml,
+                callable_packages=self._config.callable_packages,
+                import_path=self._tenants_wheels(),
             )
         )
-        while True:
-            message = await self._next()
-            if isinstance(message, m.Ended):
-                self._runs += 1
-                status = Status(message.status)
-                return ending_of(status, claimed.fence, message.reason, message.error, message.task)
-            self._pass_on(message, recorder)
+        try:
+            ended = await execution.ended
+        except ConnectionError:
+            # Whatever it had started has nobody left to answer to.
+            self._end_group(signal.SIGKILL)
+            raise SlotDied(await self._how_it_ended()) from None
+        finally:
+            for outlet in self._outlets:
+                outlet.end_line()
+            self._execution = None
+        self._runs += 1
+        self.is_usable = self.is_usable and not ended.is_worn
+        if ended.status == Status.ABANDONED:
+            # We were stopped or asleep, and it did not go on without us. If the run is still ours, it begins
+            # anew where it was.
+            return recorder.loss(LossCause.HANDED_BACK, ended.error or "")
+        return ending_of(Status(ended.status), claimed.fence, ended.reason, ended.error, ended.task)
+
+    def _tenants_wheels(self) -> str | None:
+        if self.edition.path is None or self.tenant is None:
+            return None
+        place = tenant_place(self.edition.path, self.tenant)
+        return str(place) if place.is_dir() else None
+
+    def say_alive(self) -> None:
+        self._link.say(m.Alive())
 
     def cancel(self, run_id: str) -> None:
-        with contextlib.suppress(OSError):  # it is gone, and so is what it ran
-            self._say(m.Stop(run_id=run_id))
+        self._link.say(m.Stop(run_id=run_id))
 
     def abandon(self, _run_id: str) -> None:
         """Cancelled and still there after the grace, or not ours any more: the process is ended."""
@@ -113,71 +179,40 @@ class Slot:
         self._signal(signal.SIGKILL)
         if self._killing is not None:
             self._killing.cancel()
-        if self._writer is not None:
-            self._writer.close()
+        self._link.close()
         if self._process is not None:
             await self._process.wait()
+        if self._guard is not None:
+            self._guard.release()
+        for outlet in self._outlets:
+            outlet.close()
 
-    def _pass_on(self, message: m.FromSlot, recorder: Recorder) -> None:
+    def _is_still(self, run: int) -> Callable[[], bool]:
+        return lambda: self._runs == run
+
+    def _on_message(self, message: m.FromSlot) -> None:
         match message:
-            case m.Planned():
-                recorder.loops = message.loops
-                recorder.planned(message.tasks)
-            case m.Started():
-                inputs = msgspec.json.decode(message.inputs, type=dict[str, msgspec.Raw])
-                recorder.started(message.task, message.attempt, inputs, message.size)
-            case m.Succeeded():
-                self._pass_on_success(message, recorder)
-            case m.Failed():
-                recorder.task_failed(
-                    message.task,
-                    message.attempt,
-                    message.error,
-                    message.traceback,
-                    message.started_at,
-                    message.ended_at,
-                    message.will_retry,
-                )
-            case m.Cancelled():
-                recorder.task_cancelled(message.task)
-            case m.Ready() | m.Broken() | m.Ended():
-                raise AssertionError(f"{type(message).__name__} in the middle of a run")
+            case m.Ready():
+                self._ready.set_result(None)
+            case m.Broken():
+                self._ready.set_exception(ResolverBroken(message.error))
+            case _ if self._execution is not None:
+                self._execution.hear(message)
+            case _:
+                log.warning("a slot speaks outside of a run", extra={"message_type": type(message).__name__})
 
-    def _pass_on_success(self, message: m.Succeeded, recorder: Recorder) -> None:
-        value = None if message.output is None else msgspec.Raw(message.output)
-        size = len(message.output or b"")
-        recorder.succeeded(
-            message.task,
-            message.attempt,
-            (value, message.kept, size),
-            (message.started_at, message.ended_at),
-            self._acknowledging(message.number),
-        )
+    def _on_lines(self, stream: str, lines: list[str]) -> None:
+        if self._execution is not None:
+            self._execution.heard_lines(stream, lines)
+        else:
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
 
-    def _acknowledging(self, number: int) -> Callable[[], None]:
-        run = self._runs
-
-        def acknowledge() -> None:
-            if self._runs != run:
-                return  # over: nothing waits for it any more
-            with contextlib.suppress(OSError):  # it died meanwhile: whoever waits for it hears of that
-                self._say(m.Acknowledged(number=number))
-
-        return acknowledge
-
-    def _say(self, message: m.ToSlot) -> None:
-        assert self._writer is not None
-        self._writer.write(m.frame(message))
-
-    async def _next(self) -> m.FromSlot:
-        assert self._reader is not None
-        try:
-            (length,) = m.LENGTH.unpack(await self._reader.readexactly(m.LENGTH.size))
-            return m.from_slot(await self._reader.readexactly(length))
-        except (asyncio.IncompleteReadError, OSError):
-            # Whatever it had started has nobody left to answer to.
-            self._end_group(signal.SIGKILL)
-            raise SlotDied(await self._how_it_ended()) from None
+    def _on_end(self) -> None:
+        self.is_usable = False
+        if not self._ready.done():
+            self._ready.set_exception(SlotDied("its process ended while it was starting"))
+        if self._execution is not None:
+            self._execution.break_off()
 
     async def _how_it_ended(self) -> str:
         assert self._process is not None

@@ -1,4 +1,4 @@
-"""`/health` and `/ready`: alive without the broker, ready only with it."""
+"""`/health` and `/ready`: alive without the broker, ready only with it. The rest of the face is beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from pyoco_server.http_api.faces.operator import dead_letters, metrics, wheels, workers
+
 router = APIRouter(tags=["operator"])
+for part in (workers, metrics, wheels, dead_letters):
+    router.include_router(part.router)
 
 
 @router.get("/health", summary="Is the gateway alive?")

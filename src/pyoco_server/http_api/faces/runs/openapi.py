@@ -1,4 +1,4 @@
-"""The description of `/runs` for OpenAPI. Written by hand, because its routes are not FastAPI's."""
+"""The description of `/runs` and `/schedules` for OpenAPI. Written by hand: the routes are not FastAPI's."""
 
 from __future__ import annotations
 
@@ -6,59 +6,34 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.http_api.faces.runs.wire import LIMIT_DEFAULT, LIMIT_MAX, WAIT_SEC_MAX, RunSubmitRequest
+from pyoco_server.http_api.faces.runs import openapi_following, openapi_schedules
+from pyoco_server.http_api.faces.runs.openapi_parts import (
+    ACCEPTED,
+    ERROR,
+    INCLUDE,
+    LIMIT,
+    REF,
+    RUN_ID,
+    STATUSES,
+    YAML_FORM,
+    answer,
+    errors,
+    query,
+    ref,
+)
+from pyoco_server.http_api.faces.runs.questions import WAIT_SEC_MAX
+from pyoco_server.http_api.faces.runs.wire import RunRetryRequest, RunSubmitRequest
 from pyoco_server.lifecycle.snapshot import RunSnapshot, RunSummary
-
-_REF = "#/components/schemas/{name}"
-_ERROR = {
-    "type": "object",
-    "required": ["detail", "message"],
-    "properties": {
-        "detail": {},
-        "err_id": {"type": "string"},
-        "msg_id": {"type": "string"},
-        "message": {"type": "string"},
-    },
-}
 
 
 def add_to(schema: dict[str, Any]) -> dict[str, Any]:
-    models = [RunSubmitRequest, RunSnapshot, RunSummary]
-    _, described = msgspec.json.schema_components(models, ref_template=_REF)
+    models = [RunSubmitRequest, RunRetryRequest, RunSnapshot, RunSummary]
+    _, described = msgspec.json.schema_components(models, ref_template=REF)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
-    components |= described | {"Error": _ERROR}
-    schema["paths"] |= _PATHS
+    components |= described | {"Error": ERROR, "Schedule": openapi_schedules.SCHEDULE}
+    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_schedules.PATHS
     return schema
 
-
-def _answer(description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-def _ref(name: str) -> dict[str, Any]:
-    return {"$ref": _REF.format(name=name)}
-
-
-def _errors(*statuses: int) -> dict[str, Any]:
-    return {str(status): _answer("Error", _ref("Error")) for status in statuses}
-
-
-def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
-
-
-_RUN_ID = {"name": "run_id", "in": "path", "required": True, "schema": {"type": "string"}}
-_INCLUDE = _query(
-    "include",
-    {"type": "array", "items": {"enum": ["records", "full", "all"]}},
-    "With task records.",
-)
-_STATUSES = {"enum": ["PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED"]}
-_ACCEPTED = {
-    "type": "object",
-    "required": ["run_id", "status"],
-    "properties": {"run_id": {"type": "string", "format": "uuid"}, "status": {"const": "PENDING"}},
-}
 
 _PATHS: dict[str, Any] = {
     "/runs": {
@@ -68,33 +43,35 @@ _PATHS: dict[str, Any] = {
             "operationId": "submit_run",
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": _ref("RunSubmitRequest")}},
+                "content": {"application/json": {"schema": ref("RunSubmitRequest")}},
             },
-            "responses": {"200": _answer("Accepted and queued", _ACCEPTED)} | _errors(403, 413, 422, 503),
+            "responses": {"200": answer("Accepted and queued", ACCEPTED)} | errors(403, 413, 422, 503),
         },
         "get": {
             "tags": ["runs"],
             "summary": "List runs, newest first",
+            "description": openapi_following.PAGES,
             "operationId": "list_runs",
             "parameters": [
-                _query("status", _STATUSES, "Only runs that stand so."),
-                _query("flow", {"type": "string"}, "Only runs of this flow."),
-                _query("tag", {"type": "string"}, "Only runs routed by this tag."),
-                _query(
-                    "limit",
-                    {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-                    "How many at most.",
-                ),
-                _INCLUDE,
+                query("status", STATUSES, "Only runs that stand so."),
+                query("flow", {"type": "string"}, "Only runs of this flow."),
+                query("tag", {"type": "string"}, "Only runs routed by this tag."),
+                LIMIT,
+                *openapi_following.PAGED_BY,
+                INCLUDE,
             ],
-            "responses": {
-                "200": _answer(
-                    "Summaries, or snapshots with `include`",
-                    {"type": "array", "items": {"anyOf": [_ref("RunSummary"), {"type": "object"}]}},
-                )
-            }
-            | _errors(403, 422, 503),
+            "responses": {"200": answer("Summaries, or snapshots with `include`", openapi_following.LIST)}
+            | errors(403, 422, 503),
         },
+    },
+    "/runs/yaml": {
+        "post": {
+            "tags": ["runs"],
+            "summary": "Submit a run with the flow that it executes",
+            "operationId": "submit_run_yaml",
+            "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": YAML_FORM}}},
+            "responses": {"200": answer("Accepted and queued", ACCEPTED)} | errors(403, 413, 422, 503),
+        }
     },
     "/runs/{run_id}": {
         "get": {
@@ -102,15 +79,15 @@ _PATHS: dict[str, Any] = {
             "summary": "One run, as its log has it",
             "operationId": "get_run",
             "parameters": [
-                _RUN_ID,
-                _INCLUDE,
-                _query(
+                RUN_ID,
+                INCLUDE,
+                query(
                     "wait",
                     {"type": "number", "minimum": 0, "maximum": WAIT_SEC_MAX},
                     "Answer when the run is over, or after this many seconds.",
                 ),
             ],
-            "responses": {"200": _answer("The snapshot", {"type": "object"})} | _errors(403, 404, 422, 503),
+            "responses": {"200": answer("The snapshot", {"type": "object"})} | errors(403, 404, 422, 503),
         }
     },
     "/runs/{run_id}/tasks": {
@@ -118,8 +95,8 @@ _PATHS: dict[str, Any] = {
             "tags": ["runs"],
             "summary": "Its tasks with their records",
             "operationId": "get_tasks",
-            "parameters": [_RUN_ID],
-            "responses": {"200": _answer("Tasks", {"type": "object"})} | _errors(403, 404, 503),
+            "parameters": [RUN_ID],
+            "responses": {"200": answer("Tasks", {"type": "object"})} | errors(403, 404, 503),
         }
     },
     "/runs/{run_id}/cancel": {
@@ -127,8 +104,8 @@ _PATHS: dict[str, Any] = {
             "tags": ["runs"],
             "summary": "Ask it to stop; accepted once, never undone",
             "operationId": "cancel_run",
-            "parameters": [_RUN_ID],
-            "responses": {"200": _answer("The snapshot", {"type": "object"})} | _errors(403, 404, 422, 503),
+            "parameters": [RUN_ID],
+            "responses": {"200": answer("The snapshot", {"type": "object"})} | errors(403, 404, 422, 503),
         }
     },
 }

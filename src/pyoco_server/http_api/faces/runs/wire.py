@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import asdict
@@ -24,13 +24,12 @@ from pyoco_server.errors import (
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.query import Filter, StoredRun
+from pyoco_server.operations.callers import Caller
+from pyoco_server.operations.query import StoredRun
+from pyoco_server.operations.retry import Retry
 from pyoco_server.operations.submit import Submission
 from pyoco_server.texts import Language, text
 
-LIMIT_DEFAULT, LIMIT_MAX = 50, 200
-WAIT_SEC_MAX = 60.0
-DETAILED = frozenset({"records", "full", "all"})
 # A snapshot answered over HTTP may be whole: only what is stored has to fit a message.
 ANSWER_BYTES_MAX = 2**62
 
@@ -45,8 +44,7 @@ _STATUS = {
     Unavailable: 503,
     Internal: 500,
 }
-_INVALID_LIST = "ERR-PYOCO-0017"
-_FEW = re.compile(r"[0-9]{1,3}")
+_PLACES = (["body"], ["query"], ["path"], ["header"])
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"missing required field `(\w+)`")
@@ -57,12 +55,18 @@ class RunSubmitRequest(msgspec.Struct):
     params: dict[str, Any] = {}
     tag: str | None = None
     tags: list[str] | None = None
+    start_at: float | None = None
+
+
+class RunRetryRequest(msgspec.Struct):
+    from_: Literal["failed", "start"] = msgspec.field(name="from", default="failed")
 
 
 _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
+_decode_retry = msgspec.json.Decoder(RunRetryRequest).decode
 
 
-def submission(body: bytes, headers: Mapping[str, str]) -> Submission:
+def submission(body: bytes, headers: Mapping[str, str], caller: Caller) -> Submission:
     try:
         asked = _decode_submit(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -72,6 +76,22 @@ def submission(body: bytes, headers: Mapping[str, str]) -> Submission:
         params=asked.params,
         tag=asked.tag,
         tags=asked.tags,
+        start_at=asked.start_at,
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.id,
+        correlation_id=headers.get("x-correlation-id"),
+        traceparent=headers.get("traceparent"),
+    )
+
+
+def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
+    """The body is optional, and so is everything in it."""
+    try:
+        asked = _decode_retry(body if body.strip() else b"{}")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid_body(error) from error
+    return Retry(
+        from_start=asked.from_ == "start",
         correlation_id=headers.get("x-correlation-id"),
         traceparent=headers.get("traceparent"),
     )
@@ -86,6 +106,9 @@ def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
     del shown["pyoco"]
     shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
     shown["tasks_truncated"] = stored.run.tasks_dropped
+    for name in ("retry_of", "start_at", "schedule_id"):
+        if (value := getattr(stored.run, name)) is not None:
+            shown[name] = value
     if not records:
         del shown["task_records"]
         del shown["task_records_truncated"]
@@ -100,43 +123,6 @@ def tasks(stored: StoredRun) -> dict[str, Any]:
 
 def summary(run: Run) -> Any:
     return summary_of(run)
-
-
-def wants_records(include: list[str]) -> bool:
-    unknown = set(include) - DETAILED
-    if unknown:
-        raise Invalid("include must be records, full or all.", details=[_problem("include", "unknown value")])
-    return bool(include)
-
-
-def list_filter(query: dict[str, str]) -> Filter:
-    status = query.get("status") or None
-    if status is not None and status not in RunStatus.__members__:
-        known = ", ".join(RunStatus)
-        raise _invalid_query("status", f"status must be one of {known}.")
-    for name in ("updated_after", "cursor", "workflow_yaml_sha256"):
-        if name in query:
-            raise _invalid_query(name, f"{name} is not served by this version.")
-    return Filter(status=status, flow=query.get("flow") or None, tag=query.get("tag") or None)
-
-
-def list_limit(query: dict[str, str]) -> int:
-    raw = query.get("limit", str(LIMIT_DEFAULT))
-    if not _FEW.fullmatch(raw) or not 1 <= int(raw) <= LIMIT_MAX:
-        raise _invalid_query("limit", f"limit must be a whole number from 1 to {LIMIT_MAX}.")
-    return int(raw)
-
-
-def wait_sec(query: dict[str, str]) -> float:
-    raw = query.get("wait", "0")
-    try:
-        seconds = float(raw)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= WAIT_SEC_MAX:
-        message = f"wait must be a number of seconds from 0 to {WAIT_SEC_MAX:g}."
-        raise Invalid(message, details=[_problem("wait", message)])
-    return seconds
 
 
 def cancel_reason(body: bytes) -> str | None:
@@ -165,6 +151,8 @@ def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
     if error.msg_id:
         body["msg_id"] = error.msg_id
     body["message"] = text(error.msg_id, language) if error.msg_id else error.message
+    if isinstance(error, Conflict) and isinstance(error.details, dict):
+        body |= error.details  # how it stands, for programs
     return body
 
 
@@ -190,12 +178,4 @@ def _invalid_body(error: Exception) -> Invalid:
 def _placed(problem: dict[str, Any]) -> dict[str, Any]:
     """Below the faces nobody knows where a member came from; here it came in the body."""
     loc = list(problem.get("loc", ()))
-    return problem if loc[:1] in (["body"], ["query"], ["path"]) else problem | {"loc": ["body", *loc]}
-
-
-def _invalid_query(name: str, message: str) -> Invalid:
-    return Invalid(message, err_id=_INVALID_LIST, details=[_problem(name, message)])
-
-
-def _problem(name: str, message: str) -> dict[str, Any]:
-    return {"loc": ["query", name], "msg": message, "type": "value_error"}
+    return problem if loc[:1] in _PLACES else problem | {"loc": ["body", *loc]}

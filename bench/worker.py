@@ -1,0 +1,195 @@
+"""What a worker does beside a raw cycle: runs and tasks a second, cancels, printing, memory."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
+
+from bench.http_client import Connection
+from bench.stack import TAG, Durability, Stack, percentile, stack
+
+WARM_UP = 100
+LINES = 100_000
+PRINT = f"for number in range({LINES}): print('line', number)"
+
+
+async def worker_rates(durability: Durability, *, burst: int = 2000) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for slots in (1, 8):
+        async with stack(durability) as started:
+            raw = await raw_cycles(started.broker.url, count=1000, in_flight=slots)
+            await started.gateway()
+            await _submitted(started, "noop", burst)
+            rate = burst / await _drain(started, slots)
+            figures[f"raw cycles/s, {slots} in flight"] = raw
+            figures[f"no-op runs/s, {slots} slots"] = rate
+            figures[f"ratio, {slots} slots"] = rate / raw
+            figures[f"worker parent MB, {slots} slots"] = started.memory_mb()[-1]
+    return figures
+
+
+async def task_rates(durability: Durability, *, chains: int = 200, fans: int = 60) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for flow, count, tasks in (("chain_10", chains, 10), ("fan_100", fans, 100)):
+        async with stack(durability) as started:
+            await started.gateway()
+            await _submitted(started, flow, count)
+            seconds = await _drain(started, 8)
+            figures[f"{flow}: tasks/s, 8 slots"] = count * tasks / seconds
+    return figures
+
+
+async def cancel_cost(durability: Durability = "interval", *, count: int = 50) -> dict[str, float]:
+    seen: list[float] = []
+    ended: list[float] = []
+    async with stack(durability) as started:
+        await started.gateway()
+        started.worker(2)
+        connection = await started.connect()
+        for _ in range(count):
+            to_code, to_end = await _cancelled(connection, started.seen)
+            seen.append(to_code)
+            ended.append(to_end)
+    return {
+        "POST cancel → user code sees it, p50 ms": percentile(seen, 0.5) * 1000,
+        "POST cancel → user code sees it, p99 ms": percentile(seen, 0.99) * 1000,
+        "POST cancel → CANCELLED, p50 ms": percentile(ended, 0.5) * 1000,
+        "POST cancel → CANCELLED, p99 ms": percentile(ended, 0.99) * 1000,
+    }
+
+
+async def print_cost(durability: Durability = "interval", *, times: int = 5) -> dict[str, float]:
+    """The same loop in a process whose lines go into a pipe that somebody reads."""
+    async with stack(durability) as started:
+        await started.gateway()
+        started.worker(1)
+        connection = await started.connect()
+        await _ended(connection, "noop")
+        ours, plain = [], []
+        for _ in range(times):
+            run = await _ended(connection, "print", {"lines": LINES})
+            ours.append(run["task_records"]["speak"]["duration_ms"] / 1000)
+            plain.append(await asyncio.to_thread(_plain_print))
+    return {
+        f"{LINES} lines printed into a pipe, s": min(plain),
+        f"{LINES} lines printed in a slot, s": min(ours),
+        "ratio": min(ours) / min(plain),
+    }
+
+
+async def raw_cycles(url: str, *, count: int, in_flight: int) -> float:
+    """Fetch a job, two commits, acknowledge: what a run is to the broker at least."""
+    client = await nats.connect(url)
+    js = client.jetstream()
+    await js.add_stream(StreamConfig(name="RAWQ", subjects=["rawq"], retention=RetentionPolicy.WORK_QUEUE))
+    await js.add_stream(StreamConfig(name="RAWE", subjects=["rawe.>"]))
+    await asyncio.gather(*(js.publish("rawq", b"x" * 200) for _ in range(count)))
+    config = ConsumerConfig(max_ack_pending=1000)
+    left = count
+
+    async def work(number: int) -> None:
+        nonlocal left
+        subscription = await js.pull_subscribe("rawq", "raw", config=config)
+        while left > 0:
+            left -= 1
+            (job,) = await subscription.fetch(1, timeout=5)
+            for _ in range(2):
+                await js.publish(f"rawe.{number}", b"x" * 300, headers={"A": "b"})
+            await job.ack()
+
+    begun = time.perf_counter()
+    await asyncio.gather(*map(work, range(in_flight)))
+    seconds = time.perf_counter() - begun
+    for name in ("RAWQ", "RAWE"):
+        await js.delete_stream(name)
+    await client.close()
+    return count / seconds
+
+
+async def _submitted(started: Stack, flow: str, count: int) -> None:
+    body = msgspec.json.encode({"flow_name": flow, "tag": TAG})
+    connections = [await started.connect() for _ in range(32)]
+
+    async def submit(connection: Connection, share: int) -> None:
+        for _ in range(share):
+            status, answer = await connection.post("/runs", body)
+            assert status < 300, answer
+
+    shares = [count // 32 + (number < count % 32) for number in range(32)]
+    await asyncio.gather(*map(submit, connections, shares))
+    for connection in connections:
+        connection.close()
+
+
+async def _drain(started: Stack, slots: int) -> float:
+    """From the first run that has begun to the last that has ended: starting the worker is not counted."""
+    started.worker(slots)
+    connection = await started.connect()
+    path = f"/runs?tag={TAG}&limit=1&status="
+    await _until(lambda: _has(connection, path + "COMPLETED"))
+    begun = time.perf_counter()
+    for status in ("PENDING", "RUNNING"):
+        await _until(lambda status=status: _has_none(connection, path + status))  # type: ignore[misc]
+    return time.perf_counter() - begun
+
+
+async def _has(connection: Connection, path: str) -> bool:
+    return bool((await connection.get(path))[1])
+
+
+async def _has_none(connection: Connection, path: str) -> bool:
+    return not await _has(connection, path)
+
+
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    while not await condition():  # noqa: ASYNC110 — what is awaited is behind HTTP
+        await asyncio.sleep(0.01)
+
+
+async def _cancelled(connection: Connection, seen: Path) -> tuple[float, float]:
+    """How long after the POST the code saw it (it says so), and the caller saw the end."""
+    body = msgspec.json.encode({"flow_name": "until_cancelled", "tag": TAG})
+    _, run = await connection.post("/runs", body)
+    run_id = run["run_id"]
+    await _until(lambda: _runs(connection, run_id))
+    asked, begun = time.time(), time.perf_counter()
+    await connection.post(f"/runs/{run_id}/cancel", b"")
+    _, ended = await connection.get(f"/runs/{run_id}?wait=30")
+    to_end = time.perf_counter() - begun
+    assert ended["status"] == "CANCELLED", ended
+    return float(await asyncio.to_thread(seen.read_text)) - asked, to_end
+
+
+async def _runs(connection: Connection, run_id: str) -> bool:
+    _, tasks = await connection.get(f"/runs/{run_id}/tasks")
+    return "RUNNING" in str(tasks)
+
+
+async def _ended(connection: Connection, flow: str, params: dict[str, int] | None = None) -> dict[str, Any]:
+    body = msgspec.json.encode({"flow_name": flow, "tag": TAG, "params": params or {}})
+    _, run = await connection.post("/runs", body)
+    _, ended = await connection.get(f"/runs/{run['run_id']}?wait=60&include=records")
+    assert ended["status"] == "COMPLETED", ended
+    return dict(ended)
+
+
+def _plain_print() -> float:
+    script = "import sys, time; sys.stdout.reconfigure(line_buffering=True); begun = time.perf_counter()"
+    script += f"\n{PRINT}\nsys.stderr.write(str(time.perf_counter() - begun))"
+    reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=reader.stdin, stderr=subprocess.PIPE, check=True
+    )
+    assert reader.stdin is not None
+    reader.stdin.close()
+    reader.wait()
+    return float(done.stderr)

@@ -1,0 +1,36 @@
+"""What the embedded broker asks for when it asks: a user and a password, in a file only its owner can read.
+
+Made once per data folder. Our commands find it there, so nobody has to type it or see it in a process list.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from pyoco_server.broker.small_files import read_json, write_atomically
+
+FILE_NAME = "broker.credentials.json"
+USER = "pyoco"
+PASSWORD_BYTES = 32
+
+
+class Credentials(NamedTuple):
+    user: str
+    password: str
+
+
+def ensure_credentials(folder: Path, given: Credentials | None) -> Credentials:
+    """Those given, else those of the folder, else new ones; kept there. For whoever holds its lock."""
+    kept = kept_credentials(folder)
+    credentials = given or kept or Credentials(USER, secrets.token_urlsafe(PASSWORD_BYTES))
+    write_atomically(folder / FILE_NAME, json.dumps(credentials._asdict()) + "\n", private=True)
+    return credentials
+
+
+def kept_credentials(folder: Path) -> Credentials | None:
+    content = read_json(folder / FILE_NAME)
+    user, password = content.get("user"), content.get("password")
+    return Credentials(user, password) if isinstance(user, str) and isinstance(password, str) else None

@@ -1,0 +1,58 @@
+"""Ask the broker one thing for a command: connect, ask, close. A broker that is away is a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from pyoco_server.cli import settings
+from pyoco_server.cli.entry import Refusal
+from pyoco_server.config import NatsBackendConfig, without_credentials
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.store import Store
+
+CONNECT_TIMEOUT_SEC = 5.0
+
+T = TypeVar("T")
+
+NatsUrlOption = Annotated[
+    str | None,
+    typer.Option(help="Broker to ask. Default: PYOCO_NATS_URL, else the one of the data folder."),
+]
+DataDirOption = Annotated[
+    str | None, typer.Option(help="Data folder of a `pyoco-server up` whose broker is to be found.")
+]
+
+
+def ask_broker(nats_url: str | None, data_dir: str | None, ask: Callable[[Store], Awaitable[T]]) -> T:
+    config = settings.config_near_broker(settings.read_settings(nats_url=nats_url, data_dir=data_dir))
+    try:
+        return asyncio.run(_with_store(config, ask))
+    except Unavailable as away:
+        raise Refusal(away.message, err_id=away.err_id or "") from away
+
+
+async def _with_store(config: NatsBackendConfig, ask: Callable[[Store], Awaitable[T]]) -> T:
+    store = Store(config, name="pyoco-server-admin")
+    try:
+        await _opened(store)
+        return await ask(store)
+    finally:
+        await store.close()
+
+
+async def _opened(store: Store) -> None:
+    """A store waits for its broker for ever; whoever typed a command does not."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
+            await store.open()
+    except TimeoutError:
+        url = without_credentials(store.config.nats_url)
+        raise Refusal(
+            f"The broker at {url} is not available: {store.why_not_ready}.",
+            hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
+            err_id="ERR-PYOCO-0003",
+        ) from None

@@ -1,0 +1,62 @@
+"""Why a configuration is refused, in sentences that say what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+from pydantic import ValidationError
+
+from pyoco_server.config.describe import allowed_for, as_written, default_of, field_names, shown, variable_of
+from pyoco_server.config.names import Names
+from pyoco_server.errors import ConfigError
+
+
+def refusal(refused: ValidationError) -> ConfigError:
+    details = [_problem(str(error["loc"][-1]), error["input"], error["msg"]) for error in refused.errors()]
+    return ConfigError(" ".join(problem["sentence"] for problem in details), details=details)
+
+
+def _problem(name: str, value: Any, problem: str) -> dict[str, str]:
+    if name not in field_names():
+        return {"field": name, "sentence": f"There is no setting {name!r}; correct its name or remove it."}
+    sentence = f"{variable_of(name)} is {shown(name, value)}; write {allowed_for(name)}"
+    example = as_written(default_of(name))
+    sentence += f", for example {example}." if example else "."
+    return {"field": name, "variable": variable_of(name), "sentence": sentence, "problem": problem}
+
+
+def broken_relations(c: Names) -> Iterator[str]:
+    if c.ack_progress_interval_sec >= c.consumer_ack_wait_sec:
+        yield _must("ack_progress_interval_sec", "be less than", "consumer_ack_wait_sec", c)
+    if c.worker_lease_interval_sec >= c.worker_lease_sec:
+        yield _must("worker_lease_interval_sec", "be less than", "worker_lease_sec", c)
+    if c.params_max_bytes > c.commit_max_bytes:
+        yield _must("params_max_bytes", "be at most", "commit_max_bytes", c)
+    if bool(c.nats_tls_cert_file) != bool(c.nats_tls_key_file):
+        yield "PYOCO_NATS_TLS_CERT_FILE and PYOCO_NATS_TLS_KEY_FILE go together; set both or neither."
+    if bool(c.nats_user) != bool(c.nats_password):
+        yield "PYOCO_NATS_USER and PYOCO_NATS_PASSWORD go together; set both or neither."
+    yield from _names_that_meet(c)
+
+
+def _must(name: str, relation: str, other: str, c: Names) -> str:
+    one, two = (f"{variable_of(n)} ({getattr(c, n)})" for n in (name, other))
+    return f"{one} must {relation} {two}; change one of them."
+
+
+def _names_that_meet(c: Names) -> Iterator[str]:
+    """Two things of one name, or two streams with overlapping subjects, are one thing to the broker."""
+    kv = [getattr(c, name) for name in field_names() if name.endswith("_kv_bucket")]
+    kv += [c.leases_kv_bucket, c.schedules_kv_bucket]
+    stores = [c.wheel_object_store_bucket, c.results_object_bucket]
+    if len({*kv}) < len(kv) or len({*stores}) < len(stores):
+        yield "Every bucket needs a name of its own; change one of the PYOCO_*_BUCKET settings."
+    if len({c.work_stream, c.dlq_stream, c.events_stream, c.logs_stream}) < 4:
+        yield "PYOCO_WORK_STREAM, PYOCO_DLQ_STREAM and what PYOCO_RUNS_KV_BUCKET names must differ."
+    subjects = [c.work_subject_prefix, c.dlq_subject_prefix, c.events_subject_prefix]
+    subjects += [c.live_subject_prefix, c.logs_subject_prefix, c.live_logs_subject_prefix]
+    for one, two in permutations(subjects, 2):
+        if f"{one}.".startswith(f"{two}."):
+            yield f"The subjects {one} and {two} overlap; change one of the PYOCO_*_SUBJECT_PREFIX settings."

@@ -1,0 +1,58 @@
+"""What is known of a setting besides its value: its variable, default, meaning, and how it may be shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, get_args
+
+from pyoco_server.config.kinds import Allowed
+from pyoco_server.config.table import Table
+
+ENV_PREFIX = "PYOCO_"
+SECRETS = frozenset({"auth_pepper", "nats_password"})
+
+
+def field_names() -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(Table))
+
+
+def variable_of(name: str) -> str:
+    return ENV_PREFIX + name.upper()
+
+
+def default_of(name: str) -> Any:
+    return _field(name).default
+
+
+def meaning_of(name: str) -> str:
+    return _field(name).description or ""
+
+
+def allowed_for(name: str) -> str:
+    """What may be written, in words: `seconds, above 0`."""
+    field = _field(name)
+    words = [item.words for item in field.metadata if isinstance(item, Allowed)]
+    return words[0] if words else " or ".join(f"`{value}`" for value in get_args(field.annotation))
+
+
+def as_written(value: Any) -> str:
+    """A value the way it stands in the environment."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return "" if value is None else str(value)
+
+
+def without_credentials(url: str) -> str:
+    return re.sub(r"[^\s,/@]+@", "", url)
+
+
+def _field(name: str) -> Any:
+    return vars(Table)["__pydantic_fields__"][name]
+
+
+def shown(name: str, value: Any) -> str:
+    """A value as people may see it: no secret, no password inside an address."""
+    if name in SECRETS:
+        return "'***'"
+    return repr(without_credentials(value)) if name == "nats_url" and isinstance(value, str) else repr(value)

@@ -1,0 +1,85 @@
+"""What a setting may hold: kinds with their bounds, and the words that say so."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pyoco_server.tags import ROUTING_TAG_PATTERN
+
+MAX_SEC = 10 * 365 * 86_400.0
+MAX_COUNT = 2**53
+MAX_MESSAGE_BYTES = 64 * 2**20  # the most a nats-server can be told to accept
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Allowed:
+    """What may be written, in words: for the documentation and for the refusal of anything else."""
+
+    words: str
+
+
+def _plain(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _capital(value: Any) -> Any:
+    return value.strip().upper() if isinstance(value, str) else value
+
+
+def _number(value: Any) -> Any:
+    """The environment knows only text, and a closed set of numbers takes none."""
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+
+def _methods(value: Any) -> Any:
+    """`jwt, api_key` means what `api_key,jwt` means."""
+    return ",".join(sorted({_plain(part) for part in value.split(",")})) if isinstance(value, str) else value
+
+
+def _text(pattern: str) -> Any:
+    return Field(pattern=f"^(?:{pattern})$")
+
+
+_TOKEN = r"[A-Za-z0-9_-]+"
+_SERVER = r"((nats|tls|ws|wss)://)?([^\s,/@]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?"
+_MODULE = r"[A-Za-z_][A-Za-z0-9_.]*"
+
+Seconds = Annotated[float, Field(gt=0, le=MAX_SEC), Allowed("seconds, above 0")]
+Wait = Annotated[float, Field(ge=0, le=MAX_SEC), Allowed("seconds, 0 or more")]
+Lease = Annotated[float, Field(gt=1, le=MAX_SEC), Allowed("seconds, above 1")]
+Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT), Allowed("bytes, 1 or more")]
+Message = Annotated[int, Field(ge=1024, le=MAX_MESSAGE_BYTES), Allowed("bytes, 1024 to 67108864")]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT), Allowed("a whole number, 1 or more")]
+Slots = Annotated[int, Field(ge=0, le=1024), Allowed("0 to 1024; 0 means one per core")]
+Port = Annotated[int, Field(ge=0, le=65_535), Allowed("0 to 65535; 0 means any free port")]
+Flag = Annotated[bool, Allowed("`1` or `0` (also true/false, yes/no, on/off)")]
+Name = Annotated[str, _text(_TOKEN), Allowed("letters, digits, `_` and `-`")]
+Subject = Annotated[
+    str, _text(rf"{_TOKEN}(\.{_TOKEN})*"), Allowed("letters, digits, `_`, `-`; parts joined by dots")
+]
+Tag = Annotated[str, Field(pattern=ROUTING_TAG_PATTERN), Allowed("1 to 64 letters, digits, `_` and `-`")]
+Servers = Annotated[
+    str,
+    _text(rf"\s*{_SERVER}(\s*,\s*{_SERVER})*\s*"),
+    Allowed("`nats://host:port`, several joined by commas"),
+]
+Host = Annotated[str, _text(r"[^\s/]+"), Allowed("a host name or address")]
+Hosts = Annotated[str, _text(r"[A-Za-z0-9._:\[\],\s-]*"), Allowed("host names joined by commas, or empty")]
+Header = Annotated[str, _text(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"), Allowed("the name of a header")]
+Packages = Annotated[
+    str, _text(rf"\s*({_MODULE}(\s*,\s*{_MODULE})*\s*)?"), Allowed("packages joined by commas, or empty")
+]
+FilePath = Annotated[str, Field(min_length=1), Allowed("a path")]
+Secret = Annotated[str | None, Allowed("text, or empty")]
+Text = Annotated[str, Allowed("text, or empty")]
+Replicas = Annotated[Literal[1, 3, 5], BeforeValidator(_number)]
+Durability = Annotated[Literal["always", "interval"], BeforeValidator(_plain)]
+AuthMode = Annotated[Literal["none", "api_key", "jwt", "api_key,jwt"], BeforeValidator(_methods)]
+Language = Annotated[Literal["auto", "ja", "en"], BeforeValidator(_plain)]
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"], BeforeValidator(_capital)
+]
+LogFormat = Annotated[Literal["json", "text"], BeforeValidator(_plain)]

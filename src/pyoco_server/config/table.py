@@ -1,0 +1,146 @@
+"""Every setting: its name, unit, default, bounds and meaning. The one table that all else is made from.
+
+docs/configuration.md is generated from here: the kind of a setting says what may be written, its sentence
+what it is for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from pyoco_server.config.kinds import (
+    AuthMode,
+    Bytes,
+    Count,
+    Durability,
+    FilePath,
+    Flag,
+    Header,
+    Host,
+    Hosts,
+    Language,
+    Lease,
+    LogFormat,
+    LogLevel,
+    Message,
+    Name,
+    Packages,
+    Port,
+    Replicas,
+    Seconds,
+    Secret,
+    Servers,
+    Slots,
+    Subject,
+    Tag,
+    Text,
+    Wait,
+)
+
+
+def opt(default: Any, meaning: str) -> Any:
+    """One option of the table below."""
+    return Field(default=default, description=meaning)
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class Table:
+    # The broker
+    nats_url: Servers = opt("nats://127.0.0.1:4222", "Where the NATS servers are.")
+    nats_creds_file: Text = opt("", "Path of a credentials file for the broker.")
+    nats_user: Text = opt("", "User at the broker; needs a password beside it.")
+    nats_password: Text = opt("", "Password at the broker. A secret.")
+    nats_tls_ca_file: Text = opt("", "Certificates that the broker's is checked with; empty: the system's.")
+    nats_tls_cert_file: Text = opt("", "Our certificate for the broker; needs its key beside it.")
+    nats_tls_key_file: Text = opt("", "Key of that certificate.")
+    nats_replicas: Replicas = opt(1, "Copies of every stream and bucket; more than 1 needs a cluster.")
+    broker_timeout_sec: Seconds = opt(2.0, "How long one request to the broker may take.")
+    data_dir: FilePath = opt(".pyoco/data", "Folder of the embedded broker: store, address, credentials.")
+    durability: Durability = opt("always", "When the embedded broker syncs: always, or at an interval.")
+
+    # Names at the broker
+    work_stream: Name = opt("PYOCO_WORK", "Stream of the work queue.")
+    work_subject_prefix: Subject = opt("pyoco.work", "Jobs are published as `<prefix>.<tag>`.")
+    consumer_prefix: Name = opt("pyoco_workers", "The durable consumer of a tag is `<prefix>_<tag>`.")
+    default_tag: Tag = opt("default", "Routing tag of a run submitted without one.")
+    runs_kv_bucket: Name = opt("pyoco_runs", "Bucket of the snapshots; logs and results are named after it.")
+    workers_kv_bucket: Name = opt("pyoco_workers", "Bucket of the worker registry.")
+    auth_kv_bucket: Name = opt("pyoco_auth", "Bucket of the API keys.")
+
+    # The queue
+    consumer_ack_wait_sec: Seconds = opt(30.0, "A delivery silent for this long is delivered again.")
+    consumer_max_deliver: Count = opt(20, "A run that loses its worker this often ends FAILED.")
+    consumer_max_ack_pending: Count = opt(200, "Deliveries of one tag that may be in work at once.")
+    ack_progress_interval_sec: Seconds = opt(10.0, "How often a worker says it is still at it.")
+    owed_job_after_sec: Seconds = opt(60.0, "A run that misses its job for this long gets a new one.")
+
+    # Dead letters
+    dlq_stream: Name = opt("PYOCO_DLQ", "Stream of the dead letters.")
+    dlq_subject_prefix: Subject = opt("pyoco.dlq", "Dead letters are published below this subject.")
+    dlq_publish_execution_error: Flag = opt(True, "Whether a failed flow leaves a dead letter.")
+    dlq_max_age_sec: Seconds = opt(604_800.0, "Dead letters are kept this long.")
+    dlq_max_msgs: Count = opt(100_000, "Dead letters kept at most; the oldest go first.")
+    dlq_max_bytes: Bytes = opt(536_870_912, "Size of all dead letters at most; the oldest go first.")
+
+    # Workers
+    worker_concurrency: Slots = opt(0, "Runs that one worker executes at once.")
+    run_heartbeat_interval_sec: Seconds = opt(1.0, "How often a running run's `heartbeat_at` is renewed.")
+    worker_heartbeat_interval_sec: Seconds = opt(5.0, "How often a worker renews its registry entry.")
+    workers_kv_ttl_sec: Seconds = opt(15.0, "Kept for compatibility; the disconnect timeout decides.")
+    worker_disconnect_timeout_sec: Seconds = opt(20.0, "A worker silent this long reads DISCONNECTED.")
+    worker_lease_sec: Lease = opt(5.0, "A worker whose lease stood still this long loses its runs.")
+    worker_lease_interval_sec: Seconds = opt(1.0, "How often a worker renews its lease; below the lease.")
+    max_crashes: Count = opt(3, "A run that kills its slot this often ends FAILED.")
+    cancel_grace_period_sec: Wait = opt(30.0, "How long a cancelled run may take to stop by itself.")
+    drain_timeout_sec: Wait = opt(30.0, "How long a worker told to stop may finish before it hands back.")
+    housekeeping_interval_sec: Seconds = opt(1.0, "How often we look for what time alone makes due.")
+    flow_parallelism: Count = opt(8, "Tasks of one run that are executed at once.")
+    run_timeout_sec: Wait = opt(0.0, "A run that takes longer than this fails; 0 means no limit.")
+    callable_allow: Packages = opt("", "Packages that `callable:` in a flow.yaml may name.")
+
+    # Sizes
+    params_max_bytes: Bytes = opt(196_608, "Largest parameters of a run; at most a commit.")
+    commit_max_bytes: Message = opt(524_288, "Largest message of the event log; the broker must accept it.")
+    max_run_snapshot_bytes: Bytes = opt(262_144, "Largest snapshot; beyond it task records are left out.")
+    result_max_bytes: Bytes = opt(67_108_864, "Largest task result that is kept.")
+    workflow_yaml_max_bytes: Bytes = opt(262_144, "Largest flow.yaml.")
+
+    # HTTP
+    http_host: Host = opt("127.0.0.1", "Address the gateway listens on.")
+    http_port: Port = opt(8000, "Port the gateway listens on.")
+    http_max_body_bytes: Bytes = opt(8_388_608, "Largest request body; wheels have their own limit.")
+    allowed_hosts: Hosts = opt("", "Hosts accepted besides loopback while authentication is off.")
+    http_auth_mode: AuthMode = opt("none", "How callers prove who they are.")
+    http_api_key_header: Header = opt("X-API-Key", "Header that carries the API key.")
+    auth_pepper: Secret = opt(None, "Mixed into API key hashes. A secret; changing it ends every key.")
+    read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
+    list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
+    dashboard_lang: Language = opt("auto", "Language of the dashboard; `auto` follows the browser.")
+
+    # Wheels
+    wheel_object_store_bucket: Name = opt("pyoco_wheels", "Object store of the wheels.")
+    wheel_max_bytes: Bytes = opt(536_870_912, "Largest wheel.")
+    wheel_sync_enabled: Flag = opt(False, "Whether workers install the wheels of their tags.")
+    wheel_sync_dir: FilePath = opt(".pyoco/wheels", "Folder into which a worker installs wheels.")
+    wheel_sync_interval_sec: Seconds = opt(10.0, "How often a worker looks for wheels.")
+    wheel_install_timeout_sec: Seconds = opt(180.0, "How long installing one wheel may take.")
+    wheel_history_kv_bucket: Name = opt("pyoco_wheel_history", "Bucket of what happened to wheels.")
+    wheel_history_ttl_sec: Seconds = opt(7_776_000.0, "That history is kept this long.")
+
+    # What runs print
+    log_max_lines_per_run: Count = opt(1_000_000, "Lines kept of one run; what comes after is left out.")
+    log_max_age_sec: Seconds = opt(2_592_000.0, "What runs print is kept this long.")
+    log_max_bytes: Bytes = opt(10_737_418_240, "Size of all that is kept of it; the oldest goes first.")
+
+    # Logging
+    log_level: LogLevel = opt("INFO", "Least severe level that is written.")
+    log_format: LogFormat = opt("json", "One JSON object per line, or lines for people.")
+    log_utc: Flag = opt(True, "Times in UTC; otherwise in local time with its offset.")
+    log_include_traceback: Flag = opt(True, "Whether errors carry their traceback.")
+
+    # The .env file; these two are read from the real environment only
+    load_dotenv: Flag = opt(True, "Whether the .env file is read.")
+    env_file: FilePath = opt(".env", "Path of the .env file; one named here must exist.")

@@ -1,0 +1,8 @@
+"""The exception with which a task says that it stopped because it was asked to."""
+
+
+class Cancelled(BaseException):
+    """Raised by `ctx.raise_if_cancelled()`; tasks may raise it themselves.
+
+    No `Exception`, so that an `except Exception` around one piece of work does not take it for a failure.
+    """

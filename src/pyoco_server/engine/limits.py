@@ -1,0 +1,24 @@
+"""What one run may use: threads, time, and whether it may start anything at all. Values only."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    parallelism: int
+    timeout_sec: float | None = None
+    may_start: Callable[[], bool] | None = None
+    # A task beside which no other could run is executed by the scheduler's own thread: two switches between
+    # threads cost more than a small task. For whoever can end the process, for the thread cannot be left.
+    lone_tasks_here: bool = False
+
+    def __post_init__(self) -> None:
+        if self.parallelism < 1:
+            raise ValueError(f"parallelism must be at least 1, not {self.parallelism}")
+        if self.timeout_sec is not None and not self.timeout_sec > 0:
+            raise ValueError(f"timeout_sec must be above 0, not {self.timeout_sec}")
+
+    def deadline(self, now: float) -> float:
+        return math.inf if self.timeout_sec is None else now + self.timeout_sec

@@ -1,0 +1,37 @@
+"""Hear of the end when the server does: it waits for open answers before it tells the application.
+
+A stream that is open for minutes would keep a server that was told to stop, and the server tells nobody but
+itself. So whatever it does on a signal, we do something before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def before_the_server_stops(act: Callable[[], None]) -> None:
+    """Only where uvicorn itself hears the signals; it takes its handlers, and so ours, away when it ends."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # signals are not heard here
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(getattr(handler, "__self__", None), uvicorn.Server):
+            signal.signal(number, _both(lambda: loop.call_soon_threadsafe(act), handler))
+
+
+def _both(first: Callable[[], Any], then: Any) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        first()
+        then(number, frame)
+
+    return handle

@@ -1,0 +1,140 @@
+"""`/metrics` in Prometheus' text format (REQ-0014): the specification's names, and better ones beside them.
+
+What each number means, and how two gateways are read together, is in docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import TypeVar
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pyoco_server.http_api.faces.operator.asking import ready_gateway
+from pyoco_server.http_api.faces.operator.described import METRICS
+from pyoco_server.operations.metrics import Standing, standing
+from pyoco_server.operations.observed import BOUNDS_SEC, Observed, Spread
+
+VERSION = version("pyoco-server")
+TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
+
+T = TypeVar("T")
+
+_WHOLE = re.compile(rb"\.0$", re.MULTILINE)
+
+router = APIRouter()
+
+
+@router.get("/metrics", summary="Numbers for Prometheus", openapi_extra=METRICS)
+async def metrics(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    now = await standing(gateway.store, gateway.read_model)
+    return Response(exposition(now, gateway.observed, gateway.is_housekeeper), media_type=TEXT_FORMAT)
+
+
+def exposition(now: Standing, seen: Observed, is_housekeeper: bool) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families([*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen)]))
+    ProcessCollector(registry=registry)
+    # Whole numbers as the specification shows them: `1` and not `1.0`.
+    return _WHOLE.sub(b"", generate_latest(registry))
+
+
+class _Families(Collector):
+    """Made for one answer: whoever asks for it gets what was found a moment ago."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _standing(now: Standing) -> Iterator[Metric]:
+    yield _gauge("pyoco_runs_total", "Runs by status (the specification's name).", now.runs, "status")
+    yield _gauge("pyoco_runs", "Runs by status.", now.runs, "status")
+    yield _gauge("pyoco_workers_alive_total", "Living workers (the specification's name).", now.workers_alive)
+    yield _gauge("pyoco_workers_alive", "Workers that run or wait.", now.workers_alive)
+    yield _gauge("pyoco_worker_slots", "Slots of the living workers.", now.slots)
+    yield _gauge("pyoco_worker_slots_free", "Of those, how many are free.", now.slots_free)
+    yield _gauge(
+        "pyoco_dlq_messages_total", "Kept dead letters (the specification's name).", now.dead_letters
+    )
+    yield _gauge("pyoco_dead_letters", "Dead letters that are kept.", now.dead_letters)
+    waiting = {tag: queue.waiting for tag, queue in now.queues.items()}
+    in_work = {tag: queue.in_work for tag, queue in now.queues.items()}
+    yield _gauge("pyoco_queue_jobs_waiting", "Jobs that no worker has, by tag.", waiting, "tag")
+    yield _gauge("pyoco_queue_jobs_in_work", "Jobs that a worker has, by tag.", in_work, "tag")
+    text = "How long the run has waited that has waited longest, by tag."
+    yield _gauge("pyoco_queue_oldest_waiting_seconds", text, now.waiting_sec, "tag")
+
+
+def _gateway(now: Standing, is_housekeeper: bool) -> Iterator[Metric]:
+    yield _gauge("pyoco_build_info", "The version of this gateway.", {VERSION: 1}, "version")
+    yield _gauge("pyoco_read_model_lag_commits", "Commits this gateway has not read yet.", now.lag)
+    yield _gauge("pyoco_housekeeper", "1 where housekeeping is done, 0 where it is watched.", is_housekeeper)
+    yield _counter("pyoco_broker_reconnects", "Connections to the broker lost and renewed.", now.reconnects)
+    yield _counter("pyoco_feed_restarts", "Times the log had to be followed anew.", now.feed_restarts)
+
+
+def _seen(seen: Observed) -> Iterator[Metric]:
+    yield _counter("pyoco_commits", "Commits seen in the log.", seen.commits)
+    events = {kind.__name__: count for kind, count in seen.events.items()}
+    yield _counter("pyoco_events", "Events seen in the log, by type.", events, "type")
+    yield _counter("pyoco_dead_letters_published", "Dead letters seen, by reason.", seen.letters, "reason")
+    yield _histogram("pyoco_run_start_delay_seconds", "From submission to the first claim.", seen.start_delay)
+    durations = {status.value: spread for status, spread in seen.run_durations.items()}
+    text = "From the first claim to the end, by how it ended."
+    yield _histogram("pyoco_run_duration_seconds", text, durations, "status")
+    tasks = {"SUCCEEDED": seen.tasks_succeeded, "FAILED": seen.tasks_failed}
+    text = "One attempt of a task, by how it ended."
+    yield _histogram("pyoco_task_duration_seconds", text, tasks, "state")
+    yield _histogram("pyoco_cancel_delay_seconds", "From a cancel request to the end.", seen.cancel_delay)
+
+
+def _gauge(name: str, text: str, value: float | Mapping[str, float], label: str = "") -> Metric:
+    return _filled(GaugeMetricFamily(name, text, labels=_labels(label)), value)
+
+
+def _counter(name: str, text: str, value: float | Mapping[str, float], label: str = "") -> Metric:
+    """Its samples end in `_total`."""
+    return _filled(CounterMetricFamily(name, text, labels=_labels(label)), value)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, value: float | Mapping[str, float]) -> Metric:
+    for labels, number in _by_label(value):
+        family.add_metric(labels, number)
+    return family
+
+
+def _histogram(name: str, text: str, spread: Spread | Mapping[str, Spread], label: str = "") -> Metric:
+    family = HistogramMetricFamily(name, text, labels=_labels(label))
+    for labels, one in _by_label(spread):
+        family.add_metric(labels, _cumulative(one), one.total_sec)
+    return family
+
+
+def _labels(label: str) -> list[str]:
+    return [label] if label else []
+
+
+def _by_label(value: T | Mapping[str, T]) -> Iterator[tuple[list[str], T]]:
+    """One value, or one for each label."""
+    if isinstance(value, Mapping):
+        yield from (([label], one) for label, one in value.items())
+    else:
+        yield [], value
+
+
+def _cumulative(spread: Spread) -> list[tuple[str, float]]:
+    buckets, so_far = [], 0
+    for bound, count in zip((*map(str, BOUNDS_SEC), "+Inf"), spread.counts, strict=True):
+        so_far += count
+        buckets.append((bound, float(so_far)))
+    return buckets

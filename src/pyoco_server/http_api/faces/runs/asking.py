@@ -1,0 +1,34 @@
+"""What the routes of the runs face have in common: a gateway that can serve, the run in the path, lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+
+from pyoco_server.errors import NotFound
+from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations import query
+from pyoco_server.tags import is_run_id
+
+
+def ready_gateway(request: Request) -> Any:
+    gateway = request.app.state.gateway
+    gateway.check()
+    return gateway
+
+
+def run_id_of(request: Request) -> str:
+    """What cannot be a run id is one that does not exist."""
+    run_id = request.path_params["run_id"]
+    if not is_run_id(run_id):
+        raise NotFound("There is no such run. Check the id, or list runs with GET /runs.")
+    return str(run_id)
+
+
+async def shown_in_lists(store: Any, runs: list[Run], *, detailed: bool) -> list[Any]:
+    if not detailed:
+        return [wire.summary(run) for run in runs]
+    stored = await query.get_many(store, [run.run_id for run in runs])
+    return [wire.snapshot(one, records=True) for one in stored]

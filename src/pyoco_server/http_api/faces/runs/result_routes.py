@@ -1,0 +1,39 @@
+"""`/runs/{run_id}/result` and `/retry`: what a run has come to, and another try of one that is over."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from pyoco_server.http_api.answers import json_answer
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.runs import questions, wire
+from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
+from pyoco_server.operations import result, retry
+
+
+async def get_result(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    wait_sec = questions.wait_sec(request.query_params)
+    pieces = await result.result(
+        gateway.store,
+        gateway.read_model,
+        run_id_of(request),
+        tenant_id=caller_of(request).tenant_id,
+        wait_sec=wait_sec,
+    )
+    return StreamingResponse(pieces, media_type="application/json")
+
+
+async def retry_run(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    wanted = wire.retry_asked(await request.body(), request.headers)
+    stored = await retry.retry(gateway.store, run_id_of(request), wanted, caller_of(request))
+    return json_answer(wire.accepted(stored) | {"retry_of": stored.run.retry_of})
+
+
+ROUTES = [
+    Route("/runs/{run_id}/result", get_result, methods=["GET"]),
+    Route("/runs/{run_id}/retry", retry_run, methods=["POST"]),
+]

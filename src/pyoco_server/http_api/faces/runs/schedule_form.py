@@ -1,0 +1,115 @@
+"""When a schedule is due, read from a form. Every field that is wrong is told what to write instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from starlette.datastructures import FormData
+
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
+from pyoco_server.schedules import ZONE_DEFAULT, Kind, Timing, is_cron, zone_of
+
+FIELDS = ("run_at", "interval_seconds", "start_at", "cron", "timezone")
+# Which of them says when, what may go with it, and of what kind the schedule then is.
+_KINDS = {"run_at": Kind.ONCE, "interval_seconds": Kind.INTERVAL, "cron": Kind.CRON}
+_GOES_WITH = {"start_at": "interval_seconds", "timezone": "cron"}
+
+INTERVAL_SEC_MIN, INTERVAL_SEC_MAX = 0.1, 366 * 86_400.0
+
+_ONE_OF = "Give exactly one of run_at, interval_seconds and cron."
+_INSTANT = "Write an instant in ISO 8601 with its offset, like 2030-01-31T08:00:00+09:00 or ending in Z."
+_PAST = "This instant is over: write one that is to come."
+_INTERVAL = f"Write a number of seconds from {INTERVAL_SEC_MIN:g} to {INTERVAL_SEC_MAX:g}."
+_CRON = "Write five fields: minute, hour, day of month, month, day of week, like 30 8 * * mon-fri."
+_ZONE = "Write the name of a time zone, like Asia/Tokyo."
+
+
+class _Unfit(ValueError):
+    """Carries the sentence that says what to write."""
+
+
+def timing_in(form: FormData, now: float) -> Timing:
+    given = {name: text for name in FIELDS if (text := text_in(form, name)) is not None}
+    problems = not_single(form, FIELDS) or _does_not_fit(given)
+    if problems:
+        raise _invalid(problems)
+    members: dict[str, Any] = {}
+    for name, text in given.items():
+        try:
+            members[name] = _READ[name](text)
+        except _Unfit as unfit:
+            problems.append(problem(name, str(unfit)))
+    if members.get("run_at", math.inf) <= now:
+        problems.append(problem("run_at", _PAST))
+    if problems:
+        raise _invalid(problems)
+    return _whole(members, now)
+
+
+def _does_not_fit(given: Mapping[str, str]) -> list[dict[str, Any]]:
+    chosen = [name for name in _KINDS if name in given]
+    if len(chosen) != 1:
+        return [problem(name, _ONE_OF) for name in chosen or _KINDS]
+    return [
+        problem(name, f"{name} goes with {main}: leave it out.", "extra_forbidden")
+        for name, main in _GOES_WITH.items()
+        if name in given and main not in given
+    ]
+
+
+def _whole(members: dict[str, Any], now: float) -> Timing:
+    (kind,) = (kind for name, kind in _KINDS.items() if name in members)
+    if kind is Kind.INTERVAL:
+        members.setdefault("start_at", round(now + members["interval_seconds"], 6))
+    if kind is Kind.CRON:
+        members.setdefault("timezone", ZONE_DEFAULT)
+    return Timing(kind=kind, **members)
+
+
+def _instant(text: str) -> float:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise _Unfit(_INSTANT) from None
+    if instant.tzinfo is None:
+        raise _Unfit(_INSTANT)
+    return instant.timestamp()
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise _Unfit(_INTERVAL) from None
+    if not INTERVAL_SEC_MIN <= seconds <= INTERVAL_SEC_MAX:
+        raise _Unfit(_INTERVAL)
+    return seconds
+
+
+def _cron(text: str) -> str:
+    if not is_cron(text):
+        raise _Unfit(_CRON)
+    return " ".join(text.split())
+
+
+def _zone(text: str) -> str:
+    if zone_of(text) is None:
+        raise _Unfit(_ZONE)
+    return text
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "run_at": _instant,
+    "interval_seconds": _interval,
+    "start_at": _instant,
+    "cron": _cron,
+    "timezone": _zone,
+}
+
+
+def _invalid(problems: list[dict[str, Any]]) -> Invalid:
+    return Invalid("The form does not say when.", details=problems)

@@ -1,0 +1,107 @@
+"""`GET /runs/{run_id}/watch`: the run's snapshot whenever it has changed, pushed until it is over.
+
+An event's id is a place in the run's log. Whoever comes back with it is sent the present state if it is
+newer, and 204 if the run was over then: that is how a browser learns to stop.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api import sse
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
+from pyoco_server.http_api.faces.runs.questions import WatchAsked, watch_asked
+from pyoco_server.operations.query import StoredRun
+from pyoco_server.operations.run_views import Ring, RunView, RunViews
+from pyoco_server.tokens import TokenRefused, seal, unseal
+
+EVENT_ID = "run events"
+
+
+async def watch_run(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    run_id, asked = run_id_of(request), watch_asked(request)
+    secret = await gateway.store.secrets.for_tokens()
+    seen = _seen(secret, run_id, asked.last_event_id)
+    views: RunViews = gateway.run_views
+    view = await views.enter(run_id, tenant_id=caller_of(request).tenant_id)
+    snapshots = _Snapshots(views, view, asked, seen, secret)
+    if snapshots.is_over and not snapshots.has_news:
+        snapshots.detach()
+        return Response(status_code=204, headers=sse.HEADERS)
+    return sse.EventStream(
+        snapshots, gateway.streams, timeout_sec=asked.timeout_sec, keep_alive=lambda: _heartbeat(run_id)
+    )
+
+
+ROUTES = [Route("/runs/{run_id}/watch", watch_run, methods=["GET"])]
+
+
+class _Snapshots:
+    """For a slow reader nothing piles up: what it is sent next is always the latest state."""
+
+    def __init__(self, views: RunViews, view: RunView, asked: WatchAsked, seen: int, secret: bytes) -> None:
+        self._views = views
+        self._view = view
+        self._run_id = view.stored.run.run_id
+        self._asked = asked
+        self._secret = secret
+        # A place beyond the end is of a log that is no more: everything there is now is news.
+        self._seen = seen if seen <= view.stored.log_seq else 0
+        self._ring: Ring | None = None
+
+    @property
+    def has_news(self) -> bool:
+        stored, since = self._view.stored, self._asked.since
+        if stored.run.gone or stored.log_seq == self._seen:
+            return False
+        return since is None or stored.run.updated_at >= since
+
+    @property
+    def is_over(self) -> bool:
+        return self._view.stored.run.is_terminal
+
+    def take(self) -> bytes | None:
+        if not self.has_news:
+            return None
+        self._seen = self._view.stored.log_seq
+        return self._view.shown(("watch", self._asked.records), self._event)
+
+    def attach(self, ring: Ring) -> None:
+        self._ring = ring
+        self._view.attach(ring)
+
+    def detach(self) -> None:
+        if self._ring is not None:
+            self._view.detach(self._ring)
+        self._views.leave(self._run_id, self._view)
+
+    def _event(self, stored: StoredRun) -> bytes:
+        snapshot = wire.snapshot(stored, records=self._asked.records)
+        data = {"run_id": self._run_id, "snapshot": snapshot, "ts": time.time()}
+        event_id = seal(self._secret, EVENT_ID, {"run_id": self._run_id}, [stored.log_seq])
+        return sse.event("snapshot", msgspec.json.encode(data), event_id)
+
+
+def _heartbeat(run_id: str) -> bytes:
+    """Without an id: whoever comes back resumes from the last snapshot."""
+    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": time.time()}))
+
+
+def _seen(secret: bytes, run_id: str, last_event_id: str | None) -> int:
+    if last_event_id is None:
+        return 0
+    try:
+        return unseal(secret, EVENT_ID, {"run_id": run_id}, last_event_id)[0]
+    except TokenRefused:
+        message = "Last-Event-ID is not one of this run. Watch it without."
+        problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
+        raise Invalid(message, details=[problem]) from None

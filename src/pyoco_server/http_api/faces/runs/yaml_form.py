@@ -1,0 +1,92 @@
+"""Forms that bring a `flow.yaml`: the file, and texts beside it. Refuses with the place of every problem."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.operations.submit import Submission
+
+FILE = "workflow"
+FIELDS = ("flow_name", "tag")
+FIELD_BYTES_MAX = 8 * 1024
+PARTS_MAX = 16
+
+_NO_FILE = "Send the workflow as a file, as curl does with -F workflow=@flow.yaml."
+# What `POST /runs` takes and this does not. To pass over it would look as if it had an effect.
+_NOT_HERE = {
+    "params": "The parameters of the run are the workflow's own: write them under flow.defaults.",
+    "tags": "A workflow has one tag, which routes it: send it as tag.",
+}
+
+
+@asynccontextmanager
+async def form_of(request: Request) -> AsyncIterator[FormData]:
+    """Its files are closed behind it."""
+    try:
+        form = await request.form(max_files=1, max_fields=PARTS_MAX, max_part_size=FIELD_BYTES_MAX)
+    except HTTPException as error:
+        raise _wrong(f"The form cannot be read: {error.detail}", type_="form_invalid") from error
+    except ClientDisconnect as error:
+        raise _wrong("The form ended before its end.", type_="form_invalid") from error
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+def submission_in(request: Request, form: FormData) -> Submission:
+    problems = [problem(name, _NOT_HERE[name], "extra_forbidden") for name in form if name in _NOT_HERE]
+    problems += not_single(form, FIELDS)
+    if not form.getlist("flow_name"):
+        problems.append(problem("flow_name", "Field required", "missing"))
+    if problems:
+        raise Invalid("The form is not a valid submission.", details=problems)
+    caller = caller_of(request)
+    return Submission(
+        flow_name=str(form["flow_name"]).strip(),
+        tag=text_in(form, "tag"),
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.id,
+        correlation_id=request.headers.get("x-correlation-id"),
+        traceparent=request.headers.get("traceparent"),
+    )
+
+
+async def workflow_in(form: FormData, bytes_max: int) -> bytes:
+    """One byte more than allowed is enough to see that it is too large."""
+    match form.getlist(FILE):
+        case []:
+            raise _wrong("Field required", type_="missing")
+        case [UploadFile() as upload]:
+            return await upload.read(bytes_max + 1)
+        case _:
+            raise _wrong(_NO_FILE)
+
+
+def text_in(form: FormData, name: str) -> str | None:
+    """What is sent empty, as browsers do, is not given."""
+    return str(form.get(name) or "").strip() or None
+
+
+def not_single(form: FormData, names: Iterable[str]) -> list[dict[str, Any]]:
+    return [problem(name, "Give it once, as text.") for name in names if not _is_single(form.getlist(name))]
+
+
+def problem(name: str, message: str, type_: str = "value_error") -> dict[str, Any]:
+    return {"loc": ["body", name], "msg": message, "type": type_}
+
+
+def _is_single(values: list[Any]) -> bool:
+    return len(values) <= 1 and all(isinstance(value, str) for value in values)
+
+
+def _wrong(message: str, type_: str = "value_error") -> Invalid:
+    return Invalid(message, details=[problem(FILE, message, type_)])

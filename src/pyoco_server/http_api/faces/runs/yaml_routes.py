@@ -1,0 +1,24 @@
+"""`POST /runs/yaml`: a form with a `flow.yaml` in it becomes a run."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.http_api.answers import json_answer
+from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.http_api.faces.runs.asking import ready_gateway
+from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
+from pyoco_server.operations.submit_yaml import submit_yaml
+
+
+async def submit_run_yaml(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    async with form_of(request) as form:
+        wanted = submission_in(request, form)
+        workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
+    return json_answer(wire.accepted(await submit_yaml(gateway.store, wanted, workflow)))
+
+
+ROUTES = [Route("/runs/yaml", submit_run_yaml, methods=["POST"])]

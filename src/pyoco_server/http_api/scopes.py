@@ -1,0 +1,28 @@
+"""Which scope a request needs: by the first part of its path, and by whether it only looks.
+
+One table for all faces, so that nobody has to remember to ask. What is not in it is the administrator's.
+"""
+
+from __future__ import annotations
+
+from pyoco_server.operations.callers import Scope
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+# to look, to do
+_RUNS = (Scope.RUNS_READ, Scope.RUNS_WRITE)
+_NEEDED: dict[str, tuple[Scope, Scope]] = {
+    "runs": _RUNS,
+    "schedules": _RUNS,
+    "dlq": _RUNS,
+    "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),
+    "workers": (Scope.OPS_READ, Scope.ADMIN),
+    "metrics": (Scope.OPS_READ, Scope.ADMIN),
+}
+_NOT_LISTED = (Scope.ADMIN, Scope.ADMIN)
+
+
+def scope_needed(method: str, path: str) -> Scope:
+    first = path[1:].partition("/")[0]
+    look, do = _NEEDED.get(first, _NOT_LISTED)
+    return look if method in SAFE_METHODS else do

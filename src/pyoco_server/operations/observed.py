@@ -1,0 +1,81 @@
+"""What this gateway has seen happen since it came up: delays, durations, events, dead letters. Numbers only.
+
+Every gateway hears of every commit, so each counts all of them: whoever looks at two takes one of them, or
+the larger, never the sum. A restart begins at nothing, as counters may; commits that are only read again (to
+fill an index anew) are not counted. Instants are those of whoever wrote the event, so a delay between two
+machines is as good as their clocks, and never below nothing.
+
+It is called for every commit of the log: a few additions, no lock, no name made of parts.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+
+from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
+
+# From a millisecond to an hour; the spaces grow as people's patience does. Each is a line for every number.
+BOUNDS_SEC = (0.001, 0.0025, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0, 600.0, 3600.0)
+# Reasons are written by whoever publishes a letter: beyond so many they are counted as one.
+REASONS_MAX = 32
+OTHER = "other"
+
+
+class Spread:
+    """How long things took: how many up to each bound, and beyond the last; and all of it together."""
+
+    __slots__ = ("counts", "total_sec")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_SEC) + 1)
+        self.total_sec = 0.0
+
+    def add(self, seconds: float) -> None:
+        seconds = max(seconds, 0.0)
+        self.counts[bisect_left(BOUNDS_SEC, seconds)] += 1
+        self.total_sec += seconds
+
+
+class Observed:
+    def __init__(self) -> None:
+        self.since = time.time()
+        self.commits = 0
+        self.events: Counter[type[Event]] = Counter()
+        self.start_delay = Spread()
+        self.cancel_delay = Spread()
+        self.run_durations = {status: Spread() for status in RunStatus if status.is_terminal}
+        self.tasks_succeeded = Spread()
+        self.tasks_failed = Spread()
+        self.letters: Counter[str] = Counter()
+
+    def commit(self, before: Run | None, after: Run, events: Sequence[Event]) -> None:
+        self.commits += 1
+        executed = after.fence > 0  # else its results were taken over from another run
+        for event in events:
+            self.events[type(event)] += 1
+            if not executed:
+                continue
+            if isinstance(event, TaskSucceeded):
+                self.tasks_succeeded.add(event.at - event.started_at)
+            elif isinstance(event, TaskFailed):
+                self.tasks_failed.add(event.at - event.started_at)
+        if after.started_at is not None and (before is None or before.started_at is None):
+            self.start_delay.add(after.started_at - after.submitted_at)
+        if after.ended is not None and (before is None or before.ended is None) and not after.gone:
+            self._ended(after, after.ended)
+
+    def letter(self, reason: str) -> None:
+        known = reason in self.letters or len(self.letters) < REASONS_MAX
+        self.letters[reason if known else OTHER] += 1
+
+    def _ended(self, run: Run, status: RunStatus) -> None:
+        ended_at = run.ended_at or run.updated_at
+        if run.started_at is not None:
+            self.run_durations[status].add(ended_at - run.started_at)
+        if run.cancel is not None:
+            self.cancel_delay.add(ended_at - run.cancel.at)

@@ -1,0 +1,123 @@
+"""Make, list and delete schedules, find their runs, and begin the run that is planned.
+
+The id of a planned run is derived from its schedule and its instant, and a run begins at an empty place of
+the log or not at all: so two who begin it at once, or one who did not get to write it down, make one run.
+"""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+
+from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.submit import Submission, begin, checked
+from pyoco_server.operations.submit_yaml import with_workflow
+from pyoco_server.schedules import Schedule, ScheduleStatus, Timing, next_instant, planned_run_id
+from pyoco_server.store.errors import WrongSequence
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.read_table import Filter
+from pyoco_server.store.schedules import StoredSchedule
+from pyoco_server.store.store import Store
+
+ACTIVE_MAX = 1_000
+DELETE_TRIES_MAX = 20
+BEGIN_TRIES_MAX = 10
+
+
+async def create(
+    store: Store, wanted: Submission, timing: Timing, workflow: bytes, *, now: float
+) -> Schedule:
+    """Checked as a submission is, whole, before anything is stored. `now`: as `timing` was read."""
+    begins_with = checked(await with_workflow(wanted, workflow, store.config), store.config)
+    next_at = next_instant(timing, now)
+    if next_at is None:
+        raise _never()
+    await _check_room(store, wanted.tenant_id)
+    schedule = Schedule(
+        # One by chance, like any run's: the id that `checked` made is good for it.
+        schedule_id=begins_with.run_id,
+        flow_name=begins_with.flow_name,
+        tag=begins_with.tag,
+        timing=timing,
+        workflow_yaml_sha256=begins_with.workflow_yaml_sha256,
+        workflow_yaml_bytes=begins_with.workflow_yaml_bytes,
+        tenant_id=begins_with.tenant_id,
+        api_key_id=begins_with.api_key_id,
+        created_at=now,
+        updated_at=now,
+        next_at=next_at,
+    )
+    # The request that made it is over when its runs begin: they are no part of its trace.
+    its_runs = replace(begins_with, schedule_id=schedule.schedule_id, traceparent=None)
+    await store.schedules.create(schedule, its_runs)
+    return schedule
+
+
+async def list_schedules(store: Store, *, tenant_id: str | None) -> list[Schedule]:
+    return [one for one in await store.schedules.all() if tenant_id in (None, one.tenant_id)]
+
+
+async def runs_of(
+    store: Store, read_model: ReadModel, schedule_id: str, limit: int, *, tenant_id: str | None
+) -> list[Run]:
+    """Those that changed last first, other tries of them included."""
+    await _visible(store, schedule_id, tenant_id)
+    await read_model.caught_up()
+    return read_model.page(Filter(schedule=schedule_id, tenant=tenant_id), limit)
+
+
+async def delete(store: Store, schedule_id: str, *, tenant_id: str | None) -> None:
+    """From now on it begins no run. Those it has begun go on."""
+    for _ in range(DELETE_TRIES_MAX):
+        stored = await _visible(store, schedule_id, tenant_id)
+        try:
+            await store.schedules.delete(schedule_id, revision=stored.revision)
+            return
+        except WrongSequence:
+            continue  # a run of it was begun this moment
+    raise Unavailable(f"Schedule {schedule_id} changes too fast to be deleted. Try again.")
+
+
+async def begin_planned(store: Store, schedule: Schedule, begins_with: RunSubmitted) -> str:
+    """The id of the run that is planned at `next_at`, begun now or before by whomever."""
+    assert schedule.next_at is not None
+    for number in range(BEGIN_TRIES_MAX):
+        run_id = planned_run_id(schedule.schedule_id, schedule.next_at, number)
+        try:
+            await begin(store, replace(begins_with, run_id=run_id, at=time.time()))
+            return run_id
+        except Conflict:
+            if not await _was_discarded(store, run_id):
+                return run_id
+    raise Unavailable(f"No job could be published in {BEGIN_TRIES_MAX} tries.")
+
+
+async def _was_discarded(store: Store, run_id: str) -> bool:
+    """A try that did not come to an end, because the job could not be published: nobody has run it."""
+    stored = await store.runs.load(run_id, at_leader=True)
+    return stored is not None and stored.run.gone and stored.run.reason == "discarded"
+
+
+async def _visible(store: Store, schedule_id: str, tenant_id: str | None) -> StoredSchedule:
+    """Another tenant's schedule is not there."""
+    stored = await store.schedules.get(schedule_id)
+    if stored is None or tenant_id not in (None, stored.schedule.tenant_id):
+        message = "There is no such schedule. Check the id, or list schedules with GET /schedules."
+        raise NotFound(message, err_id="")
+    return stored
+
+
+async def _check_room(store: Store, tenant_id: str | None) -> None:
+    active = [
+        one for one in await list_schedules(store, tenant_id=tenant_id) if one.status is ScheduleStatus.ACTIVE
+    ]
+    if len(active) >= ACTIVE_MAX:
+        raise Conflict(f"There are {ACTIVE_MAX} active schedules already. Delete one you do not need.")
+
+
+def _never() -> Invalid:
+    message = "No instant fits this: write one that comes."
+    return Invalid(message, details=[{"loc": ["cron"], "msg": message, "type": "value_error"}])

@@ -1,0 +1,141 @@
+"""Who works here: list workers, hide one, say whether one lives (REQ-0015, REQ-0022)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyoco_server.errors import Invalid, NotFound, Unavailable
+from pyoco_server.operations.callers import Caller
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.registry import NOT_FOUND, NOTHING_YET, state_when_read
+from pyoco_server.store.registry import WorkerState as WorkerState
+from pyoco_server.store.store import Store
+from pyoco_server.tags import check_worker_id
+
+ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
+# An entry bears its worker's clock, and the time it was stored the broker's.
+CLOCKS_APART_SEC = 60.0
+
+Entry = dict[str, Any]
+
+_ALWAYS: Mapping[str, Any] = {
+    "instance_id": "",
+    "last_seen_at": None,
+    "last_heartbeat_at": None,
+    "tags": [],
+    **NOTHING_YET,
+}
+_OF_THE_LAST_RUN = ("last_run_id", "last_run_status", "last_run_started_at", "last_run_finished_at")
+
+
+class Wanted(NamedTuple):
+    """Which workers: `gone` too, or only those that run or wait; of one state; those hidden too."""
+
+    gone: bool = False
+    state: WorkerState | None = None
+    hidden: bool = False
+
+
+async def list_workers(
+    store: Store, read_model: ReadModel, wanted: Wanted, *, limit: int, caller: Caller
+) -> list[Entry]:
+    """Those seen last come first. A tenant is shown nothing of others' runs and wheels."""
+    found = await (_all(store) if wanted.gone else alive(store))
+    shown = [
+        entry
+        for entry in found
+        if (wanted.hidden or not entry["hidden"]) and wanted.state in (None, entry["state"])
+    ]
+    shown.sort(key=_last_seen, reverse=True)
+    del shown[limit:]
+    if caller.tenant_id is None:
+        return shown
+    own_wheels = {wheel.name for wheel in await store.wheels.list() if wheel.tenant_id == caller.tenant_id}
+    return [_for_tenant(entry, caller.tenant_id, read_model, own_wheels) for entry in shown]
+
+
+async def alive(store: Store) -> list[Entry]:
+    """Those that run or wait. Costs the same however many workers there once were."""
+    since = time.time() - store.config.worker_disconnect_timeout_sec - CLOCKS_APART_SEC
+    found = await store.registry.list(written_since=since)
+    return [entry for entry in _as_read(store, found) if entry["state"] in ACTIVE]
+
+
+async def set_hidden(store: Store, worker_id: str, *, hidden: bool) -> float:
+    """Shown or hidden from now on, whatever the worker itself writes meanwhile. When that was."""
+    try:
+        check_worker_id(worker_id)
+    except Invalid as error:
+        raise NotFound("There is no such worker. Look at GET /workers.", err_id=NOT_FOUND) from error
+    updated_at = time.time()
+    changes = {"hidden": hidden, "updated_at": updated_at}
+    await store.registry.merge(worker_id, changes, only_existing=True)
+    return updated_at
+
+
+async def liveness(store: Store, worker_id: str) -> Entry:
+    """The members that a run shows of its worker; none when the broker does not say."""
+    try:
+        entry = await store.registry.get(worker_id)
+    except Unavailable:
+        return {}
+    if entry is None:
+        return {"worker_alive": False, "worker_heartbeat_at": None, "worker_tags": None}
+    [read] = _as_read(store, [entry])
+    return {
+        "worker_alive": read["state"] in ACTIVE,
+        "worker_heartbeat_at": read["last_heartbeat_at"],
+        "worker_tags": read["tags"],
+    }
+
+
+async def _all(store: Store) -> list[Entry]:
+    return _as_read(store, await store.registry.list())
+
+
+def _as_read(store: Store, entries: list[Entry]) -> list[Entry]:
+    now, timeout_sec = time.time(), store.config.worker_disconnect_timeout_sec
+    return [
+        {**_ALWAYS, **entry}
+        | {
+            "state": state_when_read(entry, now, timeout_sec),
+            "hidden": bool(entry.get("hidden")),
+            "heartbeat_at": entry.get("last_heartbeat_at"),
+        }
+        for entry in entries
+    ]
+
+
+def _last_seen(entry: Entry) -> float:
+    seen_at = entry["last_seen_at"]
+    return float(seen_at) if isinstance(seen_at, int | float) else 0.0
+
+
+def _for_tenant(entry: Entry, tenant_id: str, read_model: ReadModel, own_wheels: set[str]) -> Entry:
+    def is_own(run_id: Any) -> bool:
+        run = read_model.find(run_id) if isinstance(run_id, str) else None
+        return run is not None and run.tenant_id == tenant_id
+
+    running = [run_id for run_id in entry.get("current_run_ids") or () if is_own(run_id)]
+    current = entry["current_run_id"]
+    shown = entry | {
+        "current_run_id": current if is_own(current) else next(iter(running), None),
+        "current_run_ids": running,
+    }
+    if not is_own(entry["last_run_id"]):
+        shown |= dict.fromkeys(_OF_THE_LAST_RUN)
+    if isinstance(entry.get("wheel_sync"), dict):
+        shown["wheel_sync"] = _own_wheels_only(entry["wheel_sync"], own_wheels)
+    return shown
+
+
+def _own_wheels_only(report: Entry, own_wheels: set[str]) -> Entry:
+    """Names, and texts in which names may stand; how many there are is nobody's secret."""
+
+    def is_own(item: Any) -> bool:
+        return (item.get("wheel_name") if isinstance(item, dict) else item) in own_wheels
+
+    lists = {name: list(filter(is_own, items)) for name, items in report.items() if isinstance(items, list)}
+    return report | lists | {"last_error": None}

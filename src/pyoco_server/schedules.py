@@ -1,0 +1,188 @@
+"""Schedules: what is kept of one, and when its runs are planned. Pure: the present is always an argument.
+
+A schedule is due once (`run_at`), at a fixed distance (`interval_seconds`, counted from `start_at`), or by
+the clock on a wall somewhere (`cron` in a `timezone`). After a standstill the latest missed instant is
+made up, the ones before it are not.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from croniter import croniter
+
+CRON_CHARS_MAX = 128
+ZONE_DEFAULT = "UTC"
+
+_NAMES = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat"
+# Less than the library reads: it also knows columns for seconds and years, and fields left to chance.
+_FIELD = re.compile(rf"(?:[0-9*/,#?L-]|{_NAMES})+", re.IGNORECASE)
+_ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+_HOUR = 1
+
+
+class Kind(StrEnum):
+    ONCE = "once"
+    INTERVAL = "interval"
+    CRON = "cron"
+
+
+class ScheduleStatus(StrEnum):
+    ACTIVE = "ACTIVE"
+    COMPLETED = "COMPLETED"
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When. Which members are set is a matter of the kind."""
+
+    kind: Kind
+    run_at: float | None = None
+    interval_seconds: float | None = None
+    start_at: float | None = None
+    cron: str | None = None
+    timezone: str | None = None
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """`next_at`, `last_at`: planned instants. When a run was really begun is `last_submitted_at`."""
+
+    schedule_id: str
+    flow_name: str
+    tag: str
+    timing: Timing
+    workflow_yaml_sha256: str | None
+    workflow_yaml_bytes: int | None
+    tenant_id: str | None
+    api_key_id: str | None
+    created_at: float
+    updated_at: float
+    next_at: float | None
+    status: ScheduleStatus = ScheduleStatus.ACTIVE
+    last_at: float | None = None
+    last_submitted_at: float | None = None
+    last_run_id: str | None = None
+    dispatch_count: int = 0
+    last_error: str | None = None
+
+
+def next_instant(timing: Timing, after: float) -> float | None:
+    """The first planned instant later than `after`; None when there is none any more."""
+    match timing.kind:
+        case Kind.ONCE:
+            assert timing.run_at is not None
+            return timing.run_at if timing.run_at > after else None
+        case Kind.INTERVAL:
+            return _next_of_interval(timing, after)
+        case Kind.CRON:
+            return _next_of_cron(timing, after)
+
+
+def latest_due(schedule: Schedule, now: float) -> float | None:
+    """The last planned instant that has come: of several missed ones the one to make up. None: not due."""
+    latest, until = schedule.next_at, now
+    if latest is None or latest > now:
+        return None
+    # Halving the time that is left: a year of missed minutes takes some twenty steps.
+    while (following := next_instant(schedule.timing, latest)) is not None and following <= now:
+        latest = following
+        middle = (latest + until) / 2
+        later = next_instant(schedule.timing, middle)
+        if later is not None and later <= now:
+            latest = later
+        else:
+            until = middle
+    return latest
+
+
+def moved_on(schedule: Schedule, *, now: float, run_id: str | None, error: str | None = None) -> Schedule:
+    """After its planned run was begun; without a `run_id`: could not be, and never will."""
+    assert schedule.next_at is not None
+    next_at = next_instant(schedule.timing, schedule.next_at)
+    moved = replace(
+        schedule,
+        next_at=next_at,
+        status=ScheduleStatus.ACTIVE if next_at is not None else ScheduleStatus.COMPLETED,
+        updated_at=now,
+        last_error=error,
+    )
+    if run_id is None:
+        return moved
+    return replace(
+        moved,
+        last_at=schedule.next_at,
+        last_submitted_at=now,
+        last_run_id=run_id,
+        dispatch_count=schedule.dispatch_count + 1,
+    )
+
+
+def planned_run_id(schedule_id: str, planned_at: float, number: int = 0) -> str:
+    """Who begins a planned run a second time begins the same one. `number`: of tries that came to nothing."""
+    return str(uuid.uuid5(uuid.UUID(schedule_id), f"{planned_at:.6f}/{number}"))
+
+
+def zone_of(name: str) -> ZoneInfo | None:
+    """None for what is no time zone."""
+    if not _ZONE.fullmatch(name):
+        return None
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, not a zone's file, or a folder of them
+        return None
+
+
+def is_cron(expression: str) -> bool:
+    """Five fields: minute, hour, day of month, month, day of week."""
+    fields = expression.split()
+    if len(expression) > CRON_CHARS_MAX or len(fields) != 5 or not all(map(_FIELD.fullmatch, fields)):
+        return False
+    try:
+        _steps(expression, datetime.fromtimestamp(0, UTC))
+    except ValueError:
+        return False
+    return True
+
+
+def _next_of_interval(timing: Timing, after: float) -> float:
+    assert timing.start_at is not None
+    assert timing.interval_seconds is not None
+    number = max(0, int((after - timing.start_at) / timing.interval_seconds) - 1)
+    # Counted from the start, not from the instant before: rounding does not add up.
+    while (instant := round(timing.start_at + number * timing.interval_seconds, 6)) <= after:
+        number += 1
+    return instant
+
+
+def _next_of_cron(timing: Timing, after: float) -> float | None:
+    assert timing.cron is not None
+    zone = ZoneInfo(timing.timezone or ZONE_DEFAULT)
+    steps = _steps(timing.cron, datetime.fromtimestamp(after, zone))
+    try:
+        while True:
+            planned: datetime = steps.get_next(datetime)
+            if planned.timestamp() > after and not _is_repeated(timing.cron, planned, zone):
+                return planned.timestamp()
+    except ValueError:
+        return None  # like the 30th of February
+
+
+def _is_repeated(cron: str, planned: datetime, zone: ZoneInfo) -> bool:
+    """In the hour that comes twice in autumn, what names its hour runs once; what runs every hour, twice."""
+    local = datetime.fromtimestamp(planned.timestamp(), zone)
+    return local.fold == 1 and "*" not in cron.split()[_HOUR]
+
+
+def _steps(cron: str, after: datetime) -> croniter:
+    """Loaded when it is needed: a tenth of a second that workers and clients do without."""
+    from croniter import croniter
+
+    return croniter(cron, after)

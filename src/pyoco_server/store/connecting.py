@@ -1,0 +1,42 @@
+"""How to connect to the broker: who we are there, and whom we believe to be it."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import ConfigError
+
+RECONNECT_PAUSE_SEC = 0.1
+_ENCRYPTED = ("tls://", "wss://")
+
+
+def connect_options(config: NatsBackendConfig) -> dict[str, Any]:
+    """Raises ConfigError for files that cannot be read."""
+    options: dict[str, Any] = {"reconnect_time_wait": RECONNECT_PAUSE_SEC}
+    if config.nats_creds_file:
+        options |= {"user_credentials": config.nats_creds_file}
+    elif config.nats_user:
+        options |= {"user": config.nats_user, "password": config.nats_password}
+    if _wants_tls(config):
+        options |= {"tls": _tls(config)}
+    return options
+
+
+def _wants_tls(config: NatsBackendConfig) -> bool:
+    files = config.nats_tls_ca_file or config.nats_tls_cert_file
+    return bool(files) or any(server.startswith(_ENCRYPTED) for server in config.nats_servers)
+
+
+def _tls(config: NatsBackendConfig) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=config.nats_tls_ca_file or None)
+        if config.nats_tls_cert_file:
+            context.load_cert_chain(config.nats_tls_cert_file, config.nats_tls_key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"The certificates for the broker cannot be loaded ({error}); "
+            "correct PYOCO_NATS_TLS_CA_FILE, PYOCO_NATS_TLS_CERT_FILE and PYOCO_NATS_TLS_KEY_FILE."
+        ) from error
+    return context

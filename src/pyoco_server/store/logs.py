@@ -1,0 +1,148 @@
+"""What runs print, line by line: one subject per run, chunks of whole lines, appended at the end it has.
+
+A chunk's bytes are the lines as they are served (one JSON object a line), and its headers say where in the
+run's log they stand: first line, bytes and characters of text before it. So a place in the middle is found
+by its headers, and a range of bytes is a slice of chunks. A writer that was taken over finds a greater fence
+at the end and stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.store.errors import AnswerLost, WrongSequence
+from pyoco_server.store.headers import header_block, number_of
+from pyoco_server.store.jetstream import JetStream, StoredMessage
+
+APPEND_TRIES_MAX = 3
+
+
+class Line(NamedTuple):
+    """A line on its way into the log. `stream`: stdout, stderr, logging, or system for our own notices."""
+
+    at: float
+    stream: str
+    text: str
+    task: str | None = None
+    attempt: int | None = None
+    level: str | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line as it is stored and served. `seq` counts from 1 and has no gaps."""
+
+    seq: int
+    timestamp: str
+    message: str
+    stream: str
+    task: str | None = None
+    attempt: int | None = None
+    level: str | None = None
+
+
+class LogEnd(NamedTuple):
+    """Where a run's log ends, and who wrote there last."""
+
+    seq: int = 0
+    fence: int = 0
+    lines: int = 0
+    size: int = 0
+    text_size: int = 0
+
+
+class LogMoved(Exception):
+    """Somebody appended first. Carries the end as it is now."""
+
+    def __init__(self, now: LogEnd) -> None:
+        super().__init__("the log has moved on")
+        self.now = now
+
+
+_encode_entry = msgspec.json.Encoder().encode
+_decode_entry = msgspec.json.Decoder(Entry).decode
+
+
+class Logs:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = config.logs_stream
+        self._prefix = config.logs_subject_prefix
+
+    async def end(self, run_id: str) -> LogEnd:
+        last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
+        return _end_of(last) if last else LogEnd()
+
+    async def append(
+        self, run_id: str, at: LogEnd, lines: Sequence[Line], *, fence: int, chunk_id: str
+    ) -> LogEnd:
+        """The end after these lines. Raises LogMoved; a lost answer is looked up, never guessed."""
+        data, text_size = encode_lines(lines, at.lines + 1)
+        headers = header_block(
+            Nats_Expected_Last_Subject_Sequence=at.seq,
+            Pyoco_Chunk=chunk_id,
+            Pyoco_Fence=fence,
+            Pyoco_Line=at.lines + 1,
+            Pyoco_Lines=len(lines),
+            Pyoco_Byte=at.size,
+            Pyoco_Text_Byte=at.text_size,
+            Pyoco_Text_Bytes=text_size,
+        )
+        seq = await self._published(run_id, data, headers, chunk_id)
+        return LogEnd(seq, fence, at.lines + len(lines), at.size + len(data), at.text_size + text_size)
+
+    async def entries(self, run_id: str) -> list[Entry]:
+        """The whole log. For a part of a long one, find its chunk first."""
+        chunks = await self._jetstream.after(self._stream, self._subject(run_id), 0)
+        return [entry for chunk in chunks for entry in decode_lines(chunk.data)]
+
+    async def _published(self, run_id: str, data: bytes, headers: bytes, chunk_id: str) -> int:
+        subject = self._subject(run_id)
+        for tries_left in reversed(range(APPEND_TRIES_MAX)):
+            try:
+                return (await self._jetstream.publish(subject, data, headers)).seq
+            except AnswerLost:
+                # Sent again at the same sequence it is refused if the first one arrived: then it is ours.
+                if not tries_left:
+                    raise
+            except WrongSequence:
+                last = await self._jetstream.last_at_leader(self._stream, subject)
+                if last is None or last.header(b"Pyoco-Chunk") != chunk_id:
+                    raise LogMoved(_end_of(last) if last else LogEnd()) from None
+                return last.seq
+        raise AssertionError("unreachable")
+
+    def _subject(self, run_id: str) -> str:
+        return f"{self._prefix}.{run_id}"
+
+
+def encode_lines(lines: Iterable[Line], first: int) -> tuple[bytes, int]:
+    """The bytes as they are stored and served, and how many of them the texts alone would be."""
+    parts = []
+    text_size = 0
+    for seq, line in enumerate(lines, first):
+        moment = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+        entry = Entry(seq, moment, line.text, line.stream, line.task, line.attempt, line.level)
+        parts.append(_encode_entry(entry))
+        text_size += len(line.text.encode()) + 1
+    parts.append(b"")
+    return b"\n".join(parts), text_size
+
+
+def decode_lines(data: bytes) -> list[Entry]:
+    return [_decode_entry(line) for line in data.splitlines()]
+
+
+def _end_of(message: StoredMessage) -> LogEnd:
+    headers = message.headers
+    return LogEnd(
+        seq=message.seq,
+        fence=number_of(headers, b"Pyoco-Fence"),
+        lines=number_of(headers, b"Pyoco-Line") + number_of(headers, b"Pyoco-Lines") - 1,
+        size=number_of(headers, b"Pyoco-Byte") + len(message.data),
+        text_size=number_of(headers, b"Pyoco-Text-Byte") + number_of(headers, b"Pyoco-Text-Bytes"),
+    )

@@ -1,0 +1,112 @@
+"""The bucket of schedules: a small record each, changed only by compare-and-set, and beside it what its runs
+begin with, written once.
+
+So whoever looks for what is due, or lists schedules, reads no workflows. Decides nothing about time.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.schedules import Schedule, ScheduleStatus
+from pyoco_server.store.codec import decode_commit, encode_commit
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.keyvalue import Bucket
+from pyoco_server.tags import is_run_id
+
+log = logging.getLogger(__name__)
+
+# A schedule that will not run again is shown for so long, and the mark of a deleted one vanishes too.
+COMPLETED_KEPT = "720h"
+MARK_KEPT = "48h"
+_BEGINS_WITH = ".run"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Schedule).decode
+
+
+class StoredSchedule(NamedTuple):
+    schedule: Schedule
+    revision: int
+
+
+class ChangedSchedule(NamedTuple):
+    """`schedule` is None for one that was deleted, or cannot be read."""
+
+    schedule_id: str
+    schedule: Schedule | None
+    revision: int
+
+
+class Schedules:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.schedules_kv_bucket}"
+        self._prefix = f"$KV.{config.schedules_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.schedules_kv_bucket)
+
+    async def create(self, schedule: Schedule, begins_with: RunSubmitted) -> None:
+        """A schedule that can be seen can be run: so its record comes last."""
+        key = schedule.schedule_id
+        await self._bucket.put(key + _BEGINS_WITH, encode_commit([begins_with]), revision=0)
+        await self._bucket.put(key, _encode(schedule), revision=0)
+
+    async def get(self, schedule_id: str) -> StoredSchedule | None:
+        """Through the leader: whoever reads one decides something."""
+        if not is_run_id(schedule_id):
+            return None  # it could not be a key
+        entry = await self._bucket.get_at_leader(schedule_id)
+        schedule = _schedule(schedule_id, entry.value)
+        return StoredSchedule(schedule, entry.revision) if schedule is not None else None
+
+    async def begins_with(self, schedule_id: str) -> RunSubmitted | None:
+        entry = await self._bucket.get_at_leader(schedule_id + _BEGINS_WITH)
+        begun = next(iter(decode_commit(entry.value)), None) if entry.value else None
+        return begun if isinstance(begun, RunSubmitted) else None
+
+    async def replace(self, schedule: Schedule, *, revision: int) -> int:
+        """Raises WrongSequence when somebody else has changed or deleted it since."""
+        if schedule.status is ScheduleStatus.ACTIVE:
+            return await self._bucket.put(schedule.schedule_id, _encode(schedule), revision=revision)
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=COMPLETED_KEPT)
+        ack = await self._jetstream.publish(self._prefix + schedule.schedule_id, _encode(schedule), headers)
+        await self._remove(schedule.schedule_id + _BEGINS_WITH)
+        return ack.seq
+
+    async def delete(self, schedule_id: str, *, revision: int) -> None:
+        """Raises WrongSequence like `replace`."""
+        await self._remove(schedule_id, Nats_Expected_Last_Subject_Sequence=revision)
+        await self._remove(schedule_id + _BEGINS_WITH)
+
+    async def all(self) -> list[Schedule]:
+        """All of them, the latest first."""
+        # One that was written again while we read on is there twice; the later one counts.
+        found = {changed.schedule_id: changed.schedule for changed in await self.changed_after(0)}
+        schedules = [schedule for schedule in found.values() if schedule is not None]
+        return sorted(schedules, key=lambda one: (one.created_at, one.schedule_id), reverse=True)
+
+    async def changed_after(self, revision: int) -> list[ChangedSchedule]:
+        """Those written since that revision of the bucket, each as it is now; 0: all of them."""
+        messages = await self._jetstream.after(self._stream, f"{self._prefix}*", revision)
+        changed = ((one.subject.removeprefix(self._prefix), one) for one in messages)
+        return [ChangedSchedule(key, _schedule(key, one.data), one.seq) for key, one in changed]
+
+    async def _remove(self, key: str, **expected: int) -> None:
+        headers = header_block(KV_Operation="DEL", Nats_TTL=MARK_KEPT, **expected)
+        await self._jetstream.publish(self._prefix + key, b"", headers)
+
+
+def _schedule(schedule_id: str, value: bytes | None) -> Schedule | None:
+    if not value:
+        return None
+    try:
+        return _decode(value)
+    except msgspec.MsgspecError as error:
+        log.warning("a schedule cannot be read", extra={"schedule_id": schedule_id, "error": str(error)})
+        return None

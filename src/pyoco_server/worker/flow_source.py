@@ -1,0 +1,39 @@
+"""Where the flow of a run comes from: the resolver, by its name; or the text that the run brought with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyoco.core.models import Flow
+
+from pyoco_server.flows import FlowResolver
+from pyoco_server.worker.reasons import CodeRefused
+from pyoco_server.worker.yaml.callables import Callables, modules_of
+from pyoco_server.worker.yaml.plugins import Plugins
+
+
+class FlowSource:
+    """Of one process, and of one state of its imports: after a reload there is a new one."""
+
+    def __init__(self, resolver: FlowResolver, spec: str = "") -> None:
+        self._resolver = resolver
+        self._modules = modules_of(resolver, spec)
+        self._plugins = Plugins()
+
+    def flow(self, name: str, workflow_yaml: str | None, packages: Iterable[str]) -> Flow:
+        """`packages`: those whose functions a text may name, besides the resolver's own module.
+
+        Raises CodeMissing or CodeRefused for a text that cannot be executed here, and whatever a resolver
+        raises.
+        """
+        if workflow_yaml is None:
+            return self._resolver(name)
+        # Most runs bring none: what reads it is only loaded for those that do.
+        from pyoco_server.worker.yaml.building import build_flow
+        from pyoco_server.workflow_yaml import WorkflowYamlValidationError, parse_workflow_yaml_bytes
+
+        try:
+            config = parse_workflow_yaml_bytes(workflow_yaml.encode("utf-8", "surrogatepass")).config
+        except WorkflowYamlValidationError as error:  # of a job that did not come through a gateway of ours
+            raise CodeRefused(str(error)) from error
+        return build_flow(name, config, Callables((*packages, *self._modules)), self._plugins)

@@ -1,0 +1,81 @@
+"""Our own lines in a run's log: what happened to its tasks and to itself, in a sentence each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyoco_server.lifecycle.commands import (
+    Command,
+    CompleteRun,
+    ConfirmCancelled,
+    FailRun,
+    FailTask,
+    ReportLoss,
+    SkipTask,
+    StartTask,
+    SucceedTask,
+)
+from pyoco_server.lifecycle.status import LossCause, OutputKept
+
+
+class Notice(NamedTuple):
+    text: str
+    task: str | None = None
+    attempt: int | None = None
+    level: str = "INFO"
+
+
+_KEPT = {
+    OutputKept.UNSERIALISABLE: "; its result cannot be kept as JSON, so a resumed run executes it again",
+    OutputKept.APPROXIMATE: "; its result is not the same after JSON, so a resumed run executes it again",
+    OutputKept.TOO_LARGE: "; its result is too large to be kept, so a resumed run executes it again",
+}
+_LOST = {
+    LossCause.SLOT_CRASHED: "the run's process died",
+    LossCause.HANDED_BACK: "the worker stops and hands the run back",
+    LossCause.WORKER_LOST: "the worker is gone",
+}
+
+
+def notices_of(command: Command) -> list[Notice]:
+    """None for what nobody would look for."""
+    match command:
+        case StartTask():
+            again = f" (attempt {command.attempt})" if command.attempt > 1 else ""
+            return [Notice(f"task {command.task} started{again}", command.task, command.attempt)]
+        case SucceedTask():
+            took = _took(command.ended_at - command.started_at)
+            kept = _KEPT.get(command.kept, "")
+            text = f"task {command.task} succeeded in {took}{kept}"
+            return [Notice(text, command.task, command.attempt, "WARNING" if kept else "INFO")]
+        case FailTask():
+            return _failure(command)
+        case SkipTask():
+            return [Notice(f"task {command.task} will not run", command.task)]
+        case CompleteRun():
+            return [Notice("run completed")]
+        case FailRun():
+            return [Notice(f"run failed: {_first_line(command.error)}", command.task, level="ERROR")]
+        case ConfirmCancelled():
+            return [Notice("run cancelled", level="WARNING")]
+        case ReportLoss():
+            detail = f": {command.detail}" if command.detail else ""
+            return [Notice(f"{_LOST[command.cause]}{detail}", level="WARNING")]
+        case _:
+            return []
+
+
+def _failure(failed: FailTask) -> list[Notice]:
+    task, attempt = failed.task, failed.attempt
+    again = "; it will be tried again" if failed.will_retry else ""
+    lines = [f"task {task} failed: {_first_line(failed.error)}{again}"]
+    lines += (failed.traceback or "").rstrip("\n").split("\n") if failed.traceback else []
+    return [Notice(line, task, attempt, "ERROR") for line in lines]
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(seconds, 0) * 1000:.1f} ms"
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0][:1000]

@@ -1,0 +1,144 @@
+"""`pyoco-worker --reload`: watch an author's files and have the slots load them anew. For development.
+
+Files are looked at once a second, by time and size. A watching library would know half a second earlier; but
+a folder of flows is small, this needs no further package, and it also works on network and container mounts,
+where the kernel tells nobody of a change. Nothing is imported here: user code is loaded by slots alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from importlib.machinery import PathFinder
+from importlib.util import cache_from_source
+from pathlib import Path
+
+from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SEC = 1.0
+# Editors write in several steps: what changed is loaded when nothing changes any more.
+SETTLE_SEC = 0.1
+# A process that is being started now and has not come up by then dies with us.
+STOP_WITHIN_SEC = 2.0
+FILES_MAX = 5_000
+FILES_NAMED_MAX = 10
+
+WATCHED = (".py", ".yaml", ".yml")
+SKIPPED = ("__pycache__", "node_modules")
+VENV_MARK = "pyvenv.cfg"
+
+Files = dict[Path, tuple[int, int]]
+Renew = Callable[[], Awaitable[None]]
+
+
+class Reload:
+    """Looks for the first time when it is made: make it before the flows are loaded, start it afterwards."""
+
+    def __init__(self, spec: str) -> None:
+        self._folder = folder_of(spec)
+        self._loaded = files_below(self._folder)
+        self._stopping = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self, renew: Renew) -> None:
+        log.info("watching for changes", extra={"folder": str(self._folder), "files": len(self._loaded)})
+        self._watching = asyncio.get_running_loop().create_task(self._watch(renew))
+
+    async def stop(self) -> None:
+        """Waits a moment for a process that is just being started. Callable twice, and before start."""
+        self._stopping.set()
+        if self._watching is not None:
+            await asyncio.wait({self._watching}, timeout=STOP_WITHIN_SEC)
+
+    async def _watch(self, renew: Renew) -> None:
+        while not await self._told_to_stop_within(LOOK_EVERY_SEC):
+            found = await self._look()
+            if found == self._loaded:
+                continue
+            found = await self._settled(found)
+            changed = _differing(self._loaded, found)
+            self._loaded = found  # also if it cannot be loaded: then the next change may repair it
+            await _load(renew, changed, self._folder)
+
+    async def _settled(self, found: Files) -> Files:
+        while not await self._told_to_stop_within(SETTLE_SEC):
+            before, found = found, await self._look()
+            if before == found:
+                break
+        return found
+
+    async def _look(self) -> Files:
+        return await asyncio.to_thread(files_below, self._folder)
+
+    async def _told_to_stop_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        return self._stopping.is_set()
+
+
+def folder_of(spec: str) -> Path:
+    """Where the code of a resolver lies: the folder of its file, or the top-level package of its module."""
+    place = spec.strip().rpartition(":")[0]
+    if place.endswith(".py") or os.sep in place:
+        return Path(place).resolve().parent
+    # As slots look for it: the folder in which the worker was started comes first.
+    found = PathFinder.find_spec(place.partition(".")[0], [str(Path.cwd()), *sys.path])
+    if found is None:
+        return Path.cwd()
+    if found.submodule_search_locations:
+        return Path(next(iter(found.submodule_search_locations))).resolve()
+    return Path(found.origin).resolve().parent if found.origin else Path.cwd()
+
+
+def files_below(folder: Path) -> Files:
+    """What is watched there, with its time and size. The first thousands, should there be more."""
+    found: Files = {}
+    for path in _watched(folder):
+        if len(found) >= FILES_MAX:
+            log.warning("too many files to watch", extra={"folder": str(folder), "files_max": FILES_MAX})
+            break
+        with contextlib.suppress(OSError):  # removed since it was listed
+            stat = path.stat()
+            found[path] = (stat.st_mtime_ns, stat.st_size)
+    return found
+
+
+def _watched(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _is_skipped(Path(parent, name)))
+        yield from (Path(parent, name) for name in sorted(files) if name.endswith(WATCHED))
+
+
+def _is_skipped(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in SKIPPED or (folder / VENV_MARK).exists()
+
+
+def _differing(before: Files, now: Files) -> list[Path]:
+    return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
+
+
+async def _load(renew: Renew, changed: list[Path], folder: Path) -> None:
+    names = [str(path.relative_to(folder)) for path in changed[:FILES_NAMED_MAX]]
+    await asyncio.to_thread(_forget_compiled, changed)
+    try:
+        await renew()
+    except (ResolverBroken, SlotDied, TimeoutError, OSError) as error:
+        fields = {"files": names, "error": str(error) or type(error).__name__}
+        log.error("changed flows cannot be loaded; those of before stay in use", extra=fields)
+    else:
+        log.info("changed flows are loaded", extra={"files": names})
+
+
+def _forget_compiled(changed: list[Path]) -> None:
+    """Python knows a file by its second and size: a quick edit of equal length would go unnoticed."""
+    for path in changed:
+        if path.suffix == ".py":
+            with contextlib.suppress(OSError):
+                Path(cache_from_source(str(path))).unlink()

@@ -1,0 +1,94 @@
+"""One run in a slot, as the worker hears of it: messages become facts for the recorder, and log lines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from pyoco_server.worker.recorder import Recorder
+from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.link import Link
+from pyoco_server.worker.values import Result
+
+
+class Execution:
+    def __init__(self, recorder: Recorder, link: Link, is_current: Callable[[], bool]) -> None:
+        self._recorder = recorder
+        self._link = link
+        self._is_current = is_current
+        self._running: dict[str, int] = {}
+        self.ended: asyncio.Future[m.Ended] = asyncio.get_running_loop().create_future()
+
+    def hear(self, message: m.FromSlot) -> None:
+        """Never raises: what cannot be understood breaks the run off, not the worker."""
+        try:
+            self._pass_on(message)
+        except Exception as error:
+            if not self.ended.done():
+                self.ended.set_exception(error)
+
+    def heard_lines(self, stream: str, lines: list[str]) -> None:
+        """Printed past Python: of the one task that runs, if there is one."""
+        task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, 0)
+        self._recorder.printed(time.time(), stream, task, attempt, lines, None)
+
+    def break_off(self) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(ConnectionError("the slot is gone"))
+
+    def _pass_on(self, message: m.FromSlot) -> None:
+        recorder = self._recorder
+        match message:
+            case m.Printed():
+                recorder.printed(
+                    message.at, message.stream, message.task, message.attempt, message.lines, message.level
+                )
+                if recorder.log.is_full(self._go_on):
+                    self._link.hold(reading=False)
+            case m.Planned():
+                recorder.loops = message.loops
+                recorder.planned(message.tasks, message.last)
+            case m.Started():
+                self._running[message.task] = message.attempt
+                inputs = msgspec.json.decode(message.inputs, type=dict[str, msgspec.Raw])
+                recorder.started(message.task, message.attempt, inputs, message.size)
+            case m.Succeeded():
+                self._running.pop(message.task, None)
+                self._succeeded(message)
+            case m.Failed():
+                self._running.pop(message.task, None)
+                recorder.task_failed(
+                    message.task,
+                    message.attempt,
+                    message.error,
+                    message.traceback,
+                    message.started_at,
+                    message.ended_at,
+                    message.will_retry,
+                )
+            case m.Cancelled():
+                self._running.pop(message.task, None)
+                recorder.task_cancelled(message.task)
+            case m.Ended():
+                self.ended.set_result(message)
+            case m.Ready() | m.Broken():
+                raise AssertionError(f"{type(message).__name__} in the middle of a run")
+
+    def _succeeded(self, message: m.Succeeded) -> None:
+        self._recorder.succeeded(
+            message.task,
+            message.attempt,
+            Result(message.output, message.kept, message.types),
+            (message.started_at, message.ended_at),
+            lambda: self._acknowledge(message.number),
+        )
+
+    def _acknowledge(self, number: int) -> None:
+        if self._is_current():  # else it is over, and nothing waits for it any more
+            self._link.say(m.Acknowledged(number=number))
+
+    def _go_on(self) -> None:
+        self._link.hold(reading=True)

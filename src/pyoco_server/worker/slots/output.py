@@ -1,0 +1,68 @@
+"""Everything a run prints in a slot's process, from its first line to its last. Owns when it is told to whom.
+
+While a run is executed, lines go to the worker as messages. Outside of runs (a resolver that prints while it
+is loaded) they go to the process's own stderr, which the worker passes on to its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from pyoco_server.engine.whereabouts import Whereabouts, install_thread_inheritance
+from pyoco_server.worker.slots.capture import restore, take_over
+from pyoco_server.worker.slots.task_pipes import TaskPipes
+from pyoco_server.worker.slots.voice import Voice
+
+DESCRIPTORS = (1, 2)
+
+
+class Output:
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._run_id: str | None = None
+        self._streams = take_over(self._tell)
+        self._pipes = TaskPipes(self._tell)
+        self._pipes.install(self._on_fork)
+        # A task may close descriptors 1 and 2, or point them elsewhere.
+        self._kept = [os.dup(descriptor) for descriptor in DESCRIPTORS]
+        install_thread_inheritance()
+
+    def begin(self, run_id: str) -> None:
+        self._run_id = run_id
+
+    def end_of(self, task: str) -> None:
+        """The task has ended: what it has printed comes before that."""
+        for stream in self._streams:
+            stream.end_lines_of(task)
+        self._pipes.drain(task)
+
+    def end(self) -> None:
+        self._pipes.forget()
+        for stream in self._streams:
+            stream.end_lines_of()
+        self._run_id = None
+        restore(self._streams)
+        for descriptor, kept in zip(DESCRIPTORS, self._kept, strict=True):
+            if not _is_same(descriptor, kept):
+                os.dup2(kept, descriptor)
+
+    def _tell(self, at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
+        if self._run_id is None or (where is not None and where.run_id != self._run_id):
+            # Between runs, or a thread that an earlier run has left: nobody's log.
+            os.write(DESCRIPTORS[1], ("\n".join(lines) + "\n").encode())
+            return
+        task, attempt = (where.task, where.attempt) if where is not None else (None, 0)
+        self._voice.print(at, (stream, task, attempt, level), lines)
+
+    def _on_fork(self) -> None:
+        self._voice.leave()
+        logging.getLogger().handlers = [logging.StreamHandler()]
+        self._run_id = None
+
+
+def _is_same(one: int, other: int) -> bool:
+    try:
+        return os.path.sameopenfile(one, other)
+    except OSError:
+        return False

@@ -1,0 +1,157 @@
+"""What the processes of a task print: each task that starts one gets pipes of its own, read by a thread.
+
+A process started with `subprocess` gets them in place of the stdout and stderr it would have inherited; one
+that is forked (`multiprocessing`, `os.fork`) finds them there. What is started past all that prints into the
+slot's own descriptors, which the worker reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from pyoco_server.engine.whereabouts import CURRENT, Whereabouts
+from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, Tell, decoded_lines
+
+READ_BYTES = 64 * 1024
+STREAMS = ("stdout", "stderr")
+
+_popen_init = subprocess.Popen.__init__
+
+
+class _Pipe:
+    def __init__(self, where: Whereabouts, stream: str) -> None:
+        self.where = where
+        self.stream = stream
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self.begun = b""
+        self.is_over = False  # its run has ended: it is read on, for the writer's sake, and nobody is told
+
+    def lines(self, data: bytes) -> list[bytes]:
+        *whole, rest = (self.begun + data).split(b"\n")
+        self.begun = rest[: 4 * LINE_CHARS_MAX]
+        return whole
+
+
+class TaskPipes:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._pipes: dict[Whereabouts, tuple[_Pipe, _Pipe]] = {}
+        self._selector = selectors.DefaultSelector()
+        self._reader: threading.Thread | None = None
+        self._is_forked = False
+
+    def install(self, on_fork: Callable[[], None]) -> None:
+        """`on_fork` is called in a forked child: it must not touch what is its parent's."""
+
+        def init(popen: Any, *args: Any, **kwargs: Any) -> None:
+            where = CURRENT.get()
+            # Six positions: args, bufsize, executable, stdin, stdout, stderr.
+            if where is not None and len(args) < 5 and not self._is_forked:
+                out, err = self._of(where)
+                if kwargs.get("stdout") is None:
+                    kwargs["stdout"] = out.writer
+                if kwargs.get("stderr") is None:
+                    kwargs["stderr"] = err.writer
+            _popen_init(popen, *args, **kwargs)
+
+        def after_fork() -> None:
+            self._is_forked = True  # what it starts inherits the descriptors that it is given here
+            on_fork()
+            pair = self._pipes.get(CURRENT.get())
+            if pair is not None:
+                for pipe, descriptor in zip(pair, (1, 2), strict=True):
+                    os.dup2(pipe.writer, descriptor)
+            sys.stdout, sys.stderr = (_plain(descriptor) for descriptor in (1, 2))
+
+        cast(Any, subprocess.Popen).__init__ = init
+        os.register_at_fork(before=self._before_fork, after_in_child=after_fork)
+
+    def drain(self, task: str | None = None) -> None:
+        """Tell what has been printed until now by the processes of this task (None: of all)."""
+        with self._lock:
+            for where, pair in self._pipes.items():
+                if task is None or (where and where.task == task):
+                    for pipe in pair:
+                        self._read(pipe, to_the_end=True)
+                        if pipe.begun:
+                            self._say(pipe, [pipe.begun])
+                            pipe.begun = b""
+
+    def forget(self) -> None:
+        """The run is over. Its pipes end with the last process that has them."""
+        self.drain()
+        with self._lock:
+            for pair in self._pipes.values():
+                for pipe in pair:
+                    pipe.is_over = True
+                    os.close(pipe.writer)
+            self._pipes.clear()
+
+    def _before_fork(self) -> None:
+        # `subprocess` itself does not come by here: it has been given its pipes.
+        where = CURRENT.get()
+        if where is not None and not self._is_forked:
+            self._of(where)
+
+    def _of(self, where: Whereabouts) -> tuple[_Pipe, _Pipe]:
+        with self._lock:
+            if where not in self._pipes:
+                pair = _Pipe(where, STREAMS[0]), _Pipe(where, STREAMS[1])
+                self._pipes[where] = pair
+                for pipe in pair:
+                    self._selector.register(pipe.reader, selectors.EVENT_READ, pipe)
+                self._start_reading()
+            return self._pipes[where]
+
+    def _start_reading(self) -> None:
+        if self._reader is None:
+            self._reader = threading.Thread(target=self._read_all, name="pyoco-slot-pipes", daemon=True)
+            self._reader.start()
+
+    def _read_all(self) -> None:
+        CURRENT.set(None)  # started by a task, but speaks for none
+        while True:
+            for key, _ in self._selector.select(timeout=1.0):
+                with self._lock:
+                    self._read(key.data)
+
+    def _read(self, pipe: _Pipe, *, to_the_end: bool = False) -> None:
+        while pipe.reader >= 0:
+            try:
+                data = os.read(pipe.reader, READ_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                self._end(pipe)
+                return
+            lines = pipe.lines(data)
+            if lines:
+                self._say(pipe, lines)
+            if not to_the_end:
+                return
+
+    def _end(self, pipe: _Pipe) -> None:
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(pipe.reader)
+        os.close(pipe.reader)
+        pipe.reader = -1
+        if pipe.begun:
+            self._say(pipe, [pipe.begun])
+
+    def _say(self, pipe: _Pipe, lines: list[bytes]) -> None:
+        if not pipe.is_over:
+            self._tell(time.time(), pipe.stream, pipe.where, decoded_lines(lines), None)
+
+
+def _plain(descriptor: int) -> Any:
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)

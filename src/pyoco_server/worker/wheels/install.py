@@ -1,0 +1,49 @@
+"""Start the process that installs a wheel, wait for it, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pyoco_server.broker import die_with_parent
+
+REASON_CHARS_MAX = 500
+
+
+class WheelBroken(Exception):
+    """It cannot be installed here; the message says why."""
+
+
+async def install(file: Path, folder: Path, *, timeout_sec: float) -> None:
+    module = "pyoco_server.worker.wheels.unpack"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", module, str(file), str(folder)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=die_with_parent(),
+    )
+    try:
+        async with asyncio.timeout(timeout_sec):
+            _, said = await process.communicate()
+    except TimeoutError:
+        raise WheelBroken(
+            f"installing it took longer than {timeout_sec:g} s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)"
+        ) from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if process.returncode:
+        raise WheelBroken(_reason(said, process.returncode))
+
+
+def _reason(said: bytes, code: int) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return (lines[-1] if lines else f"its installation ended with {code}")[:REASON_CHARS_MAX]

@@ -1,0 +1,43 @@
+"""What has failed and when it is worth another try: each time later, up to a limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+LONGEST_SEC = 600.0
+
+
+@dataclass(slots=True)
+class _Failure:
+    times: int
+    retry_at: float
+    reason: str
+
+
+class Patience:
+    def __init__(self, first_sec: float) -> None:
+        self._first_sec = first_sec
+        self._failures: dict[str, _Failure] = {}
+
+    def failed(self, what: str, reason: str) -> None:
+        before = self._failures.get(what)
+        times = before.times + 1 if before else 1
+        # The next look comes after the first interval by itself: one is left out after the first failure.
+        pause_sec = min(self._first_sec * 2.0 ** min(times, 16), max(LONGEST_SEC, self._first_sec))
+        self._failures[what] = _Failure(times, time.monotonic() + pause_sec, reason)
+
+    def is_to_wait(self, what: str) -> bool:
+        failure = self._failures.get(what)
+        return failure is not None and time.monotonic() < failure.retry_at
+
+    def reasons(self, *what: str) -> str | None:
+        """Why these have failed, if they have."""
+        return "; ".join(self._failures[one].reason for one in what if one in self._failures) or None
+
+    def succeeded(self, what: str) -> None:
+        self._failures.pop(what, None)
+
+    def forget_others(self, known: Collection[str]) -> None:
+        self._failures = {what: failure for what, failure in self._failures.items() if what in known}

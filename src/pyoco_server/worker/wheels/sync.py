@@ -1,0 +1,214 @@
+"""Keep the wheels of a worker as the registry has them (REQ-0026): look, fetch what is new, change editions.
+
+At the start and between two polls, at most once in an interval. A wheel that cannot be had costs only itself:
+the next older one of its package takes its place, and it is tried again ever more patiently. When the broker
+is away, or the flows cannot be loaded with the new edition, the one in use stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from packaging.tags import sys_tags
+
+from pyoco_server.errors import ConfigError, Internal, NotFound, Unavailable
+from pyoco_server.store.store import Store
+from pyoco_server.store.wheels import Wheel
+from pyoco_server.worker.performer import NotNow, Performer
+from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
+from pyoco_server.worker.wheels.choice import Choice, choose
+from pyoco_server.worker.wheels.folder import WheelFolder
+from pyoco_server.worker.wheels.install import WheelBroken, install
+from pyoco_server.worker.wheels.patience import Patience
+from pyoco_server.worker.wheels.report import SyncReport
+
+log = logging.getLogger(__name__)
+
+SYNC_FAILED = {"err_id": "ERR-PYOCO-0024", "msg_id": "MSG-PYOCO-0024"}
+BROKER_AWAY = {"err_id": "ERR-PYOCO-0003", "msg_id": "MSG-PYOCO-0003"}
+START_PAUSE_SEC = 1.0
+SHORTEST_POLL_SEC = 0.05
+NOT_NOW_PAUSE_SEC = 0.2
+
+
+class WheelSync:
+    def __init__(
+        self,
+        store: Store,
+        performer: Performer,
+        worker_id: str,
+        tags: Sequence[str],
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._performer = performer
+        self._who = {"worker_id": worker_id}
+        self._worker_id = worker_id
+        self._tags = tags
+        self._on_news = on_news
+        self._config = store.config
+        self._enabled = store.config.wheel_sync_enabled
+        self._supported = frozenset(sys_tags()) if self._enabled else frozenset()
+        self._report = SyncReport(self._enabled)
+        self._folder: WheelFolder | None = None
+        self._editions: list[tuple[Path, list[Wheel]]] = []  # the last two; the last is in use
+        self._patience = Patience(self._config.wheel_sync_interval_sec)
+        self._patience_with_edition = Patience(self._config.wheel_sync_interval_sec)
+        self._syncing = asyncio.Lock()
+        self._due_at = 0.0
+
+    def described(self) -> dict[str, Any]:
+        """The member `wheel_sync` of the worker's registry entry."""
+        return self._report.described()
+
+    async def first_edition(self) -> Path | None:
+        """What the performer is to start with; None when wheels are not synchronised.
+
+        Waits for the broker: flows that need a wheel could not even be loaded without it.
+        """
+        if not self._enabled:
+            return None
+        self._folder = await asyncio.to_thread(self._opened_folder)
+        while True:
+            wheels = await self._looked()
+            if wheels is not None:
+                path = await asyncio.to_thread(self._folder.edition, wheels)
+                await self._in_use(path, wheels)
+                return path
+            await asyncio.sleep(min(START_PAUSE_SEC, self._config.wheel_sync_interval_sec))
+
+    async def keep_up(self) -> None:
+        """Look if it is time; to be called when this slot has no run."""
+        if not self._enabled or self._syncing.locked() or asyncio.get_running_loop().time() < self._due_at:
+            return
+        async with self._syncing:
+            try:
+                wheels = await self._looked()
+                if wheels is not None and _nuids(wheels) != _nuids(self._editions[-1][1]):
+                    await self._change_to(wheels)
+            except Exception as error:  # runs need no newer wheels than they have: the worker goes on
+                self._report.ended(error=repr(error))
+                log.exception("wheels not synchronised", extra=self._who | SYNC_FAILED)
+        self._on_news()
+
+    def poll_sec(self, longest_sec: float) -> float:
+        """How long a slot may wait for a job before it comes back to `keep_up`."""
+        if not self._enabled or self._syncing.locked():
+            return longest_sec
+        left_sec = self._due_at - asyncio.get_running_loop().time()
+        return min(max(left_sec, SHORTEST_POLL_SEC), longest_sec)
+
+    def close(self) -> None:
+        self._enabled = False
+        if self._folder is not None:
+            self._folder.close()
+
+    def _opened_folder(self) -> WheelFolder:
+        sync_dir = self._config.wheel_sync_dir
+        try:
+            return WheelFolder.open(Path(sync_dir), self._worker_id)
+        except OSError as error:
+            raise ConfigError(
+                f"PYOCO_WHEEL_SYNC_DIR names {sync_dir!r}, which cannot be used ({error}); name another."
+            ) from error
+
+    async def _looked(self) -> list[Wheel] | None:
+        """The wheels to have, all of them installed; None when it cannot be found out."""
+        self._due_at = asyncio.get_running_loop().time() + self._config.wheel_sync_interval_sec
+        self._report.began()
+        try:
+            choice = choose(await self._store.wheels.list(), self._tags, self._supported)
+            wheels = await self._installed(choice)
+        except Unavailable as error:
+            log.error("wheels not synchronised", extra=self._who | BROKER_AWAY | {"reason": error.message})
+            self._report.ended(error=error.message)
+            return None
+        self._report.selected, self._report.misfits = choice.newest, choice.misfits
+        self._report.updated = self._report.removed = ()
+        self._report.ended(error=self._patience.reasons(*(wheel.nuid for wheel in choice.newest)))
+        return wheels
+
+    async def _installed(self, choice: Choice) -> list[Wheel]:
+        self._patience.forget_others({wheel.nuid for wheels in choice.packages for wheel in wheels})
+        found = []
+        for wheels in choice.packages:
+            for wheel in wheels:
+                if await self._is_installed(wheel):
+                    found.append(wheel)
+                    break
+        return found
+
+    async def _is_installed(self, wheel: Wheel) -> bool:
+        assert self._folder is not None
+        if self._folder.has(wheel):
+            return True
+        if self._patience.is_to_wait(wheel.nuid):
+            return False
+        try:
+            await self._install(wheel)
+        except NotFound:  # deleted since we looked
+            return False
+        except (WheelBroken, Internal, OSError) as error:
+            self._patience.failed(wheel.nuid, f"{wheel.name}: {error}")
+            fields = {"wheel_name": wheel.name, "nuid": wheel.nuid, "reason": str(error)}
+            log.error("wheel not installed", extra=self._who | SYNC_FAILED | fields)
+            return False
+        self._patience.succeeded(wheel.nuid)
+        return True
+
+    async def _install(self, wheel: Wheel) -> None:
+        assert self._folder is not None
+        place = await asyncio.to_thread(self._folder.new_place)
+        try:
+            file, tree = place / wheel.name, place / "tree"
+            await self._store.wheels.download(wheel, file)
+            await install(file, tree, timeout_sec=self._config.wheel_install_timeout_sec)
+            await asyncio.to_thread(self._folder.keep, wheel, tree)
+        finally:
+            await asyncio.to_thread(self._folder.clear, place)
+        log.info("wheel installed", extra=self._who | {"wheel_name": wheel.name, "nuid": wheel.nuid})
+
+    async def _change_to(self, wheels: list[Wheel]) -> None:
+        """Let the performer take the new edition. It refuses what it cannot load, and uses the old one on."""
+        assert self._folder is not None
+        key, patience = ",".join(sorted(_nuids(wheels))), self._patience_with_edition
+        patience.forget_others({key})
+        if patience.is_to_wait(key):
+            self._report.ended(error=patience.reasons(key))
+            return
+        try:
+            path = await asyncio.to_thread(self._folder.edition, wheels)
+            await self._performer.renew(path)
+        except NotNow:
+            self._due_at = asyncio.get_running_loop().time() + NOT_NOW_PAUSE_SEC
+        except (ResolverBroken, SlotDied, TimeoutError, OSError) as error:
+            reason = f"the flows cannot be loaded with the new wheels: {error}"
+            patience.failed(key, reason)
+            self._report.ended(error=reason)
+            log.error("the wheels in use stay in use", extra=self._who | SYNC_FAILED | {"reason": reason})
+        else:
+            patience.succeeded(key)
+            await self._in_use(path, wheels)
+
+    async def _in_use(self, path: Path, wheels: list[Wheel]) -> None:
+        assert self._folder is not None
+        before = self._editions[-1][1] if self._editions else []
+        known, wanted = _nuids(before), _nuids(wheels)
+        self._report.updated = [wheel for wheel in wheels if wheel.nuid not in known]
+        self._report.removed = [wheel for wheel in before if wheel.nuid not in wanted]
+        self._report.uses(wheels)
+        self._editions = [*self._editions[-1:], (path, wheels)]
+        log.info("wheels in use", extra=self._who | {"wheels": [wheel.name for wheel in wheels]})
+        await asyncio.to_thread(
+            self._folder.sweep,
+            editions={*(path for path, _ in self._editions), *self._performer.paths_in_use},
+            wheels=[wheel for _, edition in self._editions for wheel in edition],
+        )
+
+
+def _nuids(wheels: Sequence[Wheel]) -> set[str]:
+    return {wheel.nuid for wheel in wheels}

@@ -1,0 +1,117 @@
+"""A checked workflow into a pyoco `Flow`. Only what the graph names is looked up; the rest never loads."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, assert_never
+
+from pyoco.core.models import Flow, Task
+from pyoco.dsl import nodes as n
+from pyoco.dsl.expressions import ensure_expression
+from pyoco.dsl.syntax import FlowFragment
+
+from pyoco_server.worker.yaml.callables import Callables
+from pyoco_server.worker.yaml.plugins import Plugins
+from pyoco_server.workflow_yaml import terms as t
+from pyoco_server.workflow_yaml.model import TaskConfig, WorkflowConfig
+
+
+def build_flow(name: str, config: WorkflowConfig, callables: Callables, plugins: Plugins) -> Flow:
+    """Raises CodeMissing or CodeRefused, naming what to change."""
+    assert config.flow is not None, "a workflow without a flow is refused when it is read"
+    tasks = _Tasks(config, callables, plugins)
+    steps = _Compiler(config, tasks).steps(config.flow.pipeline)
+    flow: Flow = Flow(name=name) >> FlowFragment(steps)
+    return flow
+
+
+class _Tasks:
+    """The tasks of a workflow by their names in it, each made when it is asked for."""
+
+    def __init__(self, config: WorkflowConfig, callables: Callables, plugins: Plugins) -> None:
+        self._config = config.tasks
+        self._order = {name: number for number, name in enumerate(config.tasks)}
+        self._callables = callables
+        self._plugins = plugins
+        self._made: dict[str, Task] = {}
+
+    def get(self, name: str) -> Task:
+        if name not in self._made:
+            self._made[name] = self._make(name, self._config[name])
+        return self._made[name]
+
+    def _make(self, name: str, wanted: TaskConfig) -> Task:
+        if wanted.callable is not None:
+            task = Task(func=self._callables.get(wanted.callable), name=name)
+        else:
+            task = copied(self._used(name, wanted.use or name), name)
+        task.inputs.update(deepcopy(dict(wanted.inputs)))
+        task.outputs.extend(wanted.outputs)
+        return task
+
+    def _used(self, name: str, target: str) -> Task:
+        """Another task of the file, if it can stand for itself or was written before; else a plug-in."""
+        other = self._config.get(target)
+        if other is None or target == name or (other.use and self._order[target] > self._order[name]):
+            return self._plugins.get(target)
+        return self.get(target)
+
+
+class _Compiler:
+    def __init__(self, config: WorkflowConfig, tasks: _Tasks) -> None:
+        self._pipelines = config.pipelines
+        self._tasks = tasks
+
+    def steps(self, pipeline: t.Pipeline) -> list[n.DSLNode]:
+        return [step for term in pipeline.terms for step in self._of(term)]
+
+    def _of(self, term: t.Term) -> list[n.DSLNode]:
+        match term:
+            case t.TaskTerm():
+                return [n.TaskNode(self._task(term))]
+            case t.PipeTerm():
+                return self.steps(self._pipelines[term.pipe])
+            case t.SwitchTerm():
+                return [n.SwitchNode(_expression(term.on), [self._case(case) for case in term.cases])]
+            case t.RepeatTerm():
+                count = term.count if isinstance(term.count, int) else _expression(term.count)
+                return [n.RepeatNode(self._body(term.body), count, term.collect)]
+            case t.ForEachTerm():
+                over = _expression(term.over)
+                return [n.ForEachNode(self._body(term.body), over, term.item, term.index, term.collect)]
+            case t.UntilTerm():
+                cond = _expression(term.cond)
+                return [n.UntilNode(self._body(term.body), cond, term.max_iter, term.collect)]
+            case _:
+                assert_never(term)
+
+    def _task(self, term: t.TaskTerm) -> Task:
+        """A node with a name of its own is a task of its own."""
+        task = self._tasks.get(term.task)
+        return copied(task, term.node) if term.node else task
+
+    def _case(self, case: t.Case) -> n.CaseNode:
+        value = n.DEFAULT_CASE_VALUE if case.value is None else case.value
+        return n.CaseNode(value=value, target=self._body(case.body))
+
+    def _body(self, pipeline: t.Pipeline) -> n.SubFlowNode:
+        return n.SubFlowNode(self.steps(pipeline))
+
+
+def copied(task: Task, name: str) -> Task:
+    """With its settings and without its place in any flow."""
+    return Task(
+        func=task.func,
+        name=name,
+        inputs=deepcopy(task.inputs),
+        outputs=list(task.outputs),
+        parallel_group=task.parallel_group,
+        fail_policy=task.fail_policy,
+        retries=task.retries,
+        timeout_sec=task.timeout_sec,
+        trigger_policy=task.trigger_policy,
+    )
+
+
+def _expression(expression: t.Expression) -> Any:
+    return ensure_expression(expression.source)

@@ -1,0 +1,79 @@
+"""`callable: module:function` in a workflow: which functions may be named, and fetching them.
+
+A workflow comes over the network, so it names only what the operator of the worker has opened to it. Two
+things must be allowed: the module that is named, before it is imported; and the one that the function really
+belongs to, so that what a module merely imports (`my_tasks:os`) is not opened with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
+
+from pyoco_server.worker.reasons import CodeMissing, CodeRefused, said
+
+HOW_TO_ALLOW = (
+    "Add its package to PYOCO_CALLABLE_ALLOW on the worker, or register the task as a plug-in and name it "
+    "with 'use:'."
+)
+
+
+class Callables:
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = tuple(allowed)
+
+    def get(self, path: str) -> Callable[..., Any]:
+        """The function that `module:function` names. Raises CodeRefused or CodeMissing."""
+        place, _, attribute = path.partition(":")
+        if not self._is_allowed(place):
+            raise CodeRefused(f"This worker does not let a workflow call '{path}'. {HOW_TO_ALLOW}")
+        found = _function(_imported(place, path), attribute, path)
+        home = getattr(found, "__module__", None)
+        if not isinstance(home, str) or not self._is_allowed(home):
+            whose = f"belongs to '{home}'" if isinstance(home, str) else "belongs to no module"
+            raise CodeRefused(f"'{path}' {whose}, which a workflow may not call here. {HOW_TO_ALLOW}")
+        return found
+
+    def _is_allowed(self, module: str) -> bool:
+        return any(module == name or module.startswith(f"{name}.") for name in self._allowed)
+
+
+def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
+    """Whose code a resolver is: a workflow may call what stands beside the flows.
+
+    `spec`: how the resolver was named, `module:function` or a file. The standard library is nobody's.
+    """
+    while isinstance(resolver, functools.partial):
+        resolver = resolver.func
+    place = spec.rpartition(":")[0]
+    found = {getattr(resolver, "__module__", None), place}
+    names = {name for name in found if isinstance(name, str) and all(map(str.isidentifier, name.split(".")))}
+    return frozenset(name for name in names if name.split(".")[0] not in sys.stdlib_module_names)
+
+
+def _imported(module: str, path: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # a module may raise anything while it is imported
+        raise CodeMissing(f"'{path}' cannot be imported on this worker: {said(error)}") from error
+
+
+def _function(module: ModuleType, attribute: str, path: str) -> Callable[..., Any]:
+    found: Any = getattr(module, attribute, None)
+    if isinstance(found, TaskWrapper):
+        found = found.task.func
+    elif isinstance(found, Task):
+        found = found.func
+    if found is None:
+        raise CodeMissing(f"'{path}' does not exist on this worker; correct its name, or update the package.")
+    if not callable(found):
+        raise CodeRefused(f"'{path}' is a {type(found).__name__}, not a function.")
+    function: Callable[..., Any] = found
+    return function

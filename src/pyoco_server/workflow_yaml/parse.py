@@ -1,0 +1,88 @@
+"""The door: bytes of a `flow.yaml` in, a workflow that holds together out, or every problem at once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from pyoco_server.workflow_yaml.graph import Tell, parse_graph
+from pyoco_server.workflow_yaml.lines import Lines
+from pyoco_server.workflow_yaml.model import FlowConfig, WorkflowConfig
+from pyoco_server.workflow_yaml.problems import Path, Problems, WorkflowYamlValidationError
+from pyoco_server.workflow_yaml.reading import Scalar, decoded, plain, read
+from pyoco_server.workflow_yaml.references import check_references
+from pyoco_server.workflow_yaml.schema import Schema
+from pyoco_server.workflow_yaml.terms import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedWorkflowYaml:
+    config: WorkflowConfig
+    sha256: str
+    size_bytes: int
+
+
+def parse_workflow_yaml_bytes(raw: bytes, *, require_flow: bool = True) -> ParsedWorkflowYaml:
+    """Raises WorkflowYamlValidationError, and nothing else, for whatever bytes these are.
+
+    How large they may be is for the caller to say; the cost is linear in their number.
+    """
+    if not isinstance(raw, bytes | bytearray):
+        raise WorkflowYamlValidationError("invalid_bytes")
+    config = _Reader(bytes(raw)).config(require_flow=require_flow)
+    return ParsedWorkflowYaml(config, hashlib.sha256(raw).hexdigest(), len(raw))
+
+
+def extract_flow_defaults(parsed: ParsedWorkflowYaml) -> dict[str, Any]:
+    """The parameters that a run of it has."""
+    return dict(parsed.config.flow.defaults) if parsed.config.flow else {}
+
+
+class _Reader:
+    def __init__(self, raw: bytes) -> None:
+        self._problems = Problems()
+        text = decoded(raw, self._problems)
+        self._lines = Lines(text)
+        self._schema = Schema(read(text, self._lines, self._problems), self._problems)
+
+    def config(self, *, require_flow: bool) -> WorkflowConfig:
+        schema = self._schema
+        version, flow = schema.version(), schema.flow(required=require_flow)
+        graph, defaults = (schema.graph(flow), plain(schema.defaults(flow))) if flow else (None, {})
+        tasks, pipes, runtime = schema.tasks(), schema.pipes(), schema.runtime()
+        read_pipes = {name: self._pipeline(node, ("pipes", name)) for name, node in pipes.items()}
+        pipeline = self._pipeline(graph, ("flow", "graph")) if graph else None
+        if graph and pipeline:
+            check_references(pipeline, read_pipes, frozenset(tasks), self._telling_of_all(pipes), graph.begin)
+        if self._problems.found:
+            raise self._problems.error()
+        return WorkflowConfig(
+            version=version,
+            flow=FlowConfig(str(graph.value), defaults, pipeline) if graph and pipeline else None,
+            tasks=tasks,
+            pipes={name: str(node.value) for name, node in pipes.items()},
+            runtime=runtime,
+            pipelines={name: one for name, one in read_pipes.items() if one},
+        )
+
+    def _pipeline(self, node: Scalar, path: Path) -> Pipeline | None:
+        text = str(node.value)
+        origins = self._lines.origins(text, node.style, node.begin, node.end)
+        return parse_graph(text, origins, self._telling(path))
+
+    def _telling(self, path: Path) -> Tell:
+        def tell(kind: str, msg: str, at: int) -> None:
+            self._problems.tell(kind, msg, self._lines.place(at), path)
+
+        return tell
+
+    def _telling_of_all(self, pipes: dict[str, Scalar]) -> Tell:
+        """For what may stand in the graph or in any pipe."""
+
+        def tell(kind: str, msg: str, at: int) -> None:
+            if not self._problems.is_full:
+                here = (("pipes", name) for name, pipe in pipes.items() if pipe.begin <= at < pipe.end)
+                self._problems.tell(kind, msg, self._lines.place(at), next(here, ("flow", "graph")))
+
+        return tell

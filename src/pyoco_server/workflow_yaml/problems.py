@@ -1,0 +1,83 @@
+"""What is wrong with a workflow, where it stands, and the error that carries all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pyoco_server.errors import Invalid
+
+PROBLEMS_MAX = 20
+NAME_CHARS_MAX = 64
+
+
+class Place(NamedTuple):
+    """Line and column as editors count them, from 1."""
+
+    line: int
+    column: int
+
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`type` is a fixed word for programs, `msg` a sentence for people, `path` the keys that lead there."""
+
+    type: str
+    msg: str
+    place: Place
+    path: Path = ()
+
+    def described(self) -> dict[str, Any]:
+        where = {"line": self.place.line, "column": self.place.column}
+        return {"loc": ["workflow", *self.path], "msg": self.msg, "type": self.type} | where
+
+
+class WorkflowYamlValidationError(Invalid, ValueError):
+    """`reason` is the type of the first problem; `problems` are all that were found, up to a limit."""
+
+    def __init__(self, reason: str, problems: Sequence[Problem] = ()) -> None:
+        self.reason = reason
+        self.problems = tuple(problems)
+        super().__init__(_sentence(reason, self.problems), details=[one.described() for one in self.problems])
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects. Past the limit nobody reads on."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def tell(self, kind: str, msg: str, place: Place, path: Path = ()) -> None:
+        if not self.is_full:
+            self.found.append(Problem(kind, msg, place, path))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.found) >= PROBLEMS_MAX
+
+    def fail(self, kind: str, msg: str, place: Place, path: Path = ()) -> WorkflowYamlValidationError:
+        """The error to raise where nothing can be checked after this."""
+        self.tell(kind, msg, place, path)
+        return self.error()
+
+    def error(self) -> WorkflowYamlValidationError:
+        return WorkflowYamlValidationError(self.found[0].type, self.found)
+
+
+def quoted(name: str) -> str:
+    """A name of the author's in a sentence: short, and on one line."""
+    shown = name if len(name) <= NAME_CHARS_MAX else name[: NAME_CHARS_MAX - 1] + "…"
+    return "'" + "".join(letter if letter.isprintable() else "?" for letter in shown) + "'"
+
+
+def _sentence(reason: str, problems: Sequence[Problem]) -> str:
+    if not problems:
+        return f"The workflow is not valid: {reason}."
+    first = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    where = f"line {first.place.line}, column {first.place.column}"
+    return f"The workflow is not valid: {where}: {first.msg}{more}"

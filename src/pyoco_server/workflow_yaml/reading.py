@@ -1,0 +1,211 @@
+"""YAML text into a tree of JSON values that know where they stand.
+
+Reads the parser's events and builds nothing else from them: no constructor ever runs. Aliases and anchors
+(which can make a small text huge), tags (which can name Python objects), merge keys and double keys are
+refused here; depth and number of nodes have limits, so that reading costs what the text is long.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from pyoco_server.workflow_yaml.lines import Lines
+from pyoco_server.workflow_yaml.problems import Place, Problems, WorkflowYamlValidationError, quoted
+from pyoco_server.workflow_yaml.scalars import JsonScalar, OddScalar, plain_value
+
+DEPTH_MAX = 32
+NODES_MAX = 20_000
+
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# The one in C reads the same events several times faster; not every installation has it.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    place: Place
+    value: JsonScalar
+    style: str | None = None
+    begin: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    place: Place
+    nodes: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    key_place: Place
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    place: Place
+    by_key: dict[str, Entry] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Something stands here that was told of already."""
+
+    place: Place
+
+
+Node = Scalar | Items | Entries | Broken
+
+
+def decoded(raw: bytes, problems: Problems) -> str:
+    """The text, without a byte order mark. Raises for what is no text."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode("utf-8")
+        place = Lines(before).place(len(before))
+        raise problems.fail("invalid_utf8", "The file is not UTF-8 text from here on.", place) from error
+    text = text.removeprefix("\ufeff")
+    if odd := _UNPRINTABLE.search(text):
+        place = Lines(text).place(odd.start())
+        raise problems.fail("invalid_yaml", "Control characters are not accepted.", place)
+    return text
+
+
+def read(text: str, lines: Lines, problems: Problems) -> Node | None:
+    """The one document of the text; None when it is empty. Raises where reading cannot go on."""
+    composer = _Composer(lines, problems)
+    events = yaml.parse(text, Loader=_LOADER)
+    try:
+        for event in events:
+            composer.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise _not_yaml(error, lines, problems) from error
+    except WorkflowYamlValidationError:
+        raise  # it is a ValueError too
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an escape beyond the last code point
+        raise problems.fail("invalid_yaml", "The file is not valid YAML.", Place(1, 1)) from error
+    return composer.root
+
+
+def plain(node: Node) -> Any:
+    """The value without places; its problems were told before."""
+    match node:
+        case Scalar():
+            return node.value
+        case Items():
+            return [plain(one) for one in node.nodes]
+        case Entries():
+            return {key: plain(entry.node) for key, entry in node.by_key.items()}
+        case Broken():
+            return None
+
+
+def _not_yaml(error: Any, lines: Lines, problems: Problems) -> WorkflowYamlValidationError:
+    mark = error.problem_mark or error.context_mark
+    place = lines.place(lines.index(mark.line, mark.column)) if mark else Place(1, 1)
+    sentence = f"The file is not valid YAML: {error.problem or error.context}."
+    return problems.fail("invalid_yaml", sentence, place)
+
+
+class _Composer:
+    """Events in, a tree out. Has a stack of its own: how deep the text is nested is the author's choice."""
+
+    def __init__(self, lines: Lines, problems: Problems) -> None:
+        self._lines = lines
+        self._problems = problems
+        self._open: list[Items | Entries] = []
+        self._keys: list[Node | None] = []  # beside each open collection: the key that waits for its value
+        self._nodes = 0
+        self._documents = 0
+        self.root: Node | None = None
+
+    def take(self, event: Any) -> None:
+        match event:
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+                if self._documents > 1:
+                    raise self._fail("invalid_yaml", "The file has a second document; write one.", event)
+            case yaml.ScalarEvent():
+                self._checked(event)
+                self._add(self._scalar(event))
+            case yaml.SequenceStartEvent():
+                self._checked(event)
+                self._enter(Items(self._place(event)))
+            case yaml.MappingStartEvent():
+                self._checked(event)
+                self._enter(Entries(self._place(event)))
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                self._keys.pop()
+                self._add(self._open.pop())
+            case yaml.AliasEvent():
+                self._tell("alias_refused", "Aliases (*name) are not accepted; write it out.", event)
+                self._add(Broken(self._place(event)))
+
+    def _checked(self, event: Any) -> None:
+        self._nodes += 1
+        if self._nodes > NODES_MAX:
+            raise self._fail("too_many_values", f"The file has more than {NODES_MAX} values.", event)
+        if event.anchor is not None:
+            self._tell("alias_refused", "Anchors (&name) are not accepted; remove it.", event)
+        if event.tag is not None:
+            self._tell("tag_refused", "Tags (!name) are not accepted; remove it.", event)
+
+    def _enter(self, collection: Items | Entries) -> None:
+        if len(self._open) >= DEPTH_MAX:
+            sentence = f"The file is nested deeper than {DEPTH_MAX} levels."
+            raise self._problems.fail("too_deep", sentence, collection.place)
+        self._open.append(collection)
+        self._keys.append(None)
+
+    def _scalar(self, event: Any) -> Node:
+        place = self._place(event)
+        begin = self._lines.index(event.start_mark.line, event.start_mark.column)
+        end = self._lines.index(event.end_mark.line, event.end_mark.column)
+        if _SURROGATE.search(event.value):
+            self._problems.tell("invalid_value", "Half of a surrogate pair is no character.", place)
+            return Broken(place)
+        try:
+            value = plain_value(event.value) if event.implicit[0] else event.value
+        except OddScalar as odd:
+            self._problems.tell("invalid_value", str(odd), place)
+            return Broken(place)
+        return Scalar(place, value, event.style, begin, end)
+
+    def _add(self, node: Node) -> None:
+        if not self._open:
+            self.root = node
+            return
+        outer = self._open[-1]
+        if isinstance(outer, Items):
+            outer.nodes.append(node)
+        elif isinstance(outer, Entries):
+            key, self._keys[-1] = self._keys[-1], None if self._keys[-1] else node
+            if key is not None:
+                self._set(outer, key, node)
+
+    def _set(self, outer: Entries, key: Node, node: Node) -> None:
+        if isinstance(key, Broken):
+            return
+        if not isinstance(key, Scalar) or not isinstance(key.value, str):
+            self._problems.tell("invalid_key", "A key must be text; put it in quotes.", key.place)
+        elif key.value in outer.by_key:
+            sentence = f"The key {quoted(key.value)} stands here a second time; remove one."
+            self._problems.tell("duplicate_key", sentence, key.place)
+        else:
+            outer.by_key[key.value] = Entry(key.place, node)
+
+    def _place(self, event: Any) -> Place:
+        return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _tell(self, kind: str, msg: str, event: Any) -> None:
+        self._problems.tell(kind, msg, self._place(event))
+
+    def _fail(self, kind: str, msg: str, event: Any) -> WorkflowYamlValidationError:
+        return self._problems.fail(kind, msg, self._place(event))

@@ -1,0 +1,85 @@
+"""What a graph says, as values: a pipeline is a row of terms, and some terms have pipelines inside.
+
+`at` is where a term stands in the text. Expressions are pyoco's own notation (`$ctx.params.items`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Collect = Literal["list", "last", "first", "flatten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTerm:
+    """`node` is the name it runs under, if it was given one of its own."""
+
+    task: str
+    node: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipeTerm:
+    pipe: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`value` None: for all that no other case is for."""
+
+    value: str | int | bool | None
+    body: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTerm:
+    on: Expression
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatTerm:
+    count: int | Expression
+    collect: Collect
+    body: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class ForEachTerm:
+    over: Expression
+    item: str | None
+    index: str | None
+    collect: Collect
+    body: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class UntilTerm:
+    cond: Expression
+    max_iter: int | None
+    collect: Collect
+    body: Pipeline
+
+
+LoopTerm = RepeatTerm | ForEachTerm | UntilTerm
+Term = TaskTerm | PipeTerm | SwitchTerm | LoopTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    terms: tuple[Term, ...]
+
+
+def bodies(term: SwitchTerm | LoopTerm) -> tuple[Pipeline, ...]:
+    """The pipelines inside."""
+    if isinstance(term, SwitchTerm):
+        return tuple(case.body for case in term.cases)
+    return (term.body,)

@@ -1,0 +1,45 @@
+"""docs/contract.md names what there is: every id of the specification, its code and its tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in (ROOT / "docs/contract.md").read_text().splitlines()
+    if line.startswith(("| REQ", "| ERR"))
+]
+
+
+def test_every_id_of_the_specification_has_its_row() -> None:
+    wanted = [f"REQ-{number:04}" for number in range(1, 27)]
+    wanted += [f"ERR-PYOCO-{number:04}" for number in range(1, 25)]
+    assert [row[0] for row in ROWS] == wanted
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_what_a_row_names_exists(row: list[str]) -> None:
+    _, _, code, tests = row
+    places, held_by = re.findall("`([^`]+)`", code), re.findall("`([^`]+)`", tests)
+    assert places
+    assert held_by
+    for place in places:
+        assert (ROOT / "src/pyoco_server" / place).is_file(), place
+    for test in held_by:
+        file, _, name = test.partition("::")
+        assert (ROOT / file).is_file(), test
+        assert not name or name in _tests_in(ROOT / file), test
+
+
+@cache
+def _tests_in(file: Path) -> frozenset[str]:
+    tree = ast.parse(file.read_text())
+    return frozenset(
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )

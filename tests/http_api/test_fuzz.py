@@ -1,0 +1,66 @@
+"""Whatever the description allows, and what it does not: no answer is a 5xx, and each is as described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from tests.conftest import NatsServer, config_for
+from tests.promises.stack import Gateway, processes
+
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+)
+EXAMPLES = 25
+
+schema = schemathesis.openapi.from_dict(create_app(NatsBackendConfig()).openapi())
+
+
+@pytest.fixture(scope="module")
+def gateway(nats_server: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder: Path = tmp_path_factory.mktemp("fuzz")
+    with processes(config_for(nats_server), folder) as started:
+        running = started.gateway()
+        _wait_until_ready(running.url)
+        yield running
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[*HealthCheck],
+    database=None,
+    derandomize=True,
+)
+def test_no_request_is_answered_otherwise_than_described(
+    case: schemathesis.Case[Any], gateway: Gateway
+) -> None:
+    answer = case.call(base_url=gateway.url, timeout=30)
+    case.validate_response(answer, checks=list(CHECKS))
+
+
+def _wait_until_ready(url: str) -> None:
+    transport = httpx.HTTPTransport(retries=20)
+    with httpx.Client(transport=transport, timeout=30) as client:
+        for _ in range(200):
+            if client.get(f"{url}/ready").status_code == 200:
+                return
+    raise AssertionError("the gateway did not get ready")
