@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarge
 from pyoco_server.http_api.faces.runs.wire import error_body, status_of
+from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.replies import json_answer as json_answer
 from pyoco_server.texts import choose_language
 
@@ -35,12 +36,13 @@ def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
 async def on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
     if status_of(error) >= 500:
-        log.error("request failed", exc_info=error, extra={"err_id": error.err_id, "path": request.url.path})
+        fields = {"err_id": error.err_id, "path": loggable_path(request.scope)}
+        log.error("request failed", exc_info=error, extra=fields)
     return error_answer(request, error)
 
 
 async def on_unexpected(request: Request, error: Exception) -> Response:
-    log.error("request broke", exc_info=error, extra={"path": request.url.path})
+    log.error("request broke", exc_info=error, extra={"path": loggable_path(request.scope)})
     return error_answer(request, Internal("Something went wrong on our side. It was logged."))
 
 
