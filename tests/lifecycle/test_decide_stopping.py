@@ -40,7 +40,7 @@ def test_parking_lets_go_of_the_run_and_owes_no_job() -> None:
 def test_resuming_a_parked_run_owes_a_new_job() -> None:
     resumed = after(PARKED, RESUME)
     assert (resumed.parked, resumed.job_no, resumed.job_owed_since) == (False, 2, AT)
-    assert (resumed.tasks["b"].state, resumed.tasks["b"].output) == (TaskStatus.RUNNING, "yes")
+    assert (resumed.tasks["b"].state, resumed.tasks["b"].payload) == (TaskStatus.RUNNING, "yes")
     assert refused(resumed, claim(2, "w2")) is None
 
 

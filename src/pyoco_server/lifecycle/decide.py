@@ -32,6 +32,10 @@ class Reason(StrEnum):
     OTHER_JOB = "OTHER_JOB"
     NOT_WAITING = "NOT_WAITING"
     WAIT_KEY = "WAIT_KEY"
+    WRONG_DRIVER = "WRONG_DRIVER"
+    UNKNOWN_TASK = "UNKNOWN_TASK"
+    TASK_STATUS = "TASK_STATUS"
+    ATTEMPT = "ATTEMPT"
     TOO_MANY_TAGS = "TOO_MANY_TAGS"
 
 
@@ -103,14 +107,31 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
             return _cancel(run, command, at)
         case c.ConfirmCancelled():
             return _confirm_cancelled(run, command, at)
+        case c.AddTag() | c.RemoveTag() | c.ArchiveRun() | c.EraseRun():
+            return _edit(run, command, at)
+        case c.StartRun() | c.PassTime():
+            return ()
+        case c.TakeTask() | c.ReportProgress() | c.PutWaiting() | c.SucceedClientTask() | c.FailClientTask():
+            return Refused(Reason.WRONG_DRIVER)
+        case _:
+            return _progress(run, command, at)
+
+
+def _edit(run: Run, command: c.AddTag | c.RemoveTag | c.ArchiveRun | c.EraseRun, at: float) -> Decision:
+    """What changes nothing of how it went: tags of any run, and putting away one that is over."""
+    match command:
         case c.AddTag():
             return _add_tag(run, command, at)
         case c.RemoveTag():
             return (e.TagRemoved(at=at, tag=command.tag),) if command.tag in run.tags else ()
+        case _ if not run.is_terminal:
+            return Refused(Reason.NOT_TERMINAL)
+        case c.ArchiveRun():
+            return () if run.archived else (e.RunArchived(at=at, by=command.by),)
         case c.EraseRun():
-            return (e.RunErased(at=at, by=command.by),) if run.is_terminal else Refused(Reason.NOT_TERMINAL)
+            return (e.RunErased(at=at, by=command.by),)
         case _:
-            return _progress(run, command, at)
+            assert_never(command)
 
 
 def _carry(run: Run, command: c.CarryResults) -> Decision:
@@ -225,15 +246,17 @@ def _progress(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         return Refused(Reason.TERMINAL if run.is_terminal else Reason.FENCED)
     if refused := progress_refused(run):
         return Refused(refused)
-    if isinstance(command, c.ParkRun) and not _only_waits(run):
+    if isinstance(command, c.ParkRun) and not _only_waits(run, command.waiting):
         return Refused(Reason.NOT_WAITING)
     return (_progressed(command, at),)
 
 
-def _only_waits(run: Run) -> bool:
-    """A resume that came while the worker was about to park has no job: parked now, it would lie for ever."""
-    states = {record.state for record in run.tasks.values()}
-    return TaskStatus.WAITING in states and TaskStatus.RUNNING not in states
+def _only_waits(run: Run, waiting: list[str]) -> bool:
+    """An answer that came while the worker was about to park has no job: parked, it would lie for ever."""
+    unanswered = (run.tasks.get(task) for task in waiting)
+    if not waiting or not all(one and one.state is TaskStatus.WAITING for one in unanswered):
+        return False
+    return all(record.state is not TaskStatus.RUNNING for record in run.tasks.values())
 
 
 def _progressed(command: c.WorkerCommand, at: float) -> e.Event:
@@ -295,4 +318,5 @@ def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
         wait_key=command.wait_key,
         prompt=command.prompt,
         deadline_at=command.deadline_at,
+        on_timeout=command.on_timeout,
     )
