@@ -1,7 +1,7 @@
 """Commands of whoever asks for them with a key: each has its effect once, and its answer is given again.
 
-In this order: is there such a run and task, was the key used for something else, is it allowed. A command on a
-run that was commanded lately reads nothing: see `held_runs`.
+In this order: is there such a run and task, was the key used for something else, is it allowed. A command on
+a run that was commanded lately reads nothing: see `held_runs`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.meta.actor.id if self.meta.actor else None
 
 
-# From what came of it and the id of its commit to the answer; raises what the asker is told when it was refused.
+# From what came of it and the id of its commit to the answer; raises what a refused asker is told.
 Tell = Callable[[Applied, str], Answer]
 
 
@@ -97,7 +97,7 @@ async def create(
 
 
 async def found(store: Store, held: HeldRuns, run_id: str, tenant_id: str | None) -> StoredRun:
-    """As this gateway knows it, or as the log has it, with all its tasks. NotFound after a look at the leader."""
+    """As this gateway knows it, or as the log has it, with all its tasks. 404 after a look at the leader."""
     stored = held.get(run_id) or await store.runs.load(run_id, whole=True)
     if stored is None:
         stored = await store.runs.load(run_id, at_leader=True, whole=True)

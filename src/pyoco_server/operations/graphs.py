@@ -1,7 +1,8 @@
-"""Register graphs, find them, list them. A graph has versions that never change; the same again is no new one."""
+"""Register graphs, find them, list them. Versions never change, and the same again is no new one."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Sequence
@@ -34,7 +35,9 @@ async def register(
     """The version that says this, and whether it is new."""
     digest, size = _weighed(tasks)
     if size > GRAPH_BYTES_MAX:
-        raise TooLarge(f"The graph has {size} bytes; at most {GRAPH_BYTES_MAX} are accepted. Shorten prompts.")
+        raise TooLarge(
+            f"The graph has {size} bytes; at most {GRAPH_BYTES_MAX} are accepted. Shorten prompts."
+        )
     tenant_id = caller.tenant_id
     for _ in range(REGISTER_TRIES_MAX):
         latest = await store.graphs.head(tenant_id, graph_id)
@@ -60,12 +63,14 @@ async def find(store: Store, caller: Caller, graph_id: str, version: int | None 
         version = latest.head.version if latest else None
     found = None if version is None else await store.graphs.version(caller.tenant_id, graph_id, version)
     if found is None:
-        which = f"There is no graph {graph_id}" if version is None else f"Graph {graph_id} has no version {version}"
-        raise GraphNotFound(f"{which}. Register it with PUT /graphs/{graph_id}, or list: GET /graphs.")
+        which = "" if version is None else f" with a version {version}"
+        raise GraphNotFound(f"There is no graph {graph_id}{which}. Register one with PUT /graphs/{graph_id}.")
     return found
 
 
-async def page(store: Store, caller: Caller, *, limit: int, cursor: str | None) -> tuple[list[Head], str | None]:
+async def page(
+    store: Store, caller: Caller, *, limit: int, cursor: str | None
+) -> tuple[list[Head], str | None]:
     """Heads in the order of their last change, and the cursor of the next page."""
     secret = await store.secrets.for_tokens()
     scope = {"tenant": caller.tenant_id}
@@ -86,10 +91,9 @@ async def _created(store: Store, tenant_id: str | None, wanted: StoredGraph, rev
         found = await store.graphs.version(tenant_id, graph.id, graph.version)
     if found is None:
         return False
-    try:
+    # Somebody may have found this version, and moved the head in our place.
+    with contextlib.suppress(WrongSequence):
         await store.graphs.point(tenant_id, _head(found), revision=revision)
-    except WrongSequence:
-        pass  # somebody has found this version, and moved the head in our place
     return found is wanted
 
 

@@ -1,7 +1,7 @@
 """Runs that were commanded lately, as this gateway knows them: a command on one of them needs no read.
 
-What is held may be old. That harms nobody: a commit is appended at the place it was decided on, and a refusal is
-believed only after a look at the leader.
+What is held may be old. That harms nobody: a commit is appended at the place it was decided on, and a refusal
+is believed only after a look at the leader.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HeldRuns:
         return stored
 
     def put(self, stored: StoredRun) -> None:
-        """Only with all its tasks: decisions are made on it. An older state than the one held is passed over."""
+        """Only with all its tasks: decisions are made on it. An older state than the one held is no news."""
         run_id = stored.run.run_id
         known = self._held.get(run_id)
         if stored.run.tasks_dropped or (known is not None and known.log_seq > stored.log_seq):

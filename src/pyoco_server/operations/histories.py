@@ -1,8 +1,8 @@
 """The history of runs for those who read it whole: kept, and read on from where it was, bounded in all.
 
-What is made of a history is the caller's (`Grown`); it is made once and grows commit by commit. Whoever follows
-a run is told by the feed that there is more, and then the log is read on: so nothing is missed, nothing comes
-twice, and a gateway that was cut off goes on where it was.
+What is made of a history is the caller's (`Grown`); it is made once and grows commit by commit. Whoever
+follows a run is told by the feed that there is more, and then the log is read on: so nothing is missed,
+nothing comes twice, and a gateway that was cut off goes on where it was.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class History(Generic[G]):
         self.guests: set[Ring] = set()
 
     async def catch_up(self, *, at_leader: bool = False) -> None:
-        """Everything that was committed before this call; without the leader, all that is known of it here."""
+        """Everything that was committed before this call; without the leader, all that a replica knows."""
         async with self._turn:
             commits = await self._store.runs.history(self._run_id, self.log_seq, at_leader=at_leader)
             for start in range(0, len(commits), SLICE_COMMITS):
@@ -84,7 +84,9 @@ class History(Generic[G]):
                 await self.catch_up(at_leader=at_leader)
                 at_leader = True  # what the feed has told, a replica may not have yet
             except Unavailable as error:
-                log.info("a history waits for the broker", extra={"run_id": self._run_id, "error": error.message})
+                log.info(
+                    "a history waits for the broker", extra={"run_id": self._run_id, "error": error.message}
+                )
                 await asyncio.sleep(READ_AGAIN_SEC)
             for ring in tuple(self.guests):
                 ring()
@@ -111,7 +113,9 @@ class Histories(Generic[G]):
         """
         return (await self._read(run_id, tenant_id, known_seq)).grown
 
-    async def follow(self, run_id: str, ring: Ring, *, tenant_id: str | None = None, known_seq: int = 0) -> History[G]:
+    async def follow(
+        self, run_id: str, ring: Ring, *, tenant_id: str | None = None, known_seq: int = 0
+    ) -> History[G]:
         """The same, kept up to date until `unfollow`; `ring` is called when it has grown."""
         history = self._history(run_id)
         # First to hear of what comes, then to read what is there: nothing falls between.

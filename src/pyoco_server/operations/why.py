@@ -1,4 +1,4 @@
-"""Why does a run stand as it stands? What it waits for, or which rule decided its end. Words are the faces'."""
+"""Why does a run stand as it stands? What it waits for, or which rule decided its end. Finds no words."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _ended(run: Run, ended: RunStatus) -> Iterator[Because]:
                 if record.state is TaskStatus.FAILED:
                     yield Because("forgiven", {"task": name, "error": record.error})
         case RunStatus.CANCELLED:
-            asked = run.cancel
-            yield Because("cancelled", {"at": asked.at if asked else run.ended_at, "by": asked.by if asked else None})
+            at, by = (run.cancel.at, run.cancel.by) if run.cancel else (run.ended_at, None)
+            yield Because("cancelled", {"at": at, "by": by})
         case _:
             yield Because("failed", {"reason": run.reason, "error": run.error, "task": run.failed_task})
             for name, record in run.tasks.items():

@@ -348,4 +348,5 @@ def _row(changed: _Changed) -> Row:
         stuck_cancel=1 if run.cancel and owes_job(run) else None,
         state=_encode(run),
         schedule=run.schedule_id,
+        archived=1 if run.archived else None,
     )

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 4
+SCHEMA = 6
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
   run_id TEXT PRIMARY KEY, tenant TEXT, flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
   yaml TEXT, seq INTEGER NOT NULL, clock REAL NOT NULL, updated_at REAL NOT NULL,
-  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT
+  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT,
+  archived INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
@@ -39,8 +41,9 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 # Of one schedule, and so of one tenant.
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
+_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 
-_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
 
 
@@ -60,10 +63,14 @@ class Row(NamedTuple):
     stuck_cancel: int | None
     state: bytes
     schedule: str | None = None
+    archived: int | None = None
 
 
 class Filter(NamedTuple):
-    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml."""
+    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml.
+
+    `active`: only those that are not over. `archived`: 0 leaves those out that were put away.
+    """
 
     status: str | None = None
     flow: str | None = None
@@ -72,6 +79,8 @@ class Filter(NamedTuple):
     tenant: str | None = None
     updated_after: float | None = None
     schedule: str | None = None
+    active: int | None = None
+    archived: int | None = None
 
 
 class Found(NamedTuple):
@@ -112,12 +121,14 @@ class ReadTable:
 
     def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
         """Those that match and changed last between these two places of the log, the latest first."""
-        query, values = page_query(wanted, above, below)
-        rows = self._db.execute(query, values)
+        cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
+        # Each gives the latest first, and so does their merge, which reads no more than it hands on.
+        rows = merge(*cursors, key=lambda row: -row[0])
         try:
             return list(islice(_updated_after(wanted.updated_after, rows), limit))
         finally:
-            rows.close()
+            for cursor in cursors:
+                cursor.close()
 
     def clock(self) -> float:
         row = self._db.execute("SELECT clock FROM runs ORDER BY seq DESC LIMIT 1").fetchone()
@@ -201,11 +212,18 @@ class ReadTable:
 def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object]]:
     given = [column for column in _FILTERS if getattr(wanted, column) is not None]
     terms = "".join(f"{column} = ? AND " for column in given)
+    if wanted.archived == 0:
+        terms += "archived IS NULL AND "
     # Named, so that it is our choice and not a guess of SQLite's which index is read.
     source = f"runs INDEXED BY {_index_name(_best_index(given))}"
     columns = "seq, clock, updated_at, state"
     query = f"SELECT {columns} FROM {source} WHERE {terms}seq > ? AND seq < ? ORDER BY seq DESC"
     return query, [*(getattr(wanted, column) for column in given), above, below]
+
+
+def _parts(wanted: Filter) -> list[Filter]:
+    """An index knows one status at a time."""
+    return [wanted._replace(status=status) for status in _ACTIVE] if wanted.active else [wanted]
 
 
 def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:
@@ -217,13 +235,17 @@ def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float
 
 
 def _list_indexes() -> Iterator[str]:
-    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing."""
+    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing.
+
+    Whether a run was put away stands in each, so that going past those costs no look at their rows.
+    """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
     for columns in (*listed, _BY_SCHEDULE):
         partial = " AND ".join(f"{name} IS NOT NULL" for name in columns if name in _RARE)
         where = f" WHERE {partial}" if partial else ""
-        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}){where};\n"
+        ordered = ", ".join((*columns, "seq", "archived"))
+        yield f"CREATE INDEX {_index_name(columns)} ON runs ({ordered}){where};\n"
 
 
 def _index_name(columns: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from pyoco_server.store.graphs import Graphs
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
+from pyoco_server.store.ledger import Ledger
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
@@ -68,6 +69,7 @@ class Store:
         self.schedules = Schedules(self.jetstream, config)
         self.graphs = Graphs(self.jetstream, config)
         self.refusals = Refusals(self.jetstream, config)
+        self.ledger = Ledger(self.client, self.jetstream, config)
         self.keys = Keys(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Objects(self.jetstream, config.results_object_bucket)

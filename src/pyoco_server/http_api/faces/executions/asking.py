@@ -47,9 +47,7 @@ def content_type_of(request: Request, accepted: frozenset[str]) -> str:
     return kind
 
 
-def whole_number(
-    asked: Mapping[str, str], name: str, *, default: int, least: int, most: int
-) -> int:
+def whole_number(asked: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
     raw = asked.get(name)
     if raw is None:
         return default

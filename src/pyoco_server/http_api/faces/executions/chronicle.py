@@ -1,8 +1,8 @@
 """Everything that is listed of one execution: numbered from 1, with its id, and chained by hashes.
 
-Grows commit by commit and forgets nothing. An event's id follows from its commit and its place in it, so that
-every gateway gives the same. The hash of an event is the SHA-256 of the hash before it, as hex, followed by the
-canonical JSON (`pyoco-cj1`) of the envelope without its hash; that of the first begins with nothing.
+Grows commit by commit and forgets nothing. An event's id follows from its commit and its place in it, so
+that every gateway gives the same. The hash of an event is the SHA-256 of the hash before it, as hex, followed
+by the canonical JSON (`pyoco-cj1`) of the envelope without its hash; before the first there is nothing.
 """
 
 from __future__ import annotations

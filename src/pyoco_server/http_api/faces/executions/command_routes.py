@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +10,7 @@ from starlette.routing import Route
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.executions import asking, wire
+from pyoco_server.http_api.faces.executions import asking
 from pyoco_server.http_api.faces.executions.chronicle import event_ids
 from pyoco_server.http_api.faces.executions.commands import FORMS, Form
 from pyoco_server.http_api.faces.executions.creation import submission_of

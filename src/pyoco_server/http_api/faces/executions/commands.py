@@ -50,7 +50,10 @@ FORMS = (
         lambda by, _, body: c.CancelRun(by=by, reason=body.reason),
     ),
     Form(
-        "ArchiveExecution", "/executions/{execution_id}/archive", r.Nothing, lambda by, *_: c.ArchiveRun(by=by)
+        "ArchiveExecution",
+        "/executions/{execution_id}/archive",
+        r.Nothing,
+        lambda by, *_: c.ArchiveRun(by=by),
     ),
     Form(
         "StartNode",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,12 +18,12 @@ from pyoco_server.operations.submit import Submission, checked
 
 
 async def submission_of(
-    store: object, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
+    store: Any, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
 ) -> Callable[[str], RunSubmitted]:
     """Checked, and in want of an id only. Raises for a graph that is not there."""
     is_flow = wanted.graphId.startswith(wire.FLOW)
     if not is_flow and wanted.tag is not None:
-        raise asking.wrong("body", "tag", "tag says which workers run a flow:…; a graph is run by whoever asks.")
+        raise asking.wrong("body", "tag", "tag says which workers run a flow:…; it means nothing here.")
     if is_flow and wanted.graphVersion is not None:
         raise asking.wrong("body", "graphVersion", "graphVersion is of registered graphs; a flow:… has none.")
     submission = checked(_submission(caller, wanted, correlation_id, headers), store.config)

@@ -1,7 +1,7 @@
 """A graph as people write it, JSON or YAML, into tasks that hold together; or every problem with its node.
 
-Reading gives a plain value and, for YAML, where each part of it stands. Each node is read for itself; whether
-they hold together is asked of the core. What is unknown is refused: a definition cannot be changed afterwards.
+Reading gives a plain value and, for YAML, where each part of it stands. Each node is read for itself;
+whether they hold together is asked of the core. What is unknown is refused: a version cannot be changed.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ async def put_graph(request: Request) -> Response:
         raise asking.wrong("path", "graphId", "graphId must have 1 to 64 letters, digits, '_', '.' or '-'.")
     raw = await request.body()
     if len(raw) > DOCUMENT_BYTES_MAX:
-        raise TooLarge(f"The graph is written in {len(raw)} bytes; at most {DOCUMENT_BYTES_MAX} are accepted.")
+        raise TooLarge(
+            f"The graph is written in {len(raw)} bytes; at most {DOCUMENT_BYTES_MAX} are accepted."
+        )
     # Reading a large one takes a moment in which other callers want to be answered.
     tasks = await asyncio.to_thread(graph_tasks, raw, graph_id=graph_id, is_yaml=is_yaml)
     stored, is_new = await graphs.register(gateway.store, caller_of(request), graph_id, tasks)
@@ -50,9 +52,7 @@ async def get_graph(request: Request) -> Response:
 
 async def list_graphs(request: Request) -> Response:
     gateway = asking.ready_gateway(request)
-    limit = asking.whole_number(
-        request.query_params, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX
-    )
+    limit = asking.whole_number(request.query_params, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
     cursor = request.query_params.get("cursor") or None
     heads, more = await graphs.page(gateway.store, caller_of(request), limit=limit, cursor=cursor)
     listed = {"graphs": [_head(one) for one in heads]}

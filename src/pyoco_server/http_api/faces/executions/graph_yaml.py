@@ -35,7 +35,7 @@ def _places(root: Node) -> Places:
     waiting: list[tuple[Path, Node]] = [((), root)]
     while waiting:
         path, node = waiting.pop()
-        places[path] = tuple(node.place)
+        places[path] = (node.place.line, node.place.column)
         match node:
             case Items():
                 waiting += [((*path, index), inner) for index, inner in enumerate(node.nodes)]
@@ -48,7 +48,13 @@ def _places(root: Node) -> Places:
 
 def _invalid(error: WorkflowYamlValidationError) -> Invalid:
     details = [
-        {"loc": ["body"], "msg": one.msg, "type": one.type, "line": one.place.line, "column": one.place.column}
+        {
+            "loc": ["body"],
+            "msg": one.msg,
+            "type": one.type,
+            "line": one.place.line,
+            "column": one.place.column,
+        }
         for one in error.problems
     ]
     first = error.problems[0]

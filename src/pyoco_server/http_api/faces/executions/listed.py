@@ -111,7 +111,9 @@ class Listing:
             case e.RunStarted() if before.started_at is None and after.started_at is not None:
                 return [Listed(EventType.EXECUTION_STARTED, event.at, {})]
             case e.CancelRequested() if before.cancel is None and after.cancel is not None:
-                interrupted = (_of_node(EventType.NODE_INTERRUPT_REQUESTED, name, event.at) for name in running)
+                interrupted = (
+                    _of_node(EventType.NODE_INTERRUPT_REQUESTED, name, event.at) for name in running
+                )
                 return [_asked(event), *interrupted]
             case e.RunArchived() if after.archived and not before.archived:
                 return [Listed(EventType.EXECUTION_ARCHIVED, event.at, {})]
@@ -137,6 +139,7 @@ def _begun(event: e.Event) -> list[Listed]:
 
 
 def _told(event: TaskEvent, record: TaskRecord) -> Listed:
+    said: dict[str, Any]
     match event:
         case e.TaskReadied():
             return _of_node(EventType.NODE_READY, event.task, event.at)
@@ -172,7 +175,8 @@ def _answer(event: e.TaskResumed) -> dict[str, Any]:
 
 
 def _failure(event: e.TaskFailed, record: TaskRecord) -> dict[str, Any]:
-    said = {"attempt": record.attempt, "error": wire.error_of(record), "willRetry": event.will_retry}
+    said: dict[str, Any] = {"attempt": record.attempt, "error": wire.error_of(record)}
+    said["willRetry"] = event.will_retry
     said |= {"startedAt": wire.instant_or_none(record.started_at)}
     return said | _if_set("retryAt", wire.instant_or_none(event.retry_at))
 
@@ -208,7 +212,7 @@ def _of_node(kind: EventType, name: str, at: float, said: dict[str, Any] | None 
 
 
 def _standing(run: Run, event: e.Event, of: Kinds, states: Collection[TaskStatus]) -> list[str]:
-    """Those in one of these states, if the event is of such a kind: going through all is not for every one."""
+    """Those in one of these states, if the event is of such a kind: to go through all costs something."""
     return [name for name, one in run.tasks.items() if one.state in states] if isinstance(event, of) else []
 
 

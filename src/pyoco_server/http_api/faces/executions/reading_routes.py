@@ -1,4 +1,4 @@
-"""`GET /executions…`: one as it is, as it was, what happened to it, whether that holds together, and lists."""
+"""`GET /executions…`: one as it is and as it was, what happened to it, whether that holds, and lists."""
 
 from __future__ import annotations
 

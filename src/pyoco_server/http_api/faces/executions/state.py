@@ -131,5 +131,10 @@ def _put_waiting(node: dict[str, Any], payload: dict[str, Any], at: str) -> None
 
 
 def _ended(status: str, payload: dict[str, Any], at: str) -> dict[str, Any]:
-    ended = {"status": status, "attempt": payload["attempt"], "startedAt": payload["startedAt"], "endedAt": at}
+    ended = {
+        "status": status,
+        "attempt": payload["attempt"],
+        "startedAt": payload["startedAt"],
+        "endedAt": at,
+    }
     return _NO_WAIT | ended

@@ -1,6 +1,6 @@
 """`GET /executions/{id}/stream`: every listed event, from the first or from where the reader was, then live.
 
-The id of an event is its seq. Nothing piles up for a slow reader: what it is sent next is taken from the list.
+The id of an event is its seq. Nothing piles up for a slow reader: what comes next is taken from the list.
 """
 
 from __future__ import annotations

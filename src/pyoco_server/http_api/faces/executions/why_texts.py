@@ -109,7 +109,5 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
         "reason": word_of(refusal.reason),
         "at": wire.instant(refusal.at),
     }
-    for name, value in (("nodeId", refusal.task), ("by", refusal.by), ("correlationId", refusal.correlation_id)):
-        if value is not None:
-            shown[name] = value
-    return shown
+    more = {"nodeId": refusal.task, "by": refusal.by, "correlationId": refusal.correlation_id}
+    return shown | {name: value for name, value in more.items() if value is not None}

@@ -74,7 +74,7 @@ def status_of(run: Run) -> str:
 
 
 def node_status(record: TaskRecord) -> str:
-    """One that was RUNNING when its worker was lost is started again; nothing is told of it, so it still is."""
+    """One that was RUNNING when its worker was lost is started again; nothing is told of that in between."""
     lost = record.state is TaskStatus.PENDING and record.started_at is not None and record.ended_at is None
     return "RUNNING" if lost else _NODE_STATUS[record.state]
 
