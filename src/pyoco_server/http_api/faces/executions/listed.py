@@ -108,7 +108,7 @@ class Listing:
         after = self._folding.run
         assert after is not None
         match event:
-            case e.RunStarted() if before.started_at is None and after.started_at is not None:
+            case e.RunStarted() if before.started_at is None and before.driver is Driver.CLIENT:
                 return [Listed(EventType.EXECUTION_STARTED, event.at, {})]
             case e.CancelRequested() if before.cancel is None and after.cancel is not None:
                 interrupted = (
