@@ -301,7 +301,7 @@ async def test_what_cannot_be_read_is_refused_with_its_place(drive: Driver) -> N
     ):
         error = expect_refusal(await drive.on(execution_id, what, body), 422, "INVALID_REQUEST")
         assert error["details"]["problems"][0]["loc"] == place, (what, body, error)
-    for body, place in (
+    for wanted, place in (
         ({}, ["body", "graphId"]),
         ({"graphId": ""}, ["body", "graphId"]),
         ({"graphId": "g", "input": [1]}, ["body", "input"]),
@@ -310,8 +310,8 @@ async def test_what_cannot_be_read_is_refused_with_its_place(drive: Driver) -> N
         ({"graphId": "flow:f", "tag": "no tag!"}, ["tag"]),
         ({"graphId": "flow:"}, ["flow_name"]),
     ):
-        error = expect_refusal(await drive.post("/executions", body), 422, "INVALID_REQUEST")
-        assert error["details"]["problems"][0]["loc"] == place, (body, error)
+        error = expect_refusal(await drive.post("/executions", wanted), 422, "INVALID_REQUEST")
+        assert error["details"]["problems"][0]["loc"] == place, (wanted, error)
     assert await drive.statuses(execution_id) == ("ACTIVE", {"a": "READY"})
 
 

@@ -100,7 +100,6 @@ async def list_executions(request: Request) -> Response:
     wanted = query.Filter(
         status=STATUSES[status] if status else None,
         active=1 if status == "ACTIVE" else None,
-        archived=0,
         flow=wire.flow_name_of(graph_id) if graph_id else None,
         tenant=caller_of(request).tenant_id,
     )
