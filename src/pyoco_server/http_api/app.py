@@ -34,7 +34,8 @@ class _App(FastAPI):
     """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
 
     def put_behind(self, gateway: Gateway) -> None:
-        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
+        below = {"executions": executions.find_hot}
+        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
         if gateway.keys is not None:
             front = Authentication(front, gateway.config, gateway.keys)
         self._front = Guard(front, gateway.config)

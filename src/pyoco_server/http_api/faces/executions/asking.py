@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.error_table import FrameworkRefusal
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.tags import is_run_id
 
@@ -43,7 +43,7 @@ def content_type_of(request: Request, accepted: frozenset[str]) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in accepted:
         known = ", ".join(sorted(one for one in accepted if one))
-        raise HTTPException(415, f"The body must be {known}: say so in Content-Type.")
+        raise FrameworkRefusal(415, f"The body must be {known}: say so in Content-Type.")
     return kind
 
 

@@ -32,7 +32,7 @@ async def get_execution(request: Request) -> Response:
     gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
-        run = await drive.latest(gateway.store, gateway.held_runs, execution_id, tenant_id)
+        run = await drive.latest(gateway.desk, execution_id, tenant_id)
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     return json_answer(wire.execution(run))
@@ -82,7 +82,7 @@ async def explain(request: Request) -> Response:
     gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
-        run = await drive.latest(gateway.store, gateway.held_runs, execution_id, tenant_id)
+        run = await drive.latest(gateway.desk, execution_id, tenant_id)
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     reasons = await why.why(gateway.store, run)
@@ -120,7 +120,7 @@ async def chronicle_of(request: Request) -> Chronicle:
         chronicle: Chronicle = await gateway.histories.read(
             execution_id,
             tenant_id=caller_of(request).tenant_id,
-            known_seq=gateway.held_runs.log_seq(execution_id),
+            known_seq=gateway.desk.held.log_seq(execution_id),
         )
     except NotFound:
         raise ExecutionNotFound(execution_id) from None

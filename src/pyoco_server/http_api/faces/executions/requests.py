@@ -19,7 +19,7 @@ from pyoco_server.operations.idempotency_key import checked_key
 KEY_HEADER, CORRELATION_HEADER = "X-Idempotency-Key", "X-Correlation-Id"
 CORRELATION_CHARS_MAX = 256
 # What is in a body stands a few levels deeper in its event, which must have a canonical form too.
-DEPTH_BELOW_MAX = 4
+DEPTH_MAX = canonical_json.DEPTH_MAX - 4
 
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
@@ -107,7 +107,7 @@ def body_of(raw: bytes, kind: type[B]) -> B:
     """Strict JSON: nothing said twice, no NaN. Members we do not know are passed over."""
     try:
         value = canonical_json.parse(raw if raw.strip() else b"{}")
-        _check_depth(value)
+        _check_depth(raw, value)
         return msgspec.convert(value, kind)
     except canonical_json.CanonicalJsonError as error:
         raise _invalid([], f"The body is not strict JSON: {error}.", "json_invalid") from None
@@ -115,15 +115,15 @@ def body_of(raw: bytes, kind: type[B]) -> B:
         raise _explained(error) from None
 
 
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(canonical_json.DEPTH_MAX - DEPTH_BELOW_MAX):
+def _check_depth(raw: bytes, value: Any) -> None:
+    if raw.count(b"[") + raw.count(b"{") <= DEPTH_MAX:
+        return  # as for nearly everybody: there is nothing to measure
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH_MAX):
         within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
         level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
-        if not level:
-            return
-    most = canonical_json.DEPTH_MAX - DEPTH_BELOW_MAX
-    raise canonical_json.CanonicalJsonError(f"nested deeper than {most} levels")
+    if level:
+        raise canonical_json.CanonicalJsonError(f"nested deeper than {DEPTH_MAX} levels")
 
 
 def _correlation_id(request: Request) -> str:

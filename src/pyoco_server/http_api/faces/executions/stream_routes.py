@@ -29,7 +29,7 @@ async def stream_execution(request: Request) -> Response:
     seen = _seen(request)
     events = _Events(gateway.histories, execution_id, seen)
     try:
-        await events.open(caller_of(request).tenant_id, gateway.held_runs.log_seq(execution_id))
+        await events.open(caller_of(request).tenant_id, gateway.desk.held.log_seq(execution_id))
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     if events.is_ahead:
