@@ -72,12 +72,6 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
                 "dest": f"{config.live_logs_subject_prefix}.{{{{wildcard(1)}}}}",
             },
         },
-        _bucket(config.runs_kv_bucket),
-        _bucket(config.workers_kv_bucket),
-        _bucket(config.auth_kv_bucket),
-        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
-        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
-        _bucket(config.graphs_kv_bucket),
         {
             "name": config.refused_stream,
             "subjects": [f"{config.refused_subject_prefix}.*"],
@@ -87,20 +81,7 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
             "max_msgs": REFUSED_MAX,
             "allow_direct": True,
         },
-        _bucket(config.idempotency_kv_bucket)
-        | {
-            "allow_msg_ttl": True,
-            # Those who wait for a record are told when it was stored; its value they read at the leader.
-            "republish": {
-                "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
-                "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
-                "headers_only": True,
-            },
-        },
-        _bucket(config.wheel_history_kv_bucket)
-        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
-        _object_bucket(config.results_object_bucket),
-        _object_bucket(config.wheel_object_store_bucket),
+        *_buckets(config),
     ]
 
 
@@ -164,6 +145,31 @@ class _OverNatsPy:
 
     async def send(self, subject: str, payload: bytes, headers: bytes = b"") -> list[Reply]:
         return [await self.ask(subject, payload, headers)]
+
+
+def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
+    return [
+        _bucket(config.runs_kv_bucket),
+        _bucket(config.workers_kv_bucket),
+        _bucket(config.auth_kv_bucket),
+        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.graphs_kv_bucket),
+        _bucket(config.idempotency_kv_bucket)
+        | {
+            "allow_msg_ttl": True,
+            # Those who wait for a record are told when it was stored; its value they read at the leader.
+            "republish": {
+                "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
+                "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
+                "headers_only": True,
+            },
+        },
+        _bucket(config.wheel_history_kv_bucket)
+        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
+        _object_bucket(config.results_object_bucket),
+        _object_bucket(config.wheel_object_store_bucket),
+    ]
 
 
 def _bucket(name: str) -> dict[str, Any]:

@@ -69,12 +69,18 @@ async def verify_execution(request: Request) -> Response:
     chronicle = await chronicle_of(request)
     assert chronicle.run is not None
     checked = await verify.verify(gateway.store, chronicle.run.run_id)
-    problems = [str(one) for one in checked.problems]
+    if checked is None:
+        raise ExecutionNotFound(chronicle.run.run_id)
+    problems = list(checked.problems)
     folded = msgspec.json.encode(state_at([_decode(one) for one in chronicle.events]), order="sorted")
     if folded != msgspec.json.encode(wire.execution(chronicle.run), order="sorted"):
         problems.append("the listed events do not fold into the execution as it is shown")
-    ok = checked.ok and not problems
-    answer = {"ok": ok, "events": len(chronicle.events), "head": chronicle.head, "problems": problems}
+    answer = {
+        "ok": not problems,
+        "events": len(chronicle.events),
+        "head": chronicle.head,
+        "problems": problems,
+    }
     return json_answer(answer)
 
 
