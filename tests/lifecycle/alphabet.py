@@ -63,8 +63,10 @@ def fail(
     )
 
 
-def wait(fence: int, task: str, attempt: int = 1, key: str = "k") -> c.PutTaskWaiting:
-    return c.PutTaskWaiting(fence=fence, task=task, attempt=attempt, wait_key=key)
+def wait(
+    fence: int, task: str, attempt: int = 1, key: str = "k", deadline_at: float | None = None
+) -> c.PutTaskWaiting:
+    return c.PutTaskWaiting(fence=fence, task=task, attempt=attempt, wait_key=key, deadline_at=deadline_at)
 
 
 def run_after(*asked: c.Command, submission: e.RunSubmitted | None = None) -> Run:
@@ -85,10 +87,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.RunLost(at=AT, fence=1, cause=LossCause.WORKER_LOST),
     e.RunLost(at=AT, fence=2, cause=LossCause.HANDED_BACK),
     e.RunRequeued(at=AT, reason="owed"),
-    e.RunStarted(at=AT),
     e.TasksPlanned(at=AT, tasks=["a", "b"]),
-    e.TaskReadied(at=AT, task="a"),
-    e.TaskProgressed(at=AT, task="a", progress=50.0, message="half"),
     e.TaskStarted(at=AT, task="a", attempt=1),
     e.TaskStarted(at=AT, task="a", attempt=2),
     e.TaskSucceeded(at=AT, task="a", attempt=1, started_at=AT, output=1),
@@ -104,7 +103,6 @@ EVENTS: tuple[e.Event, ...] = (
     e.CancelRequested(at=AT, by="ann", reason="enough"),
     e.CancelRequested(at=AT, by="bob"),
     e.RunCancelled(at=AT),
-    e.RunArchived(at=AT),
     e.TagAdded(at=AT, tag="red"),
     e.TagRemoved(at=AT, tag="red"),
     e.RunErased(at=AT),
@@ -116,7 +114,7 @@ def _of_worker(fence: int) -> tuple[c.Command, ...]:
     return (
         start(fence, "a", attempt=fence),
         succeed(fence, "a", attempt=fence),
-        wait(fence, "b", attempt=fence),
+        wait(fence, "b", attempt=fence, deadline_at=AT + fence),
         c.ParkRun(fence=fence, waiting=["b"]),
         c.CompleteRun(fence=fence),
         c.ConfirmCancelled(fence=fence),
@@ -151,4 +149,9 @@ COMMANDS: tuple[c.Command, ...] = (
     c.AddTag(tag="green", tags_max=2),
     c.RemoveTag(tag="red"),
     c.EraseRun(by="ann"),
+    c.StartRun(),
+    c.TakeTask(task="a", attempt=1, worker_id="w"),
+    c.SucceedClientTask(task="a"),
+    c.ResumeTask(task="b", wait_key="k", rejected=True, comment="no"),
+    c.PassTime(),
 )

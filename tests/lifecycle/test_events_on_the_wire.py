@@ -9,6 +9,7 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, Retry, TaskKind
 from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
 from tests.lifecycle.alphabet import AT, EVENTS, submitted
+from tests.lifecycle.client_alphabet import CLIENT_EVENTS
 
 _VALUES: dict[Any, Any] = {
     float: 1763254636.1234567,
@@ -67,7 +68,7 @@ def test_an_event_names_its_type_and_leaves_defaults_out(kind: type[e.Event]) ->
 
 
 def test_the_events_of_our_histories_cover_every_type() -> None:
-    assert {type(event) for event in EVENTS} == set(KINDS)
+    assert {type(event) for event in (*EVENTS, *CLIENT_EVENTS)} == set(KINDS)
 
 
 def test_a_member_that_a_newer_version_added_is_read_over() -> None:

@@ -107,7 +107,8 @@ def _worked_on(
 ) -> Events:
     match command:
         case c.ReportProgress():
-            progress, message = command.progress, command.message
+            # A float in any case: what is folded now and what is read from the log later must be the same.
+            progress, message = float(command.progress), command.message
             draft.say(e.TaskProgressed(at=draft.at, task=task.id, progress=progress, message=message))
         case c.PutWaiting():
             draft.say(_waiting(draft, task, record.attempt, command.wait_key, command.prompt))
