@@ -20,7 +20,9 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.histories import Commit
 from tests.lifecycle.alphabet import AT, EVENTS, submitted
+from tests.lifecycle.random_graphs import client_histories
 from tests.lifecycle.random_runs import QUICK, THOROUGH, Intent, play, wishes
+from tests.lifecycle.random_runs import Commit as Made
 
 
 def commit(number: int, events: Sequence[e.Event]) -> Commit:
@@ -67,6 +69,12 @@ def _chained(chronicle: Chronicle) -> None:
 @given(wishes)
 def test_histories_of_workers_are_listed_as_they_are_shown(asked: list[list[Intent]]) -> None:
     lawful([made.events for made in play(asked)])
+
+
+@THOROUGH
+@given(client_histories)
+def test_histories_of_clients_are_listed_as_they_are_shown(commits: list[Made]) -> None:
+    lawful([made.events for made in commits])
 
 
 @THOROUGH
