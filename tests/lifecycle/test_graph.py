@@ -48,10 +48,10 @@ def test_what_is_wrong_is_said_with_the_task_it_is_about(wrong: GraphTask, about
     assert about in message
 
 
-def test_a_cycle_is_found_and_those_in_it_are_named() -> None:
+def test_a_circle_is_found_and_shown_all_the_way_round() -> None:
     ((where, message),) = problems(task("z"), task("a", "c"), task("b", "a"), task("c", "b", "z"))
     assert where == "a"
-    assert "a, b, c" in message
+    assert message == "It comes after itself: a → b → c → a."
     assert problems(task("self", "self"))[0][0] == "self"
 
 

@@ -258,3 +258,15 @@ def test_what_is_asked_all_the_time_is_read_from_an_index(table: ReadTable, quer
     assert "USING" in plan
     assert "INDEX" in plan
     assert "TEMP B-TREE" not in plan
+
+
+def test_those_that_are_not_over_come_in_one_order_whatever_they_are_at(table: ReadTable) -> None:
+    statuses = ("PENDING", "COMPLETED", "RUNNING", "CANCELLING", "FAILED", "PENDING", "CANCELLED", "RUNNING")
+    rows = [row(str(at), float(at + 1), status=status, tenant="red") for at, status in enumerate(statuses)]
+    filled(table, *rows, row("put away", 20.0, archived=1, tenant="red"), row("other", 30.0, tenant="blue"))
+    wanted = Filter(active=1, tenant="red")
+    assert states(table, wanted, 10) == [b"7", b"5", b"3", b"2", b"0"]
+    assert states(table, wanted, 2) == [b"7", b"5"]
+    below = [found.state for found in table.page(wanted, 2, below=6000)]
+    assert below == [b"3", b"2"]
+    assert states(table, wanted._replace(flow="none"), 10) == []

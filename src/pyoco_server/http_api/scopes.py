@@ -15,6 +15,8 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "runs": _RUNS,
     "schedules": _RUNS,
     "dlq": _RUNS,
+    "executions": _RUNS,
+    "graphs": _RUNS,
     "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),
     "workers": (Scope.OPS_READ, Scope.ADMIN),
     "metrics": (Scope.OPS_READ, Scope.ADMIN),

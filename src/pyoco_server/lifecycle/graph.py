@@ -18,6 +18,7 @@ FACTOR_MAX = 100.0
 SPAN_SEC_MAX = 366 * 86_400.0
 # However often it has failed, a task is tried again within a day.
 BACKOFF_SEC_MAX = 86_400.0
+CIRCLE_SHOWN_MAX = 10
 _TASK_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -143,20 +144,34 @@ def _task_problems(task: GraphTask, known: set[str]) -> Iterator[str]:
 
 
 def _cycle_problems(graph: Graph) -> Iterator[GraphProblem]:
+    """Whatever is never free stands in a circle or behind one: going back along the edges comes round."""
+    left = _never_free(graph)
+    if not left:
+        return
+    seen: dict[str, int] = {}
+    at = next(iter(left))
+    while at not in seen:
+        seen[at] = len(seen)
+        at = next(earlier for earlier in left[at].after if earlier in left)
+    circle = [at, *reversed(list(seen)[seen[at] :])]
+    shown = " → ".join(circle[:CIRCLE_SHOWN_MAX]) + (" → …" if len(circle) > CIRCLE_SHOWN_MAX else "")
+    yield GraphProblem(at, f"It comes after itself: {shown}.")
+
+
+def _never_free(graph: Graph) -> dict[str, GraphTask]:
     """What is left when everything that comes after nothing is taken away, again and again."""
-    left = {task.id: len(task.after) for task in graph.nodes}
+    left = {task.id: task for task in graph.nodes}
+    waits_for = {task.id: len(task.after) for task in graph.nodes}
     later: dict[str, list[str]] = {task.id: [] for task in graph.nodes}
     for task in graph.nodes:
         for earlier in task.after:
             later[earlier].append(task.id)
-    free = [name for name, count in left.items() if count == 0]
+    free = [name for name, count in waits_for.items() if count == 0]
     while free:
         name = free.pop()
         del left[name]
         for one in later[name]:
-            left[one] -= 1
-            if left[one] == 0:
+            waits_for[one] -= 1
+            if waits_for[one] == 0:
                 free.append(one)
-    if left:
-        among = ", ".join(list(left)[:10])
-        yield GraphProblem(next(iter(left)), f"It comes after itself, by way of others, among: {among}.")
+    return left

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +43,7 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 # Of one schedule, and so of one tenant.
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
+_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 
 _UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
@@ -68,7 +70,10 @@ class Row(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Every member that is set must match, and no archived run does. `yaml`: the digest of its flow.yaml."""
+    """Every member that is set must match, and no archived run does. `yaml`: the digest of its flow.yaml.
+
+    `active`: only those that are not over.
+    """
 
     status: str | None = None
     flow: str | None = None
@@ -77,6 +82,7 @@ class Filter(NamedTuple):
     tenant: str | None = None
     updated_after: float | None = None
     schedule: str | None = None
+    active: int | None = None
 
 
 class Found(NamedTuple):
@@ -117,12 +123,14 @@ class ReadTable:
 
     def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
         """Those that match and changed last between these two places of the log, the latest first."""
-        query, values = page_query(wanted, above, below)
-        rows = self._db.execute(query, values)
+        cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
+        # Each gives the latest first, and so does their merge, which reads no more than it hands on.
+        rows = merge(*cursors, key=lambda row: -row[0])
         try:
             return list(islice(_updated_after(wanted.updated_after, rows), limit))
         finally:
-            rows.close()
+            for cursor in cursors:
+                cursor.close()
 
     def clock(self) -> float:
         latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"
@@ -224,6 +232,11 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
     where = f"archived IS NULL AND {terms}seq > ? AND seq < ?"
     query = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY seq DESC"
     return query, [*(getattr(wanted, column) for column in given), above, below]
+
+
+def _parts(wanted: Filter) -> list[Filter]:
+    """An index knows one status at a time."""
+    return [wanted._replace(status=status) for status in _ACTIVE] if wanted.active else [wanted]
 
 
 def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:

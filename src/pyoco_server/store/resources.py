@@ -22,6 +22,10 @@ CONSUMER_EXISTS = 10148
 NO_STORAGE = 10047
 LEAST_BYTES = 16 * 2**20
 OLDEST_BROKER = (2, 14)
+# What was refused is told to whoever asks why; it is no history.
+REFUSED_PER_RUN_MAX = 20
+REFUSED_KEPT_SEC = 7 * 86_400.0
+REFUSED_MAX = 1_000_000
 
 
 def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
@@ -67,6 +71,15 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
                 "src": f"{config.logs_subject_prefix}.*",
                 "dest": f"{config.live_logs_subject_prefix}.{{{{wildcard(1)}}}}",
             },
+        },
+        {
+            "name": config.refused_stream,
+            "subjects": [f"{config.refused_subject_prefix}.*"],
+            "retention": "limits",
+            "max_msgs_per_subject": REFUSED_PER_RUN_MAX,
+            "max_age": int(REFUSED_KEPT_SEC * NANOSECONDS),
+            "max_msgs": REFUSED_MAX,
+            "allow_direct": True,
         },
         *_buckets(config),
     ]
@@ -141,6 +154,7 @@ def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
         _bucket(config.auth_kv_bucket),
         _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
         _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.graphs_kv_bucket),
         _bucket(config.idempotency_kv_bucket)
         | {
             "allow_msg_ttl": True,

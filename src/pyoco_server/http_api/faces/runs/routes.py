@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.answers import json_answer
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import keyed_runs, questions, result_routes, watch_routes, wire
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, shown_in_lists
 from pyoco_server.http_api.keyed import key_of
+from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import cancel, query, submit, watch, workers
 
 

@@ -21,6 +21,7 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
+from pyoco_server.http_api.error_table import ErrorTable
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
@@ -141,10 +142,6 @@ def cancel_reason(body: bytes) -> str | None:
     return reason[:1000] if isinstance(reason, str) else None
 
 
-def status_of(error: PyocoError) -> int:
-    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
-
-
 def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
     detail: Any = error.message
     if isinstance(error, Invalid) and isinstance(error.details, list):
@@ -183,3 +180,22 @@ def _placed(problem: dict[str, Any]) -> dict[str, Any]:
     """Below the faces nobody knows where a member came from; here it came in the body."""
     loc = list(problem.get("loc", ()))
     return problem if loc[:1] in _PLACES else problem | {"loc": ["body", *loc]}
+
+
+def _problem_of(body: dict[str, Any]) -> dict[str, Any]:
+    detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
+    ids = {key: body[key] for key in ("err_id", "msg_id") if body.get(key)}
+    return {"title": body["message"], "detail": detail} | ids
+
+
+def _sentence(problems: list[dict[str, Any]]) -> str:
+    """`body.tag: must match …`, each problem with its place."""
+    return "; ".join(f"{_place_of(one)}: {one['msg']}" for one in problems)
+
+
+def _place_of(problem: dict[str, Any]) -> str:
+    place = ".".join(map(str, problem["loc"]))
+    return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place
+
+
+ERRORS = ErrorTable(_STATUS, error_body, _problem_of)

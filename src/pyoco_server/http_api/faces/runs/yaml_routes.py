@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.answers import json_answer
 from pyoco_server.http_api.faces.runs import keyed_runs, wire
 from pyoco_server.http_api.faces.runs.asking import ready_gateway
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.keyed import key_of
+from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations.submit import checked
 from pyoco_server.operations.submit_yaml import submit_yaml, with_workflow
 
