@@ -155,10 +155,18 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
             return _touched(run, event)
         return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
     changes = due_after(run.due, event)
+    if run.waits or isinstance(event, e.TaskWaiting):
+        changes |= _waits_after(run, event.task, board)
     if run.parked and isinstance(event, e.TaskResumed | e.TaskSucceeded | e.TaskFailed):
         # Nobody holds it, so it is a wait that has ended: somebody has to go on.
         changes |= {"parked": False, **_new_job(run, event.at)}
     return _touched(run, event, **changes)
+
+
+def _waits_after(run: Run, task: str, board: TaskBoard) -> dict[str, object]:
+    wait = board.records[task].wait if task in board.records else None
+    others = {name: one for name, one in run.waits.items() if name != task}
+    return {"waits": others if wait is None else others | {task: wait}}
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:
@@ -215,7 +223,8 @@ def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
 def _ended(run: Run, event: e.Event, board: TaskBoard, wanted: RunStatus) -> Run:
     ended = ending_of(run, wanted)
     board.close(event.at, keep_pending=ended is RunStatus.COMPLETED)
-    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None, "due": {}}
+    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None}
+    nobody |= {"due": {}, "waits": {}}
     return _touched(run, event, ended=ended, ended_at=event.at, **nobody)
 
 
