@@ -51,7 +51,9 @@ async def long_history(*, events: int = EVENTS) -> dict[str, float]:
         connection = await started.connect()
         await _put(connection, "/graphs/g", GRAPH)
         execution_id = await _running(connection)
+        connection.close()
         await _commands(started, [execution_id], events)
+        connection = await started.connect()
         path = f"/executions/{execution_id}"
         figures = {
             f"first page of {events} events, cold ms": await _took(connection, f"{path}/events?limit=500"),

@@ -140,6 +140,13 @@ class Runs:
                     return stored
         return stored
 
+    async def overwrite(self, stored: StoredRun) -> StoredRun | None:
+        """Write the snapshot over the one of its revision; None if that one is not the last any more."""
+        try:
+            return replace(stored, revision=await self._write(stored))
+        except WrongSequence:
+            return None
+
     async def beat(self, stored: StoredRun, at: float) -> StoredRun:
         """Renew `heartbeat_at`. Not history: yields to whoever wrote meanwhile."""
         try:
