@@ -74,7 +74,7 @@ async def _command(request: Request, form: Form) -> Response:
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     body = body_of(envelope.raw, form.body)
     execution_id = asking.execution_id_of(request)
-    node_id = str(request.path_params["node_id"]) if form.is_of_node else None
+    node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
     asked = Asked(
         run_id=execution_id,
         name=form.name,
@@ -138,8 +138,8 @@ def find_hot(method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
         case ["", "executions"]:
             return create_execution, {}
         case ["", "executions", execution_id, verb] if execution_id and verb in _ON_ONE:
-            return _ON_ONE[verb], {"execution_id": execution_id}
+            return _ON_ONE[verb], {"executionId": execution_id}
         case ["", "executions", execution_id, "nodes", node_id, verb] if verb in _ON_NODE:
-            params = {"execution_id": execution_id, "node_id": node_id}
+            params = {"executionId": execution_id, "nodeId": node_id}
             return (_ON_NODE[verb], params) if execution_id and node_id else None
     return None
