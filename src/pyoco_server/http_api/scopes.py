@@ -15,6 +15,7 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "runs": _RUNS,
     "schedules": _RUNS,
     "dlq": _RUNS,
+    "approvals": _RUNS,
     "executions": _RUNS,
     "graphs": _RUNS,
     "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),

@@ -29,6 +29,7 @@ from pyoco_server.store.feed import Feed
 from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.read_table import Filter, Found, ReadTable, Row
+from pyoco_server.store.read_waits import Key, OpenWait, WaitPlace, WaitRow, wait_changes
 from pyoco_server.store.run_pages import Place, next_page
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class ReadModel:
         self._watchers: dict[str, set[OnChange]] = {}
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, _Changed] = {}
+        self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
         self._followers: dict[str, set[OnCommit]] = {}
         self._clock = 0.0
         self._flusher: asyncio.TimerHandle | None = None
@@ -181,6 +183,13 @@ class ReadModel:
         self._flush()
         return _decoded(self._table.stuck_cancels(limit))
 
+    def waiting(
+        self, tenant: str | None, limit: int, after: WaitPlace | None = None
+    ) -> list[tuple[WaitPlace, OpenWait]]:
+        """What somebody has to answer, the longest waiting first, from this place on."""
+        self._flush()
+        return self._table.waiting(tenant, limit, after or WaitPlace(0, 0))
+
     def claiming_instances(self) -> set[str]:
         self._flush()
         return self._table.instances()
@@ -235,6 +244,7 @@ class ReadModel:
         """Throw everything away and read the log again."""
         self._live.clear()
         self._dirty.clear()
+        self._waits.clear()
         self._counts.clear()
         self._clock = 0.0
         self._table.wipe()
@@ -265,6 +275,8 @@ class ReadModel:
                 self._told = seq
                 for on_news in self._on_news:
                     on_news(before, run, events)
+            if run.waits or (before is not None and before.waits):
+                self._waits.update(wait_changes(before, run, seq))
             slim = _slim(run) if run.tasks or run.params else run
             self._clock = max(self._clock, slim.updated_at)
             self._live[run_id] = slim
@@ -305,8 +317,8 @@ class ReadModel:
         dirty = self._dirty
         rows = [_row(changed) for changed in dirty.values() if not changed.run.gone]
         gone = [run_id for run_id, changed in dirty.items() if changed.run.gone]
-        self._table.write(rows, gone, self._meta())
-        self._dirty = {}
+        self._table.write(rows, gone, self._meta(), self._waits)
+        self._dirty, self._waits = {}, {}
         for run_id, changed in dirty.items():
             if changed.run.is_terminal:
                 self._live.pop(run_id, None)

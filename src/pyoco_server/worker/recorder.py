@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from pyoco_server.engine import NullListener
+from pyoco_server.engine import Asked, NullListener
 from pyoco_server.engine.failure import describe
 from pyoco_server.engine.whereabouts import Speaker
 from pyoco_server.errors import Unavailable
@@ -26,12 +27,14 @@ from pyoco_server.lifecycle.commands import (
     FailRun,
     FailTask,
     PlanTasks,
+    PutTaskWaiting,
     ReportLoss,
     SkipTask,
     StartTask,
     SucceedTask,
 )
 from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 from pyoco_server.operations.apply import Applied, apply
@@ -40,6 +43,7 @@ from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker.checkpoints import put_result
 from pyoco_server.worker.notices import notices_of
+from pyoco_server.worker.open_waits import OpenWaits
 from pyoco_server.worker.overheard import end_of
 from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.snapshot_writer import SnapshotWriter
@@ -81,6 +85,7 @@ class Recorder(NullListener):
         self._store = store
         self.snapshot = SnapshotWriter(store, stored)
         self.log = RunLog(store, stored.run.run_id, stored.run.fence)
+        self.waits = OpenWaits(stored.run)
         self.loops = False  # a task may come again, so that the last one is not known as such
         self._timer: asyncio.TimerHandle | None = None
         self._stored = stored
@@ -90,6 +95,7 @@ class Recorder(NullListener):
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._waiting: list[_Fact] = []
+        self._refused_batch: list[_Fact] = []
         self._putting: set[asyncio.Task[None]] = set()
         self._writer: asyncio.Task[None] | None = None
         self._unfinished: set[str] = set()
@@ -193,6 +199,33 @@ class Recorder(NullListener):
     def task_cancelled(self, name: str) -> None:
         self._say(SkipTask(fence=self._fence, task=name), 0)
 
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+        kept, size = inputs_kept(asked.prompt)
+        on_timeout = OnTimeout(asked.on_timeout)
+        self.waiting(name, attempt, asked.key, kept, size, asked.timeout_sec, on_timeout)
+
+    def waiting(
+        self,
+        name: str,
+        attempt: int,
+        key: str,
+        prompt: dict[str, Any],
+        size: int,
+        timeout_sec: float | None,
+        on_timeout: OnTimeout,
+    ) -> None:
+        waiting = PutTaskWaiting(
+            fence=self._fence,
+            task=name,
+            attempt=self.attempt_no(name, attempt),
+            wait_key=key,
+            prompt=prompt or None,
+            deadline_at=None if timeout_sec is None else time.time() + timeout_sec,
+            on_timeout=on_timeout,
+        )
+        self.waits.add(name)
+        self._say(waiting, size)
+
     def heard(self, at: float, stream: str, who: Speaker, lines: list[str], level: str | None) -> None:
         self.printed(at, stream, who.task, who.attempt, lines, level)
 
@@ -218,7 +251,16 @@ class Recorder(NullListener):
             await self.log.flushed()
         self.log.flush_soon()
         self._waiting.append(_Fact(ending))
-        return await self._written()
+        refused = await self._written()
+        return await self._hand_back() if refused is Reason.NOT_WAITING else refused
+
+    async def _hand_back(self) -> Reason | None:
+        """A wait was answered when we were about to park: the rest is recorded, and who claims next knows."""
+        self._waiting, self._refused_batch = self._refused_batch[:-1], []
+        self.refused = None
+        return await self.conclude(
+            self.loss(LossCause.HANDED_BACK, "a wait was answered before it was parked")
+        )
 
     async def conclude_alone(self, ending: Command) -> Reason | None:
         """Commit the end without what waits: after a cancel there is no more progress to record."""
@@ -319,6 +361,7 @@ class Recorder(NullListener):
     async def _commit(self, batch: list[_Fact]) -> None:
         applied = await self._apply_patiently([fact.command for fact in batch])
         if applied.refused is not None:
+            self._refused_batch = batch
             self._refuse(applied.refused.reason)
             return
         assert applied.after is not None
