@@ -55,8 +55,8 @@ Some settings must fit each other:
 - `PYOCO_NATS_TLS_CERT_FILE` and `PYOCO_NATS_TLS_KEY_FILE` are both set or both unset.
 - Every stream, bucket and subject has a name of its own.
 
-The event log, logs, leases, schedules and results are named after `PYOCO_RUNS_KV_BUCKET` (without a
-trailing `_runs`), so that two environments on one broker do not meet.
+The event log, logs, leases, schedules, idempotency keys and results are named after
+`PYOCO_RUNS_KV_BUCKET` (without a trailing `_runs`), so that two environments on one broker do not meet.
 """
 
 

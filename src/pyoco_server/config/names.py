@@ -63,6 +63,14 @@ class Names(Table):
         return f"{self._environment}_schedules"
 
     @property
+    def idempotency_kv_bucket(self) -> str:
+        return f"{self._environment}_idempotency"
+
+    @property
+    def idempotency_subject_prefix(self) -> str:
+        return f"{self._environment}.idempotency"
+
+    @property
     def results_object_bucket(self) -> str:
         return f"{self._environment}_results"
 

@@ -15,9 +15,10 @@ from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceed
 from pyoco_server.lifecycle.retry import carried, checkpoints, retry_refused
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.operations.begun import Carried
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.query import visible
-from pyoco_server.operations.submit import Carried, begin
+from pyoco_server.operations.submit import begin
 from pyoco_server.store.codec import encode_commit
 from pyoco_server.store.objects import ObjectDamaged
 from pyoco_server.store.runs import StoredRun
