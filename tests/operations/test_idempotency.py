@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 from msgspec.structs import replace
 
-from pyoco_server.errors import Conflict, IdempotencyConflict, Internal, NotFound, Unavailable
 from pyoco_server.operations import idempotency
 from pyoco_server.operations.idempotency import Answer, Do, Once, Reservation, once
 from pyoco_server.operations.idempotency_key import IdempotencyKey
-from pyoco_server.store.ledger import Record, State
+from pyoco_server.store.ledger import Record
 from pyoco_server.store.store import Store
-from tests.conftest import until
-from tests.store.making import Mishap
 
 KEY = IdempotencyKey(tenant="acme", principal="ci", method="POST", path="/runs", key="order-4711")
 BODY = b'{"flow_name":"greet","params":{"n":1},"tag":"gpu"}'

@@ -118,6 +118,7 @@ class Table:
     http_api_key_header: Header = opt("X-API-Key", "Header that carries the API key.")
     auth_pepper: Secret = opt(None, "Mixed into API key hashes. A secret; changing it ends every key.")
     read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
+    jobs_flow: Text = opt("main", "Flow of a job that is created without naming one.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
     idempotency_ttl_sec: Kept = opt(172_800.0, "How long an `Idempotency-Key` and its answer are kept.")
     dashboard_lang: Language = opt("auto", "Language of the dashboard; `auto` follows the browser.")

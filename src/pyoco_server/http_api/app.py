@@ -17,6 +17,7 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
 from pyoco_server.http_api.authentication import Authentication, with_security
 from pyoco_server.http_api.ending import before_the_server_stops
+from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
@@ -61,6 +62,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + pages.ROUTES
+    app.router.routes += jobs.ROUTES
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)

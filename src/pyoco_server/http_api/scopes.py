@@ -13,6 +13,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = (Scope.RUNS_READ, Scope.RUNS_WRITE)
 _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "runs": _RUNS,
+    "jobs": _RUNS,
     "schedules": _RUNS,
     "dlq": _RUNS,
     "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),

@@ -100,6 +100,9 @@ class Logs:
         chunks = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [entry for chunk in chunks for entry in decode_lines(chunk.data)]
 
+    async def erase(self, run_id: str) -> None:
+        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": self._subject(run_id)})
+
     async def _published(self, run_id: str, data: bytes, headers: bytes, chunk_id: str) -> int:
         subject = self._subject(run_id)
         for tries_left in reversed(range(APPEND_TRIES_MAX)):

@@ -11,13 +11,16 @@ Durability would be wasted on it (the log is the truth), so it does without: `sy
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from pyoco_server.store import tag_table
+from pyoco_server.store.tag_table import Begun, Last, Tagged, TagTable
+
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 4
+SCHEMA = 5
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -94,13 +97,16 @@ class ReadTable:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._db = self._connect()
-        self._db.executescript(_CREATE + "".join(_list_indexes()))
+        self._db.executescript(_CREATE + tag_table.CREATE + "".join(_list_indexes()))
         self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
 
-    def write(self, rows: Iterable[Row], gone: Iterable[str], meta: dict[str, str]) -> None:
+    def write(
+        self, rows: Iterable[Row], gone: Sequence[str], meta: dict[str, str], begun: Iterable[Begun] = ()
+    ) -> None:
         with self._db:
             self._db.execute("BEGIN")
             self._db.executemany(_UPSERT, rows)
+            TagTable(self._db).write(begun, gone)
             self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((run_id,) for run_id in gone))
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
@@ -118,6 +124,10 @@ class ReadTable:
             return list(islice(_updated_after(wanted.updated_after, rows), limit))
         finally:
             rows.close()
+
+    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[bytes]:
+        """By tags, those submitted last first."""
+        return TagTable(self._db).page(wanted, limit, after)
 
     def clock(self) -> float:
         row = self._db.execute("SELECT clock FROM runs ORDER BY seq DESC LIMIT 1").fetchone()
