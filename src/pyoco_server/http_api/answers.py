@@ -36,7 +36,7 @@ def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
     table = _table(request)
     language = choose_language(request.headers.get("accept-language"))
     status, body = table.status_of(error), table.body(error, language)
-    headers = {}
+    headers = dict(getattr(error, "headers", {}))
     retry_after_sec = getattr(error, "retry_after_sec", None)
     if retry_after_sec is not None:
         headers["Retry-After"] = str(max(1, round(retry_after_sec)))

@@ -15,6 +15,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.http_api.sse import Streams
 from pyoco_server.operations.authenticate import KeyCheck
+from pyoco_server.operations.log_pages import LogPages
 from pyoco_server.operations.observed import Observed
 from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
@@ -37,6 +38,7 @@ class Gateway:
         self.observed = Observed()
         self.read_model.on_news(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
+        self.log_pages = LogPages(self.store)
         self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self._following = False

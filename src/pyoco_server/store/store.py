@@ -23,6 +23,7 @@ from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
 from pyoco_server.store.ledger import Ledger
+from pyoco_server.store.log_reading import LogReader
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
@@ -72,6 +73,7 @@ class Store:
         self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
         self.wheels = Wheels(self.jetstream, self.wheel_objects, config)
         self.logs = Logs(self.jetstream, config)
+        self.log_reader = LogReader(self.client, self.jetstream, config)
 
     @classmethod
     async def connect(cls, config: NatsBackendConfig, *, name: str) -> Store:

@@ -19,6 +19,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
 from pyoco_server.operations.erase import StillLive
+from pyoco_server.operations.log_places import BadToken
 from pyoco_server.operations.run_list import NotOfThisList
 from pyoco_server.texts import Language
 
@@ -35,6 +36,7 @@ class JobNotFound(NotFound):
 _STATUSES: dict[type[PyocoError], int] = {
     Malformed: 400,
     NotOfThisList: 400,
+    BadToken: 400,
     Invalid: 422,
     TooLarge: 413,
     NotFound: 404,
@@ -48,6 +50,7 @@ _STATUSES: dict[type[PyocoError], int] = {
 _CODES: dict[type[PyocoError], str] = {
     Malformed: "MALFORMED_JSON",
     NotOfThisList: "INVALID_TOKEN",
+    BadToken: "INVALID_TOKEN",
     Invalid: "INVALID_REQUEST",
     TooLarge: "TOO_LARGE",
     JobNotFound: "JOB_NOT_FOUND",

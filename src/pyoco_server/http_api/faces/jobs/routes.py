@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.jobs import asking, wire
+from pyoco_server.http_api.faces.jobs import asking, log_routes, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.lifecycle.run import Run
@@ -113,6 +113,7 @@ ROUTES = [
     Route("/jobs/{job_id}/tags", add_tag, methods=["POST"]),
     # A tag may hold slashes.
     Route("/jobs/{job_id}/tags/{tag:path}", remove_tag, methods=["DELETE"]),
+    *log_routes.ROUTES,
 ]
 
 
