@@ -16,6 +16,7 @@ from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.http_api.sse import Streams
 from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.log_pages import LogPages
+from pyoco_server.operations.log_views import LogViews
 from pyoco_server.operations.observed import Observed
 from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
@@ -39,6 +40,7 @@ class Gateway:
         self.read_model.on_news(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
         self.log_pages = LogPages(self.store)
+        self.log_views = LogViews(self.store, self.run_views)
         self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self._following = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyoco_server.errors import Invalid
-from pyoco_server.tokens import TokenRefused, seal, unseal
+from pyoco_server.tokens import TokenRefused, sealer, unseal
 
 KIND = "log"
 
@@ -31,9 +31,10 @@ class Places:
     def __init__(self, secret: bytes, run_id: str) -> None:
         self._secret = secret
         self._scope = {"run_id": run_id}
+        self._seal = sealer(secret, KIND, self._scope)
 
     def token(self, place: Place) -> str:
-        return seal(self._secret, KIND, self._scope, place)
+        return self._seal(place)
 
     def opened(self, token: str) -> Place:
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.jobs import asking, log_routes, wire
+from pyoco_server.http_api.faces.jobs import asking, log_routes, socket, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.lifecycle.run import Run
@@ -104,7 +104,7 @@ async def remove_tag(request: Request) -> Response:
     return Response(status_code=204)
 
 
-ROUTES = [
+ROUTES: list[BaseRoute] = [
     Route("/jobs", create_job, methods=["POST"]),
     Route("/jobs", list_jobs, methods=["GET"]),
     Route("/jobs/{job_id}", get_job, methods=["GET"]),
@@ -114,6 +114,7 @@ ROUTES = [
     # A tag may hold slashes.
     Route("/jobs/{job_id}/tags/{tag:path}", remove_tag, methods=["DELETE"]),
     *log_routes.ROUTES,
+    *socket.ROUTES,
 ]
 
 
