@@ -16,6 +16,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
 from pyoco_server.http_api.authentication import Authentication, with_security
+from pyoco_server.http_api.by_ticket import ByTicket
 from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
@@ -34,7 +35,7 @@ class _App(FastAPI):
     def put_behind(self, gateway: Gateway) -> None:
         front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
         if gateway.keys is not None:
-            front = Authentication(front, gateway.config, gateway.keys)
+            front = Authentication(front, gateway.config, gateway.keys, ByTicket(gateway.store, gateway.keys))
         self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -32,6 +32,7 @@ from pyoco_server.store.requests import Requests
 from pyoco_server.store.runs import Runs
 from pyoco_server.store.schedules import Schedules
 from pyoco_server.store.secrets import Secrets
+from pyoco_server.store.tickets import Tickets
 from pyoco_server.store.wheels import Wheels
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Store:
         self.schedules = Schedules(self.jetstream, config)
         self.ledger = Ledger(self.client, self.jetstream, config)
         self.keys = Keys(self.jetstream, config)
+        self.tickets = Tickets(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Objects(self.jetstream, config.results_object_bucket)
         self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
