@@ -9,6 +9,7 @@ import uvloop
 
 from bench.auth import auth_cost
 from bench.engine import engine_overhead
+from bench.executions import command_rate, long_history
 from bench.lists import list_cost
 from bench.metrics import metrics_cost
 from bench.start import up_to_first_run
@@ -38,6 +39,11 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
     "print": [("printing", print_cost)],
     "lists": [("lists at 1 000 and 200 000 runs", list_cost)],
     "metrics": [("metrics at 1 000 and 200 000 runs", metrics_cost)],
+    "executions": [
+        ("commands, durability interval", lambda: command_rate("interval")),
+        ("commands, durability always", lambda: command_rate("always")),
+        ("an execution of 10 000 events", long_history),
+    ],
     "watch": [("1 000 watchers", watcher_cost)],
     "auth": [("with and without keys", auth_cost)],
     "up": [("up to first run", up_to_first_run)],

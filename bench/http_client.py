@@ -27,7 +27,13 @@ class Connection:
         return status, body.decode()
 
     async def post(self, path: str, body: bytes) -> tuple[int, Any]:
-        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        return await self.send("POST", path, body)
+
+    async def send(self, method: str, path: str, body: bytes, headers: str = "") -> tuple[int, Any]:
+        """`headers`: more of them, each with its line end."""
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n{headers}"
+        )
         return await self._send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
     def close(self) -> None:

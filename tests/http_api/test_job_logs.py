@@ -146,7 +146,7 @@ async def test_a_job_cancelled_before_it_began_says_so(client: httpx.AsyncClient
     await client.delete(f"/jobs/{job}")
     page = await page_of(client, job)
     assert [(entry["stream"], entry["message"]) for entry in page["entries"]] == [
-        ("system", "cancel requested; nobody executes the run, so it ends here")
+        ("system", "cancel requested; no worker has the run")
     ]
     assert page["complete"]
 

@@ -63,6 +63,18 @@ class Names(Table):
         return f"{self._environment}_schedules"
 
     @property
+    def graphs_kv_bucket(self) -> str:
+        return f"{self._environment}_graphs"
+
+    @property
+    def refused_stream(self) -> str:
+        return f"{self._environment.upper()}_REFUSED"
+
+    @property
+    def refused_subject_prefix(self) -> str:
+        return f"{self._environment}.refused"
+
+    @property
     def idempotency_kv_bucket(self) -> str:
         return f"{self._environment}_idempotency"
 

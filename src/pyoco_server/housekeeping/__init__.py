@@ -1,4 +1,4 @@
-"""What time alone makes due: lost workers, owed jobs, schedules, stuck cancels. One gateway at a time."""
+"""What time alone makes due: lost workers, owed jobs, due runs, schedules, stuck cancels. One at a time."""
 
 from pyoco_server.housekeeping.keeper import Housekeeper
 

@@ -15,9 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
+from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
 from pyoco_server.http_api.by_ticket import ByTicket
 from pyoco_server.http_api.ending import before_the_server_stops
+from pyoco_server.http_api.faces.executions import openapi as executions_openapi
+from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
@@ -33,7 +36,8 @@ class _App(FastAPI):
     """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
 
     def put_behind(self, gateway: Gateway) -> None:
-        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
+        below = {"executions": executions.find_hot}
+        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
         if gateway.keys is not None:
             front = Authentication(front, gateway.config, gateway.keys, ByTicket(gateway.store, gateway.keys))
         self._front = Guard(front, gateway.config)
@@ -44,7 +48,7 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            schema = runs_openapi.add_to(super().openapi())
+            schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
             config: NatsBackendConfig = self.state.gateway.config
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
@@ -62,12 +66,13 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     )
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
-    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + pages.ROUTES
+    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + pages.ROUTES
     app.router.routes += jobs.ROUTES
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
     app.add_exception_handler(Exception, answers.on_unexpected)
+    hide_keys()
     app.put_behind(app.state.gateway)
     return app
 

@@ -15,7 +15,7 @@ from pyoco_server.texts import Language
 
 
 class FrameworkRefusal(PyocoError):
-    """What the framework refuses by itself: a method, a content type. It knows its status already."""
+    """What a framework refuses by itself: a method, a content type. It knows its status already."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

@@ -13,8 +13,11 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
+from pyoco_server.http_api.faces.executions.chronicle import Chronicle
 from pyoco_server.http_api.sse import Streams
 from pyoco_server.operations.authenticate import KeyCheck
+from pyoco_server.operations.drive import Desk
+from pyoco_server.operations.histories import Histories
 from pyoco_server.operations.log_pages import LogPages
 from pyoco_server.operations.log_views import LogViews
 from pyoco_server.operations.observed import Observed
@@ -39,6 +42,8 @@ class Gateway:
         self.observed = Observed()
         self.read_model.on_news(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
+        self.desk = Desk(self.store)
+        self.histories = Histories(self.store, self.read_model, Chronicle)
         self.log_pages = LogPages(self.store)
         self.log_views = LogViews(self.store, self.run_views)
         self.streams = Streams()
@@ -61,6 +66,7 @@ class Gateway:
         if self.keys is not None:
             await self.keys.stop()
         await self._housekeeper.stop()
+        await self.desk.close()
         await self.read_model.stop()
         await self.store.close()
 
@@ -116,6 +122,8 @@ class Gateway:
         if self._following:
             await self.store.dead_letters.follow(self.observed.letter)
             self.store.on_reconnect(self.read_model.reconnected)
+            self.store.on_reconnect(self.desk.forget)
+            self.store.on_reconnect(self.histories.forget)
             self._housekeeper.start()
             # What is alive now lives for ever: the collector need not look at it again.
             gc.freeze()

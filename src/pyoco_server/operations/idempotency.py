@@ -76,6 +76,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.redriven or asyncio.get_running_loop().time() >= self.alone_until
 
+    def event_ids(self, count: int) -> list[str]:
+        """Of the first events of its commit: where they are, for who reads the log."""
+        return [f"{self.command_id}.{index}" for index in range(count)]
+
 
 Do = Callable[[Reservation], Awaitable[Answer]]
 

@@ -19,6 +19,7 @@ from pyoco_server.store import resources
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.connecting import connect_options
 from pyoco_server.store.dlq import DeadLetters
+from pyoco_server.store.graphs import Graphs
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
@@ -27,6 +28,7 @@ from pyoco_server.store.log_reading import LogReader
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
+from pyoco_server.store.refusals import Refusals
 from pyoco_server.store.registry import Registry
 from pyoco_server.store.requests import Requests
 from pyoco_server.store.runs import Runs
@@ -67,6 +69,8 @@ class Store:
         self.registry = Registry(self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
         self.schedules = Schedules(self.jetstream, config)
+        self.graphs = Graphs(self.jetstream, config)
+        self.refusals = Refusals(self.jetstream, config)
         self.ledger = Ledger(self.client, self.jetstream, config)
         self.keys = Keys(self.jetstream, config)
         self.tickets = Tickets(self.jetstream, config)

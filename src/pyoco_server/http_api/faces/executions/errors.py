@@ -7,6 +7,7 @@ from typing import Any
 from pyoco_server.errors import (
     Conflict,
     Forbidden,
+    IdempotencyConflict,
     Internal,
     Invalid,
     Limited,
@@ -17,6 +18,7 @@ from pyoco_server.errors import (
     Unavailable,
 )
 from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
+from pyoco_server.operations.graphs import GraphNotFound
 from pyoco_server.texts import Language
 
 _STATUSES = {
@@ -65,6 +67,10 @@ def _code(error: PyocoError) -> str:
             return error.name
         case CommandRejected():
             return "COMMAND_REJECTED"
+        case IdempotencyConflict():
+            return "IDEMPOTENCY_CONFLICT"
+        case GraphNotFound():
+            return "GRAPH_NOT_FOUND"
         case ExecutionNotFound():
             return "EXECUTION_NOT_FOUND"
         case NodeNotFound():

@@ -11,14 +11,12 @@ from pyoco_server.errors import NotFound
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.jobs import asking, log_routes, socket, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
+from pyoco_server.http_api.keyed import key_of, once_answer
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations import cancel, erase, query, run_list, submit, tagging
 from pyoco_server.operations.idempotency import Answer, Reservation, once
-from pyoco_server.operations.idempotency_key import checked_key, key_for
 from pyoco_server.operations.query import StoredRun
-
-KEY_HEADER = "Idempotency-Key"
 
 
 async def create_job(request: Request) -> Response:
@@ -26,19 +24,16 @@ async def create_job(request: Request) -> Response:
     caller, body = caller_of(request), await request.body()
     wanted = wire.submission(body, request.headers, caller, gateway.config.jobs_flow)
     submission = submit.checked(wanted, gateway.config)
-    keys = request.headers.getlist(KEY_HEADER)
-    if not keys:
+    key = key_of(request)
+    if key is None:
         return created(await submit.begin(gateway.store, submission))
-    key = key_for(caller, "POST", "/jobs", checked_key(keys, name=KEY_HEADER))
 
     async def begin(reservation: Reservation) -> Answer:
         begun = replace(submission, run_id=reservation.resource_id)
         answer = created(await submit.begin(gateway.store, begun, commit_id=reservation.command_id))
         return Answer(status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]})
 
-    done = await once(gateway.store, key, body, begin)
-    headers = done.headers | ({"Idempotency-Replayed": "true"} if done.replayed else {})
-    return Response(done.body, done.status, headers, media_type="application/json")
+    return once_answer(await once(gateway.store, key, body, begin))
 
 
 def created(stored: StoredRun) -> Response:
