@@ -21,6 +21,7 @@ from pyoco_server.http_api.by_ticket import ByTicket
 from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
+from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
@@ -49,6 +50,7 @@ class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
+            schema = jobs_openapi.add_to(schema)
             config: NatsBackendConfig = self.state.gateway.config
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
