@@ -11,6 +11,7 @@ from bench.auth import auth_cost
 from bench.engine import engine_overhead
 from bench.executions import command_rate, long_history
 from bench.lists import list_cost
+from bench.logs import long_logs, print_to_frame
 from bench.metrics import metrics_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
@@ -45,6 +46,10 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
         ("an execution of 10 000 events", long_history),
     ],
     "watch": [("1 000 watchers", watcher_cost)],
+    "logs": [
+        ("from print to frame", print_to_frame),
+        ("logs of 1 000 and 1 000 000 lines", long_logs),
+    ],
     "auth": [("with and without keys", auth_cost)],
     "up": [("up to first run", up_to_first_run)],
 }

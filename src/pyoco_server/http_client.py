@@ -6,18 +6,20 @@ Every answer is the JSON the gateway sent. A refusal is an `httpx.HTTPStatusErro
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote
 
 import httpx
+
+from pyoco_server.event_stream import Event, events_in
+from pyoco_server.log_calls import LogCalls
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 REQUEST_TIMEOUT_SEC = 30.0
@@ -31,13 +33,7 @@ ONE_WATCH_SEC = 600.0
 CONFLICT = 409
 
 
-class _Event(NamedTuple):
-    name: str
-    data: Any
-    id: str | None
-
-
-class PyocoHttpClient:
+class PyocoHttpClient(LogCalls):
     def __init__(
         self, base_url: str, *, api_key: str | None = None, api_key_header: str = "X-API-Key"
     ) -> None:
@@ -324,31 +320,18 @@ class PyocoHttpClient:
         headers = {"X-Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         return _object(self._http.post(path, json=body, headers=headers))
 
-    def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[_Event]:
+    def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[Event]:
         headers = {"Last-Event-ID": place} if place else {}
         with self._http.stream("GET", f"{_path(run_id)}/watch", params=query, headers=headers) as response:
             if response.is_error:
                 response.read()  # whoever catches it wants to see why
             response.raise_for_status()
-            yield from _events(response.iter_lines())
+            yield from events_in(response.iter_lines())
 
     def _get_waiting(self, run_id: str, wait_sec: float) -> dict[str, Any]:
         """The gateway answers when the run ends, or after this long: nobody has to ask again and again."""
         patience = REQUEST_TIMEOUT_SEC + wait_sec
         return _object(self._http.get(_path(run_id), params={"wait": f"{wait_sec:.3f}"}, timeout=patience))
-
-
-def _events(lines: Iterable[str]) -> Iterator[_Event]:
-    """Server-sent events, of which ours use: the name, the id, and JSON as data."""
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
-            continue
-        if "data" in fields:
-            yield _Event(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
-        fields = {}
 
 
 def _file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:

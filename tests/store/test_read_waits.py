@@ -142,7 +142,7 @@ async def test_a_restart_goes_on_with_the_waits_it_had(store: Store, tmp_path: P
 def test_a_page_is_read_from_an_index_and_costs_its_size(tenant: str | None) -> None:
     table = ReadTable(None)
     rows = {("r", str(n)): WaitRow("r", str(n), "t", n, 0, _state(n)) for n in range(1, 2001)}
-    table.write([], [], {}, rows)
+    table.write([], [], {}, waits=rows)
     assert [wait.task for _, wait in table.waiting(tenant, 3, WaitPlace(1000, 0))] == ["1001", "1002", "1003"]
     term = "" if tenant is None else "tenant = 't' AND "
     plan = table._db.execute(

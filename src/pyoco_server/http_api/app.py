@@ -17,9 +17,12 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
 from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
+from pyoco_server.http_api.by_ticket import ByTicket
 from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
+from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
+from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
@@ -37,7 +40,7 @@ class _App(FastAPI):
         below = {"executions": executions.find_hot}
         front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
         if gateway.keys is not None:
-            front = Authentication(front, gateway.config, gateway.keys)
+            front = Authentication(front, gateway.config, gateway.keys, ByTicket(gateway.store, gateway.keys))
         self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,6 +50,7 @@ class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
+            schema = jobs_openapi.add_to(schema)
             config: NatsBackendConfig = self.state.gateway.config
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
@@ -65,6 +69,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + pages.ROUTES
+    app.router.routes += jobs.ROUTES
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)

@@ -27,17 +27,18 @@ log = logging.getLogger(__name__)
 
 PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
 PUBLIC_BELOW = "/static/"
+NO_LONGER_WELCOME = 1008
 
 # Finds the caller by one kind of proof; None when the request carries none of that kind.
 Method = Callable[[Scope], Awaitable[Caller | None]]
 
 
 class Authentication:
-    def __init__(self, app: ASGIApp, config: NatsBackendConfig, keys: KeyCheck) -> None:
+    def __init__(self, app: ASGIApp, config: NatsBackendConfig, keys: KeyCheck, *more: Method) -> None:
         self._app = app
         self._keys = keys
         self._key_header = config.http_api_key_header
-        self._methods = _methods(config, keys)
+        self._methods: list[Method] = [*_methods(config, keys), *more]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -58,6 +59,8 @@ class Authentication:
         note_caller(scope, caller)
         if scope.get("method") == "GET":  # the only ones that may have no end
             send = _WhileWelcome(send, caller, self._keys.still_good)
+        elif scope["type"] == "websocket":
+            send = _TalkWhileWelcome(send, caller, self._keys.still_good)
         await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
@@ -116,6 +119,26 @@ class _WhileWelcome:
         if not self._ended:
             self._ended = self._endless and message.get("more_body") is False
             await self._send(message)
+
+
+class _TalkWhileWelcome:
+    """The same for a socket: it is closed when its caller's key has ended."""
+
+    __slots__ = ("_caller", "_ended", "_send", "_still_good")
+
+    def __init__(self, send: Send, caller: Caller, still_good: Callable[[Caller], bool]) -> None:
+        self._send = send
+        self._caller = caller
+        self._still_good = still_good
+        self._ended = False
+
+    async def __call__(self, message: Message) -> None:
+        if self._ended:
+            return
+        if message["type"] == "websocket.send" and not self._still_good(self._caller):
+            self._ended = True
+            message = {"type": "websocket.close", "code": NO_LONGER_WELCOME}
+        await self._send(message)
 
 
 def _methods(config: NatsBackendConfig, keys: KeyCheck) -> list[Method]:

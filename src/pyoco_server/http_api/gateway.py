@@ -18,6 +18,8 @@ from pyoco_server.http_api.sse import Streams
 from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.drive import Desk
 from pyoco_server.operations.histories import Histories
+from pyoco_server.operations.log_pages import LogPages
+from pyoco_server.operations.log_views import LogViews
 from pyoco_server.operations.observed import Observed
 from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
@@ -42,6 +44,8 @@ class Gateway:
         self.run_views = RunViews(self.store, self.read_model)
         self.desk = Desk(self.store)
         self.histories = Histories(self.store, self.read_model, Chronicle)
+        self.log_pages = LogPages(self.store)
+        self.log_views = LogViews(self.store, self.run_views)
         self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self._following = False

@@ -94,7 +94,7 @@ class _WithRequestId:
         self.started = False
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.started = True
             message["headers"] = [*message["headers"], (b"x-request-id", new_ulid().encode())]
         await self._send(message)

@@ -130,6 +130,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return RunStatus.PENDING if self.started_at is None else RunStatus.RUNNING
 
     @property
+    def stage(self) -> RunStatus:
+        """How far it has come, whether or not it was asked to stop: never CANCELLING."""
+        if self.ended is not None:
+            return self.ended
+        return RunStatus.PENDING if self.started_at is None else RunStatus.RUNNING
+
+    @property
     def is_terminal(self) -> bool:
         return self.ended is not None
 

@@ -31,6 +31,7 @@ from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.read_table import Filter, Found, ReadTable, Row
 from pyoco_server.store.read_waits import Key, OpenWait, WaitPlace, WaitRow, wait_changes
 from pyoco_server.store.run_pages import Place, next_page
+from pyoco_server.store.tag_table import Begun, Last, Tagged
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,11 @@ class ReadModel:
 
         found, goes_on = next_page(read, limit, place, self.feed.position)
         return _newest_first(found), goes_on
+
+    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[Run]:
+        """By tags, those submitted last first."""
+        self._flush()
+        return _decoded(self._table.begun(wanted, limit, after))
 
     def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
         self._flush()
@@ -316,8 +322,9 @@ class ReadModel:
             return
         dirty = self._dirty
         rows = [_row(changed) for changed in dirty.values() if not changed.run.gone]
+        begun = [_begun(changed.run) for changed in dirty.values() if not changed.run.gone]
         gone = [run_id for run_id, changed in dirty.items() if changed.run.gone]
-        self._table.write(rows, gone, self._meta(), self._waits)
+        self._table.write(rows, gone, self._meta(), begun, self._waits)
         self._dirty, self._waits = {}, {}
         for run_id, changed in dirty.items():
             if changed.run.is_terminal:
@@ -378,3 +385,7 @@ def _row(changed: _Changed) -> Row:
         due_at=min(run.due.values()) if run.due else None,
         archived=1 if run.archived else None,
     )
+
+
+def _begun(run: Run) -> Begun:
+    return Begun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)

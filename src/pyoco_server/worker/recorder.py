@@ -247,9 +247,7 @@ class Recorder(NullListener):
         if self._putting:
             await asyncio.wait(self._putting)
         self._note(ending)
-        if self.log.has_prints:  # whoever sees the end finds the log complete
-            await self.log.flushed()
-        self.log.flush_soon()
+        await self.log.flushed()  # whoever sees the end finds the log complete
         self._waiting.append(_Fact(ending))
         refused = await self._written()
         return await self._hand_back() if refused is Reason.NOT_WAITING else refused
