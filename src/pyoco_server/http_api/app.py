@@ -24,6 +24,7 @@ from pyoco_server.http_api.faces.runs import schedule_routes as schedules
 from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
+from pyoco_server.http_api.proofs import Checks
 from pyoco_server.http_api.shortcut import Shortcut
 
 
@@ -32,8 +33,11 @@ class _App(FastAPI):
 
     def put_behind(self, gateway: Gateway) -> None:
         front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
-        if gateway.keys is not None:
-            front = Authentication(front, gateway.config, gateway.keys)
+        methods = gateway.config.auth_methods
+        if methods:
+            keys = gateway.keys if "api_key" in methods else None
+            tokens = gateway.tokens if "jwt" in methods else None
+            front = Authentication(front, gateway.config, Checks(keys, tokens))
         self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

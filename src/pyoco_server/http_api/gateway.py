@@ -15,6 +15,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.http_api.sse import Streams
 from pyoco_server.operations.authenticate import KeyCheck
+from pyoco_server.operations.authenticate_jwt import JwtCheck
 from pyoco_server.operations.observed import Observed
 from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
@@ -33,7 +34,9 @@ class Gateway:
         self.embedded_broker = embedded_broker
         self.store = Store(config, name="pyoco-gateway")
         self.read_model = ReadModel(self.store.client, self.store.jetstream, config)
-        self.keys = KeyCheck(self.store) if config.auth_methods else None
+        takes_keys = "api_key" in config.auth_methods or (config.jwt_jwks and not config.auth_methods)
+        self.keys = KeyCheck(self.store) if takes_keys else None
+        self.tokens = JwtCheck(config) if config.jwt_jwks else None
         self.observed = Observed()
         self.read_model.on_news(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
@@ -44,6 +47,8 @@ class Gateway:
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        if self.tokens is not None:
+            self.tokens.start()
         self._starting = asyncio.get_running_loop().create_task(self._start())
 
     async def stop(self) -> None:
@@ -54,6 +59,8 @@ class Gateway:
             await closing  # ends the wait for a broker that never came
         if self._starting is not None:
             await asyncio.wait([self._starting], timeout=2.0)
+        if self.tokens is not None:
+            await self.tokens.stop()
         if self.keys is not None:
             await self.keys.stop()
         await self._housekeeper.stop()
@@ -87,6 +94,8 @@ class Gateway:
             yield self.store.why_not_ready
         elif self.keys is not None and not self.keys.table.is_current:
             yield "the API keys are not loaded yet"
+        elif self.tokens is not None and not self.tokens.jwks.is_loaded:
+            yield "the keys that tokens are checked with (PYOCO_JWT_JWKS) cannot be read"
         elif not self._following:
             yield "the list of runs is not being followed yet"
         elif self.read_model.lag > READY_LAG_MAX:
