@@ -59,8 +59,8 @@ Some settings must fit each other:
   `PYOCO_AIRFLOW_PASSWORD` are both set or both unset.
 - Every stream, bucket and subject has a name of its own.
 
-The event log, logs, leases, schedules, rechecks and results are named after `PYOCO_RUNS_KV_BUCKET` (without a
-trailing `_runs`), so that two environments on one broker do not meet.
+The event log, logs, leases, schedules, rechecks, idempotency keys and results are named after
+`PYOCO_RUNS_KV_BUCKET` (without a trailing `_runs`), so that two environments on one broker do not meet.
 """
 
 

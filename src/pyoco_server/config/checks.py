@@ -55,7 +55,8 @@ def _must(name: str, relation: str, other: str, c: Names) -> str:
 def _names_that_meet(c: Names) -> Iterator[str]:
     """Two things of one name, or two streams with overlapping subjects, are one thing to the broker."""
     kv = [getattr(c, name) for name in field_names() if name.endswith("_kv_bucket")]
-    kv += [c.leases_kv_bucket, c.schedules_kv_bucket, c.rechecks_kv_bucket, c.limits_kv_bucket]
+    kv += [c.leases_kv_bucket, c.schedules_kv_bucket, c.idempotency_kv_bucket]
+    kv += [c.rechecks_kv_bucket, c.limits_kv_bucket]
     stores = [c.wheel_object_store_bucket, c.results_object_bucket, c.artifacts_object_bucket]
     if len({*kv}) < len(kv) or len({*stores}) < len(stores):
         yield "Every bucket needs a name of its own; change one of the PYOCO_*_BUCKET settings."
@@ -63,6 +64,7 @@ def _names_that_meet(c: Names) -> Iterator[str]:
         yield "PYOCO_WORK_STREAM, PYOCO_DLQ_STREAM and what PYOCO_RUNS_KV_BUCKET names must differ."
     subjects = [c.work_subject_prefix, c.dlq_subject_prefix, c.events_subject_prefix]
     subjects += [c.live_subject_prefix, c.logs_subject_prefix, c.live_logs_subject_prefix]
+    subjects += [c.idempotency_subject_prefix]
     for one, two in permutations(subjects, 2):
         if f"{one}.".startswith(f"{two}."):
             yield f"The subjects {one} and {two} overlap; change one of the PYOCO_*_SUBJECT_PREFIX settings."

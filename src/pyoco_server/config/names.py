@@ -75,6 +75,14 @@ class Names(Table):
         return f"{self._environment}_artifacts"
 
     @property
+    def idempotency_kv_bucket(self) -> str:
+        return f"{self._environment}_idempotency"
+
+    @property
+    def idempotency_subject_prefix(self) -> str:
+        return f"{self._environment}.idempotency"
+
+    @property
     def results_object_bucket(self) -> str:
         return f"{self._environment}_results"
 

@@ -22,6 +22,7 @@ from pyoco_server.config.kinds import (
     Header,
     Host,
     Hosts,
+    Kept,
     Language,
     Lease,
     LogFormat,
@@ -124,6 +125,7 @@ class Table:
     auth_pepper: Secret = opt(None, "Mixed into API key hashes. A secret; changing it ends every key.")
     read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
+    idempotency_ttl_sec: Kept = opt(172_800.0, "How long an `Idempotency-Key` and its answer are kept.")
     dashboard_lang: Language = opt("auto", "Language of the dashboard; `auto` follows the browser.")
 
     # Rechecks

@@ -16,6 +16,7 @@ from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
 from pyoco_server.http_api.faces.executions import errors as executions
 from pyoco_server.http_api.faces.runs import wire as runs
+from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.texts import choose_language
 
@@ -47,12 +48,13 @@ def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
 async def on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
     if _table(request).status_of(error) >= 500:
-        log.error("request failed", exc_info=error, extra={"err_id": error.err_id, "path": request.url.path})
+        fields = {"err_id": error.err_id, "path": loggable_path(request.scope)}
+        log.error("request failed", exc_info=error, extra=fields)
     return error_answer(request, error)
 
 
 async def on_unexpected(request: Request, error: Exception) -> Response:
-    log.error("request broke", exc_info=error, extra={"path": request.url.path})
+    log.error("request broke", exc_info=error, extra={"path": loggable_path(request.scope)})
     return error_answer(request, Internal("Something went wrong on our side. It was logged."))
 
 

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
+from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
 from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.operator import routes as operator
@@ -69,6 +70,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
     app.add_exception_handler(Exception, answers.on_unexpected)
+    hide_keys()
     app.put_behind(app.state.gateway)
     return app
 

@@ -18,6 +18,7 @@ from pyoco_server.errors import PyocoError, Unauthenticated
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.answers import error_answer
 from pyoco_server.http_api.callers import note_caller
+from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.proofs import Checks, Proofs
 from pyoco_server.http_api.scopes import scope_needed
 from pyoco_server.operations.callers import Caller
@@ -44,7 +45,9 @@ class Authentication:
             return
         try:
             caller = await self._proofs.caller(scope)
-            caller.require(scope_needed(scope.get("method", "GET"), path))
+            needed = scope_needed(scope.get("method", "GET"), path)
+            if needed is not None:
+                caller.require(needed)
         except PyocoError as error:
             await self._refuse(error, scope, receive, send)
             return
@@ -55,7 +58,7 @@ class Authentication:
 
     async def _refuse(self, error: PyocoError, scope: Scope, receive: Receive, send: Send) -> None:
         known = error.details if isinstance(error.details, dict) else {}
-        fields = {"err_id": error.err_id, "msg_id": error.msg_id, "path": scope["path"], **known}
+        fields = {"err_id": error.err_id, "msg_id": error.msg_id, "path": loggable_path(scope), **known}
         log.info("caller refused", extra=fields)
         answer = error_answer(HTTPConnection(scope), error)
         if isinstance(error, Unauthenticated):

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec.structs import replace
@@ -46,17 +47,22 @@ async def apply(
     commit_id: str | None = None,
     project: bool = True,
     whole: bool = False,
+    earlier: Callable[[], Awaitable[Applied | None]] | None = None,
 ) -> Applied:
     """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
 
     With `project=False` the caller writes the snapshot itself, having more to put into it. With a
     `commit_id` the same commands may be asked again after an Unavailable and still happen once. `whole`: the
-    caller needs all tasks with their results, also those that a snapshot leaves out.
+    caller needs all tasks with their results, also those that a snapshot leaves out. `earlier`: what came of
+    these commands if somebody else has asked them with this `commit_id`; asked after each reading, so that
+    the commit is either found or stands in the way of ours.
     """
     commit_id = commit_id or new_commit_id()
     at_leader = False
     stored = held or await store.runs.load(run_id, whole=whole)
     for tries in range(DECIDE_TRIES_MAX):
+        if earlier is not None and (known := await earlier()) is not None:
+            return known
         instant = time.time() if at is None else at
         decided = decide_and_fold(stored.run if stored else None, asked, instant)
         decision = decided if isinstance(decided, Refused) else decided[0]

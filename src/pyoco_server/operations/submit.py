@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -18,9 +19,10 @@ from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
-from pyoco_server.lifecycle.commands import CarryResults, DiscardRun
-from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
+from pyoco_server.lifecycle.commands import DiscardRun
+from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.apply import apply
+from pyoco_server.operations.begun import Carried, carry_on, go_on, is_of_another_try
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_run_id
@@ -31,8 +33,6 @@ FLOW_NAME_CHARS_MAX = 256
 TAGS_MAX = 32
 TAG_CHARS_MAX = 64
 DELAY_SEC_MAX = 366 * 86_400.0
-
-Carried = Sequence[TaskStarted | TaskSucceeded]
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,36 +57,44 @@ async def submit(store: Store, wanted: Submission) -> StoredRun:
     return await begin(store, checked(wanted, store.config))
 
 
-async def begin(store: Store, submission: RunSubmitted, carried: Iterable[Carried] = ()) -> StoredRun:
+async def begin(
+    store: Store,
+    submission: RunSubmitted,
+    carried: Iterable[Carried] = (),
+    *,
+    commit_id: str | None = None,
+) -> StoredRun:
     """A run of this, stored and queued. Conflict if one of its id exists.
 
     `carried`: results that it begins with, those of its first commit and then those of the next ones.
+    With a `commit_id` the same may be asked again after an Unavailable and makes one run: so nothing is given
+    up, and what an earlier try began is brought to its end.
     """
     commits = iter(carried)
     begins_with = next(commits, ())
     try:
-        stored = await store.runs.create(submission, new_commit_id(), begins_with)
+        stored = await store.runs.create(submission, commit_id or new_commit_id(), begins_with)
     except Overtaken as overtaken:
         raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
     except Unavailable as error:
+        if commit_id:
+            raise
         return await _give_up(store, submission, error)
+    if commit_id and is_of_another_try(stored, submission):
+        return await go_on(store, stored, chain([begins_with], commits))
     try:
         for results in commits:
-            stored = await _carry_on(store, stored, results)
+            stored = await carry_on(store, stored, results)
         if submission.start_at is not None:
             return stored  # its job is published when its time has come
         # A job that says where its run stands says that the submission is all there is.
         job_of = stored if not stored.run.tasks else replace(stored, log_seq=0)
         await store.queue.publish(submission, job_of)
     except Unavailable as error:
+        if commit_id:
+            raise
         return await _give_up(store, submission, error)
     return stored
-
-
-async def _carry_on(store: Store, stored: StoredRun, results: Carried) -> StoredRun:
-    """Refused once somebody has claimed or cancelled it: then the rest is executed, or nothing is."""
-    applied = await apply(store, stored.run.run_id, CarryResults(results=list(results)), held=stored)
-    return applied.after or stored
 
 
 def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:

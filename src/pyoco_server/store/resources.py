@@ -73,6 +73,16 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
         _bucket(config.auth_kv_bucket),
         _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
         _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.idempotency_kv_bucket)
+        | {
+            "allow_msg_ttl": True,
+            # Those who wait for a record are told when it was stored; its value they read at the leader.
+            "republish": {
+                "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
+                "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
+                "headers_only": True,
+            },
+        },
         _bucket(config.wheel_history_kv_bucket)
         | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
         _object_bucket(config.results_object_bucket),

@@ -50,6 +50,15 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_at: float = 0.0
 
 
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of the log."""
+
+    number: int
+    log_seq: int
+    commit_id: str
+    events: list[Event]
+
+
 class Overtaken(Exception):
     """Somebody committed first. Carries the run with their commits folded in."""
 
@@ -143,6 +152,17 @@ class Runs:
         """The whole log of a run: sequence and events of each commit."""
         messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [(message.seq, decode_commit(message.data)) for message in messages]
+
+    async def find_commit(self, run_id: str, commit_id: str) -> Commit | None:
+        """The commit with this id, if it is in the log by now: through the leader."""
+        if not is_run_id(run_id):
+            return None
+        for message in await self._jetstream.after_at_leader(self._stream, self._subject(run_id), 0):
+            if message.header(b"Pyoco-Commit") == commit_id:
+                events = decode_commit(message.data)
+                number = _commit_no(message)
+                return Commit(number=number, log_seq=message.seq, commit_id=commit_id, events=events)
+        return None
 
     async def submission(self, run_id: str) -> RunSubmitted | None:
         """The first event, which alone has the whole specification."""

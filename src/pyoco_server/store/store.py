@@ -22,6 +22,7 @@ from pyoco_server.store.dlq import DeadLetters
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
+from pyoco_server.store.ledger import Ledger
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
@@ -64,6 +65,7 @@ class Store:
         self.registry = Registry(self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
         self.schedules = Schedules(self.jetstream, config)
+        self.ledger = Ledger(self.client, self.jetstream, config)
         self.keys = Keys(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Objects(self.jetstream, config.results_object_bucket)

@@ -102,6 +102,10 @@ def accepted(stored: StoredRun) -> dict[str, Any]:
     return {"run_id": stored.run.run_id, "status": RunStatus.PENDING}
 
 
+def retried(stored: StoredRun) -> dict[str, Any]:
+    return accepted(stored) | {"retry_of": stored.run.retry_of}
+
+
 def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
     shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
     del shown["pyoco"]
