@@ -15,6 +15,7 @@ from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarg
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
 from pyoco_server.http_api.faces.executions import errors as executions
+from pyoco_server.http_api.faces.recheck import errors as recheck
 from pyoco_server.http_api.faces.runs import wire as runs
 from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.replies import json_answer
@@ -28,6 +29,8 @@ PROBLEM = "application/problem+json"
 _TABLES: dict[str, ErrorTable] = {
     "executions": executions.TABLE,
     "graphs": executions.TABLE,
+    "pdca": recheck.TABLE,
+    "gui": recheck.TABLE,
 }
 
 

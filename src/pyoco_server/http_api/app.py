@@ -19,6 +19,8 @@ from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
 from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.operator import routes as operator
+from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
+from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs import schedule_routes as schedules
@@ -26,6 +28,7 @@ from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
 from pyoco_server.http_api.proofs import Checks
+from pyoco_server.http_api.recheck_door import RecheckDoor
 from pyoco_server.http_api.shortcut import Shortcut
 
 
@@ -33,12 +36,14 @@ class _App(FastAPI):
     """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
 
     def put_behind(self, gateway: Gateway) -> None:
-        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
+        inner: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
+        front: ASGIApp = inner
         methods = gateway.config.auth_methods
         if methods:
             keys = gateway.keys if "api_key" in methods else None
             tokens = gateway.tokens if "jwt" in methods else None
-            front = Authentication(front, gateway.config, Checks(keys, tokens))
+            front = Authentication(inner, gateway.config, Checks(keys, tokens))
+        front = RecheckDoor(front, inner, gateway)
         self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,7 +52,7 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            schema = runs_openapi.add_to(super().openapi())
+            schema = recheck_openapi.add_to(runs_openapi.add_to(super().openapi()))
             config: NatsBackendConfig = self.state.gateway.config
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
@@ -66,6 +71,7 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + pages.ROUTES
+    app.router.routes += [one.as_route() for one in RECHECKS]
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)

@@ -12,13 +12,19 @@ from typing import Any
 
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
-from pyoco_server.housekeeping import Housekeeper
+from pyoco_server.housekeeping import EndedBatches, Housekeeper
 from pyoco_server.http_api.sse import Streams
 from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.authenticate_jwt import JwtCheck
 from pyoco_server.operations.observed import Observed
+from pyoco_server.operations.rechecks.airflow import Airflow
+from pyoco_server.operations.rechecks.catalogue import catalogue_of_file, import_at_start
+from pyoco_server.operations.rechecks.desk import RecheckDesk
+from pyoco_server.operations.rechecks.observed import RecheckObserved
+from pyoco_server.operations.rechecks.workers import OwnWorkers
 from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.recheck_model import RecheckModel
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -42,6 +48,9 @@ class Gateway:
         self.run_views = RunViews(self.store, self.read_model)
         self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
+        self.rechecks = self._recheck_desk()
+        self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
+        self._catalogue = catalogue_of_file(config.strategies_file) if config.strategies_file else None
         self._following = False
         self._stopping = False
         self._starting: asyncio.Task[None] | None = None
@@ -63,7 +72,10 @@ class Gateway:
             await self.tokens.stop()
         if self.keys is not None:
             await self.keys.stop()
+        await self._ended_batches.stop()
         await self._housekeeper.stop()
+        await self.rechecks.executor.stop()
+        await self.rechecks.model.stop()
         await self.read_model.stop()
         await self.store.close()
 
@@ -89,6 +101,13 @@ class Gateway:
         if self.store.why_not_ready is not None:
             raise Unavailable(f"Not ready: {self.store.why_not_ready}.")
 
+    def _recheck_desk(self) -> RecheckDesk:
+        model = RecheckModel(self.store.client, self.store.jetstream, self.config)
+        observed = RecheckObserved()
+        is_own = self.config.recheck_executor == "pyoco"
+        executor = OwnWorkers(self.store) if is_own else Airflow(self.config, observed)
+        return RecheckDesk(self.store, model, executor, observed)
+
     def _reasons(self) -> Any:
         if self.store.why_not_ready is not None:
             yield self.store.why_not_ready
@@ -113,7 +132,10 @@ class Gateway:
             self.store.on_reconnect(self.keys.table.reconnected)
         while not self._stopping and not self._following:
             try:
+                if self._catalogue is not None:
+                    await import_at_start(self.store, self._catalogue)
                 await self.read_model.start()
+                await self.rechecks.model.start()
                 self._following = True
             except Unavailable as error:
                 log.warning("cannot follow the log yet", extra={"error": error.message})
@@ -121,6 +143,8 @@ class Gateway:
         if self._following:
             await self.store.dead_letters.follow(self.observed.letter)
             self.store.on_reconnect(self.read_model.reconnected)
+            self.store.on_reconnect(self.rechecks.model.reconnected)
             self._housekeeper.start()
+            self._ended_batches.start()
             # What is alive now lives for ever: the collector need not look at it again.
             gc.freeze()

@@ -41,11 +41,18 @@ class Proofs:
         self._methods = list(_methods(config, checks))
 
     async def caller(self, scope: Scope) -> Caller:
+        caller = await self.find(scope)
+        if caller is None:
+            raise Unauthenticated(f"{' or '.join(self._wanted())}.")
+        return caller
+
+    async def find(self, scope: Scope) -> Caller | None:
+        """None when the request carries no proof at all; a bad one is refused."""
         for method in self._methods:
             caller = await method(scope)
             if caller is not None:
                 return caller
-        raise Unauthenticated(f"{' or '.join(self._wanted())}.")
+        return None
 
     def challenge(self, error: Unauthenticated) -> str:
         """What `WWW-Authenticate` says."""

@@ -59,7 +59,7 @@ def strategy_in(value: Any, place: str, profiles: Collection[str]) -> Strategy:
         tags=texts_at(entry.get("tags", []), f"{place}.tags", most=TAGS_MAX, chars_max=TAG_CHARS_MAX),
         owner=_named(entry.get("owner"), f"{place}.owner"),
         metadata=_metadata(entry.get("metadata", {}), f"{place}.metadata"),
-        flow=text_at(entry.get("flow", FLOW), f"{place}.flow", 1, TEXT_CHARS_MAX),
+        flow=_flow(entry.get("flow", FLOW), f"{place}.flow"),
         threshold_profile=profile,
     )
 
@@ -67,6 +67,12 @@ def strategy_in(value: Any, place: str, profiles: Collection[str]) -> Strategy:
 def _named(value: Any, place: str) -> str | None:
     """NFC, so that a search finds it however it was typed."""
     return None if value is None else unicodedata.normalize("NFC", text_at(value, place, 1, TEXT_CHARS_MAX))
+
+
+def _flow(value: Any, place: str) -> str:
+    if not text_at(value, place, 1, TEXT_CHARS_MAX).strip():
+        raise refused(place, "must name a flow.")
+    return str(value)
 
 
 def _metadata(value: Any, place: str) -> dict[str, Any]:

@@ -68,25 +68,7 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
                 "dest": f"{config.live_logs_subject_prefix}.{{{{wildcard(1)}}}}",
             },
         },
-        _bucket(config.runs_kv_bucket),
-        _bucket(config.workers_kv_bucket),
-        _bucket(config.auth_kv_bucket),
-        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
-        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
-        _bucket(config.idempotency_kv_bucket)
-        | {
-            "allow_msg_ttl": True,
-            # Those who wait for a record are told when it was stored; its value they read at the leader.
-            "republish": {
-                "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
-                "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
-                "headers_only": True,
-            },
-        },
-        _bucket(config.wheel_history_kv_bucket)
-        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
-        _object_bucket(config.results_object_bucket),
-        _object_bucket(config.wheel_object_store_bucket),
+        *_buckets(config),
     ]
 
 
@@ -111,7 +93,7 @@ async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> N
 
 async def ensure(jetstream: JetStream, config: NatsBackendConfig) -> None:
     for wanted in streams(config):
-        await _ensure_stream(jetstream, wanted | {"storage": "file", "num_replicas": config.nats_replicas})
+        await _ensure_stream(jetstream, {"storage": "file", "num_replicas": config.nats_replicas} | wanted)
 
 
 async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
@@ -150,6 +132,35 @@ class _OverNatsPy:
 
     async def send(self, subject: str, payload: bytes, headers: bytes = b"") -> list[Reply]:
         return [await self.ask(subject, payload, headers)]
+
+
+def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
+    return [
+        _bucket(config.runs_kv_bucket),
+        _bucket(config.workers_kv_bucket),
+        _bucket(config.auth_kv_bucket),
+        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.idempotency_kv_bucket)
+        | {
+            "allow_msg_ttl": True,
+            # Those who wait for a record are told when it was stored; its value they read at the leader.
+            "republish": {
+                "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
+                "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
+                "headers_only": True,
+            },
+        },
+        _bucket(config.wheel_history_kv_bucket)
+        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
+        _object_bucket(config.results_object_bucket),
+        _object_bucket(config.wheel_object_store_bucket),
+        _bucket(config.rechecks_kv_bucket) | {"allow_msg_ttl": True},
+        # How often somebody asked in the last minute is not worth a disk.
+        _bucket(config.limits_kv_bucket) | {"allow_msg_ttl": True, "storage": "memory"},
+        _object_bucket(config.artifacts_object_bucket)
+        | {"max_age": int(config.recheck_kept_sec * NANOSECONDS)},
+    ]
 
 
 def _bucket(name: str) -> dict[str, Any]:

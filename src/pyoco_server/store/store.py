@@ -23,9 +23,11 @@ from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
 from pyoco_server.store.ledger import Ledger
+from pyoco_server.store.limits import Limits
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
+from pyoco_server.store.rechecks import Rechecks
 from pyoco_server.store.registry import Registry
 from pyoco_server.store.requests import Requests
 from pyoco_server.store.runs import Runs
@@ -69,6 +71,9 @@ class Store:
         self.keys = Keys(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Objects(self.jetstream, config.results_object_bucket)
+        self.rechecks = Rechecks(self.jetstream, config)
+        self.limits = Limits(self.jetstream, config)
+        self.artifacts = Objects(self.jetstream, config.artifacts_object_bucket)
         self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
         self.wheels = Wheels(self.jetstream, self.wheel_objects, config)
         self.logs = Logs(self.jetstream, config)
