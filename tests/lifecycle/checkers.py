@@ -71,7 +71,7 @@ def _change_violations(before: Run, event: e.Event, after: Run) -> list[str]:
         found.append("updated_at went back")
     if before.is_terminal and after.ended is not before.ended:
         found.append(f"{before.ended} became {after.ended}")
-    if before.is_terminal and after != before and not isinstance(event, Tag | e.RunErased):
+    if before.is_terminal and after != before and not isinstance(event, Tag | e.RunErased | e.RunArchived):
         found.append(f"{type(event).__name__} changed a run that is over")
     if before.gone and after != before:
         found.append("a run that is gone changed")
@@ -114,7 +114,7 @@ def _shape_violations(seen: Seen, command: c.Command, decision: tuple[e.Event, .
     if run.gone:
         return [f"{said} on a run that is gone"]
     if run.is_terminal:
-        return [] if kinds == (e.RunErased,) else [f"{said} on a run that is over"]
+        return [] if kinds in ((e.RunErased,), (e.RunArchived,)) else [f"{said} on a run that is over"]
     if seen.asked and kinds not in ((e.RunCancelled,), (e.RunLost, e.RunCancelled)):
         return [f"{said} after a cancel was asked"]
     return []

@@ -170,7 +170,8 @@ def _of_worker(run: Run, kind: str, intent: Intent, at: float) -> c.Command:
         case "plan":
             return c.PlanTasks(fence=fence, tasks=list(TASKS))
         case "park":
-            return c.ParkRun(fence=fence)
+            waiting = [name for name, record in run.tasks.items() if record.wait]
+            return c.ParkRun(fence=fence, waiting=waiting or [intent.task])
         case "complete":
             return c.CompleteRun(fence=fence)
         case "fail_run":

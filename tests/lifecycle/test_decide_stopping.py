@@ -40,7 +40,7 @@ def test_parking_lets_go_of_the_run_and_owes_no_job() -> None:
 def test_resuming_a_parked_run_owes_a_new_job() -> None:
     resumed = after(PARKED, RESUME)
     assert (resumed.parked, resumed.job_no, resumed.job_owed_since) == (False, 2, AT)
-    assert (resumed.tasks["b"].state, resumed.tasks["b"].output) == (TaskStatus.RUNNING, "yes")
+    assert (resumed.tasks["b"].state, resumed.tasks["b"].output) == (TaskStatus.SUCCEEDED, "yes")
     assert refused(resumed, claim(2, "w2")) is None
 
 
@@ -52,7 +52,7 @@ def test_resuming_under_a_claim_owes_none() -> None:
 @pytest.mark.parametrize(
     ("run", "reason"),
     [
-        (CLAIMED, Reason.NOT_WAITING),
+        (CLAIMED, Reason.UNKNOWN_TASK),
         (run_after(claim(), start(1, "b")), Reason.NOT_WAITING),
         (run_after(claim(), wait(1, "b", key="other")), Reason.WAIT_KEY),
         (after(PARKED, RESUME), Reason.NOT_WAITING),

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.status import LossCause, OutputKept
+from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, Retry, TaskKind
+from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
 from tests.lifecycle.alphabet import AT, EVENTS, submitted
 
 _VALUES: dict[Any, Any] = {
@@ -17,6 +18,16 @@ _VALUES: dict[Any, Any] = {
     list[str]: ["a", "b"],
     LossCause: LossCause.SLOT_CRASHED,
     OutputKept: OutputKept.TOO_LARGE,
+    OnTimeout: OnTimeout.SUCCEED,
+    Driver: Driver.CLIENT,
+    Graph: Graph(
+        id="g",
+        version=3,
+        nodes=(
+            GraphTask(id="a", retry=Retry(max_attempts=3), timeout_sec=1.5),
+            GraphTask(id="b", type=TaskKind.WAIT, after=("a",), join=Join.ALL_DONE, prompt={"q": [1]}),
+        ),
+    ),
     dict[str, Any]: {"x": [1, None, {"y": 0.1}]},
     Any: {"deep": ["er", 1.5, True]},
 }

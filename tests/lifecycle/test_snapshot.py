@@ -5,10 +5,11 @@ import pytest
 
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.reduce import RUN_SLIM_BYTES, fold
+from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, ERROR_SLIM_CHARS, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, compact_run_snapshot, run_of, snapshot_of, summary_of
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
+from pyoco_server.lifecycle.weight import RUN_SLIM_BYTES
 from tests.lifecycle.alphabet import AT, claim, fail, run_after, start, submitted, succeed, wait
 
 INSTANT = 1763254636.1234567  # as long as an instant gets

@@ -164,16 +164,42 @@ async def test_the_key_has_an_effect_for_each_caller_and_place(
     assert first.resource_id != second.resource_id
 
 
-async def test_who_comes_while_it_is_done_waits_for_the_answer(store: Store, other_store: Store) -> None:
-    effects = Effects()
-    held = Held(effects)
+async def test_who_waits_is_told_by_the_broker(
+    store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that this would take longer than it may."""
+    for limit in ("TAKE_OVER_AFTER_SEC", "ATTEND_SEC_MAX", "LOOK_AGAIN_SEC"):
+        monkeypatch.setattr(idempotency, limit, 600.0)
+    held = Held(Effects())
     first = asyncio.create_task(once(store, KEY, BODY, held))
     await held.begun.wait()
-    waiting = asyncio.create_task(once(other_store, KEY, BODY, Effects()))
-    await until(lambda: other_store.client._handlers and len(other_store.client._handlers) > 1)
+    listening = len(other_store.client._handlers)
+    waiting = [asyncio.create_task(once(other_store, KEY, BODY, Effects())) for _ in range(5)]
+    await until(lambda: len(other_store.client._handlers) == listening + 5)
     held.go_on.set()
-    assert (await waiting) == replace(await first, replayed=True)
-    assert len(effects.made) == 1
+    async with asyncio.timeout(60):
+        answers = await asyncio.gather(*waiting)
+    assert [answer.replayed for answer in answers] == [True] * 5
+    assert not (await first).replayed
+    assert len(other_store.client._handlers) == listening
+
+
+async def test_who_is_not_told_looks_again(
+    store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "TAKE_OVER_AFTER_SEC", 600.0)
+    monkeypatch.setattr(idempotency, "ATTEND_SEC_MAX", 600.0)
+    monkeypatch.setattr(idempotency, "LOOK_AGAIN_SEC", 0.05)
+    monkeypatch.setattr(other_store.ledger, "_news", "nobody.speaks.here")
+    held = Held(Effects())
+    first = asyncio.create_task(once(store, KEY, BODY, held))
+    await held.begun.wait()
+    listening = len(other_store.client._handlers)
+    waiting = asyncio.create_task(once(other_store, KEY, BODY, Effects()))
+    await until(lambda: len(other_store.client._handlers) > listening)
+    held.go_on.set()
+    async with asyncio.timeout(60):
+        assert (await waiting) == replace(await first, replayed=True)
 
 
 async def test_a_reservation_whose_holder_is_gone_is_taken_over(

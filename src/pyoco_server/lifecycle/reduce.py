@@ -7,19 +7,15 @@ second lock of *cancel wins*: whatever end an event speaks of, a run that was as
 
 from collections.abc import Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, ERROR_SLIM_CHARS, CancelAsked, Claim, Run, RunId
-from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.lifecycle.task_board import TaskBoard, TaskEvent
-
-# What one task costs in a snapshot besides its name and its error, with its instants and without them.
-TASK_SLIM_BYTES = 300
-TASK_BARE_BYTES = 60
-# What a run costs in a snapshot besides what its submission and other events said.
-RUN_SLIM_BYTES = 2048
+from pyoco_server.lifecycle.due import due_after
+from pyoco_server.lifecycle.graph import last_of
+from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, CancelAsked, Claim, Run, RunId, TaskRecord
+from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
+from pyoco_server.lifecycle.task_board import TaskBoard
+from pyoco_server.lifecycle.weight import noted, submitted, weighed
 
 
 def reduce(run: Run | None, event: e.Event) -> Run | None:
@@ -60,8 +56,8 @@ class Folding:
 def _begun(event: e.Event) -> Run | None:
     match event:
         case e.RunSubmitted():
-            size = _json_bytes(replace(event, workflow_yaml=None)) + RUN_SLIM_BYTES
-            return Run(
+            tasks = event.graph.nodes if event.graph else ()
+            run = Run(
                 run_id=RunId(event.run_id),
                 flow_name=event.flow_name,
                 params=event.params,
@@ -78,11 +74,13 @@ def _begun(event: e.Event) -> Run | None:
                 retry_of=event.retry_of,
                 start_at=event.start_at,
                 schedule_id=event.schedule_id,
-                job_owed_since=event.at,
-                bytes_full=size,
-                bytes_slim=size,
-                bytes_bare=size,
+                driver=event.driver,
+                graph=event.graph,
+                job_owed_since=event.at if event.driver is Driver.WORKER else None,
+                tasks={task.id: TaskRecord() for task in tasks},
+                last_tasks=last_of(event.graph) if event.graph else (),
             )
+            return submitted(run, event)
         case _:
             return None
 
@@ -96,6 +94,8 @@ def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
             return _touched(over, event, gone=True)
         case e.TagAdded():
             return run if event.tag in run.tags else _tagged(run, event)
+        case e.RunArchived():
+            return _touched(run, event, archived=True) if run.is_terminal and not run.archived else run
         case e.TagRemoved():
             return _touched(run, event, tags=tuple(tag for tag in run.tags if tag != event.tag))
         case e.RunSubmitted() | e.UnknownEvent():
@@ -108,6 +108,8 @@ def _live_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     match event:
         case e.RunDiscarded():
             return _touched(_ended(run, event, board, RunStatus.FAILED), event, gone=True, reason="discarded")
+        case e.RunStarted():
+            return _touched(run, event, started_at=event.at) if run.started_at is None else run
         case e.RunClaimed():
             return _claimed(run, event)
         case e.RunLost():
@@ -132,7 +134,9 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     match event:
         case (
             e.TasksPlanned()
+            | e.TaskReadied()
             | e.TaskStarted()
+            | e.TaskProgressed()
             | e.TaskSucceeded()
             | e.TaskFailed()
             | e.TaskCancelled()
@@ -142,57 +146,23 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
             pass
         case _:
             return run
-    run = _weighed(run, event)
+    run = weighed(run, event)
     if run.cancel is not None:
         return _touched(run, event)
     board.apply(event)
-    if isinstance(event, e.TasksPlanned) and event.last and not run.tasks_dropped:
+    if isinstance(event, e.TasksPlanned):
+        if not event.last or run.tasks_dropped:
+            return _touched(run, event)
         return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
-    if isinstance(event, e.TaskResumed) and run.parked:
-        return _touched(run, event, parked=False, **_new_job(run, event.at))
-    return _touched(run, event)
-
-
-def _weighed(run: Run, event: TaskEvent) -> Run:
-    """Counted whether or not it had an effect, so that the sums depend on the log alone."""
-    size = _json_bytes(event)
-    tasks, error = 1, 0
-    # A name stands twice, in `tasks` and beside them; what is waited for is never left out with the rest.
-    match event:
-        case e.TasksPlanned():
-            tasks, fixed = len(event.tasks), 2 * size
-        case e.TaskWaiting():
-            fixed = 3 * size
-        case e.TaskFailed():
-            fixed, error = 2 * _json_bytes(event.task), _json_bytes(event.error[:ERROR_SLIM_CHARS])
-        case _:
-            fixed = 2 * _json_bytes(event.task)
-    slim = fixed + error + tasks * TASK_SLIM_BYTES
-    return _heavier(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
-
-
-def _noted(run: Run, event: e.Event) -> Run:
-    """What it says of the run stays in every snapshot, some of it twice: the tasks have to give way."""
-    size = 2 * _json_bytes(event)
-    return _heavier(run, full=size, slim=size, bare=size)
-
-
-def _heavier(run: Run, *, full: int, slim: int, bare: int) -> Run:
-    return replace(
-        run,
-        bytes_full=run.bytes_full + full,
-        bytes_slim=run.bytes_slim + slim,
-        bytes_bare=run.bytes_bare + bare,
-    )
-
-
-def _json_bytes(value: object) -> int:
-    """As it will stand in the snapshot: what has to be escaped is longer there than in UTF-8."""
-    return len(msgspec.json.encode(value))
+    changes = due_after(run.due, event)
+    if run.parked and isinstance(event, e.TaskResumed | e.TaskSucceeded | e.TaskFailed):
+        # Nobody holds it, so it is a wait that has ended: somebody has to go on.
+        changes |= {"parked": False, **_new_job(run, event.at)}
+    return _touched(run, event, **changes)
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:
-    return _touched(_noted(run, event), event, tags=(*run.tags, event.tag))
+    return _touched(noted(run, event), event, tags=(*run.tags, event.tag))
 
 
 def _claimed(run: Run, event: e.RunClaimed) -> Run:
@@ -202,7 +172,7 @@ def _claimed(run: Run, event: e.RunClaimed) -> Run:
         worker_id=event.worker_id, instance_id=event.instance_id, fence=event.fence, claimed_at=event.at
     )
     return _touched(
-        _noted(run, event),
+        noted(run, event),
         event,
         claim=claim,
         fence=event.fence,
@@ -226,7 +196,7 @@ def _cancel_asked(run: Run, event: e.CancelRequested) -> Run:
     if run.cancel is not None:
         return run
     asked = CancelAsked(at=event.at, by=event.by, reason=event.reason)
-    return _touched(_noted(run, event), event, cancel=asked)
+    return _touched(noted(run, event), event, cancel=asked, due={})
 
 
 def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
@@ -234,7 +204,7 @@ def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
     if ended.ended is not RunStatus.FAILED:
         return ended
     kept = replace(event, error=event.error[:ERROR_CHARS_MAX])
-    return replace(_noted(ended, kept), error=kept.error, reason=kept.reason, failed_task=kept.task)
+    return replace(noted(ended, kept), error=kept.error, reason=kept.reason, failed_task=kept.task)
 
 
 def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
@@ -245,7 +215,8 @@ def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
 def _ended(run: Run, event: e.Event, board: TaskBoard, wanted: RunStatus) -> Run:
     ended = ending_of(run, wanted)
     board.close(event.at, keep_pending=ended is RunStatus.COMPLETED)
-    return _touched(run, event, ended=ended, ended_at=event.at, claim=None, parked=False, job_owed_since=None)
+    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None, "due": {}}
+    return _touched(run, event, ended=ended, ended_at=event.at, **nobody)
 
 
 def _new_job(run: Run, at: float) -> dict[str, object]:

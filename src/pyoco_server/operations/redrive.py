@@ -8,17 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyoco_server.lifecycle.commands import Command
-from pyoco_server.lifecycle.events import Event
+from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.run import Run, owes_job
+from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.operations.apply import Applied, apply, publish_job
 from pyoco_server.operations.idempotency import Reservation
+from pyoco_server.store.commits import Commit
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 
 
 async def apply_once(
-    store: Store, reservation: Reservation, run_id: str, *asked: Command, whole: bool = False
+    store: Store,
+    reservation: Reservation,
+    run_id: str,
+    *asked: Command,
+    whole: bool = False,
+    meta: CommitMeta | None = None,
 ) -> Applied:
     """`apply`, which happens once however often the request is driven."""
 
@@ -27,7 +33,15 @@ async def apply_once(
             return None
         return await applied_before(store, run_id, reservation.command_id)
 
-    return await apply(store, run_id, *asked, commit_id=reservation.command_id, whole=whole, earlier=earlier)
+    return await apply(
+        store,
+        run_id,
+        *asked,
+        commit_id=reservation.command_id,
+        whole=whole,
+        meta=meta,
+        earlier=earlier,
+    )
 
 
 async def applied_before(store: Store, run_id: str, commit_id: str) -> Applied | None:
@@ -35,9 +49,9 @@ async def applied_before(store: Store, run_id: str, commit_id: str) -> Applied |
     found = await store.runs.find_commit(run_id, commit_id)
     if found is None:
         return None
-    history = await store.runs.events(run_id)
-    before = _state([commit for commit in history if commit[0] < found.log_seq])
-    after = _after(before, found.events, found.log_seq)
+    history = await store.runs.history(run_id, at_leader=True)
+    before = _state([commit for commit in history if commit.log_seq < found.log_seq])
+    after = _after(before, found)
     await _publish_owed_job(store, before, after)
     return Applied(before=before, after=after, events=tuple(found.events))
 
@@ -51,16 +65,15 @@ async def _publish_owed_job(store: Store, before: StoredRun | None, after: Store
         await publish_job(store, now)
 
 
-def _state(history: Sequence[tuple[int, list[Event]]]) -> StoredRun | None:
-    run: Run | None = None
-    for _, events in history:
-        run = fold(run, events)
-    if run is None:
-        return None
-    return StoredRun(run=run, commits=len(history), log_seq=history[-1][0], revision=0)
+def _state(history: Sequence[Commit]) -> StoredRun | None:
+    state: StoredRun | None = None
+    for commit in history:
+        state = _after(state, commit)
+    return state
 
 
-def _after(before: StoredRun | None, events: Sequence[Event], log_seq: int) -> StoredRun:
-    run = fold(before.run if before else None, events)
+def _after(before: StoredRun | None, commit: Commit) -> StoredRun:
+    run = fold(before.run if before else None, commit.events)
     assert run is not None, "a commit that leaves no run is not made"
-    return StoredRun(run=run, commits=before.commits + 1 if before else 1, log_seq=log_seq, revision=0)
+    commits = before.commits + 1 if before else 1
+    return StoredRun(run=run, commits=commits, log_seq=commit.log_seq, revision=0, chain=commit.chain)

@@ -20,7 +20,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.commands import DiscardRun
+from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.begun import Carried, carry_on, go_on, is_of_another_try
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
@@ -63,8 +65,9 @@ async def begin(
     carried: Iterable[Carried] = (),
     *,
     commit_id: str | None = None,
+    meta: CommitMeta | None = None,
 ) -> StoredRun:
-    """A run of this, stored and queued. Conflict if one of its id exists.
+    """A run of this, stored and, if workers are to run it, queued. Conflict if one of its id exists.
 
     `carried`: results that it begins with, those of its first commit and then those of the next ones.
     With a `commit_id` the same may be asked again after an Unavailable and makes one run: so nothing is given
@@ -73,7 +76,7 @@ async def begin(
     commits = iter(carried)
     begins_with = next(commits, ())
     try:
-        stored = await store.runs.create(submission, commit_id or new_commit_id(), begins_with)
+        stored = await store.runs.create(submission, commit_id or new_commit_id(), begins_with, meta)
     except Overtaken as overtaken:
         raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
     except Unavailable as error:
@@ -85,8 +88,8 @@ async def begin(
     try:
         for results in commits:
             stored = await carry_on(store, stored, results)
-        if submission.start_at is not None:
-            return stored  # its job is published when its time has come
+        if submission.start_at is not None or submission.driver is Driver.CLIENT:
+            return stored  # its job is published when its time has come, or there is none
         # A job that says where its run stands says that the submission is all there is.
         job_of = stored if not stored.run.tasks else replace(stored, log_seq=0)
         await store.queue.publish(submission, job_of)

@@ -65,6 +65,11 @@ class Delivery:
         return number_of(self.headers, b"Pyoco-Log-Seq")
 
     @property
+    def chain(self) -> str | None:
+        """Of the commit that `log_seq` stands for."""
+        return value_of(self.headers, b"Pyoco-Chain")
+
+    @property
     def snapshot_revision(self) -> int:
         return number_of(self.headers, b"Pyoco-Snapshot-Revision")
 
@@ -113,6 +118,7 @@ class JobQueue:
             Pyoco_Job=run.job_no,
             Pyoco_Log_Seq=stored.log_seq,
             Pyoco_Snapshot_Revision=stored.revision,
+            **({"Pyoco_Chain": stored.chain} if stored.chain else {}),
         )
         payload = encode_job(submission, run.tags)
         for tries_left in reversed(range(PUBLISH_TRIES_MAX)):

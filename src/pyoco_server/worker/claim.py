@@ -106,7 +106,13 @@ def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
         return None
     run = fold(None, (submission,))
     assert run is not None
-    return StoredRun(run=run, commits=1, log_seq=delivery.log_seq, revision=delivery.snapshot_revision)
+    return StoredRun(
+        run=run,
+        commits=1,
+        log_seq=delivery.log_seq,
+        revision=delivery.snapshot_revision,
+        chain=delivery.chain,
+    )
 
 
 async def _claim_foreign(store: Store, submission: RunSubmitted, claimant: Claimant) -> Applied:
