@@ -11,6 +11,7 @@ from bench.auth import auth_cost
 from bench.engine import engine_overhead
 from bench.lists import list_cost
 from bench.metrics import metrics_cost
+from bench.recheck import accept_rate, page_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
 from bench.watch import watcher_cost
@@ -40,6 +41,11 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
     "metrics": [("metrics at 1 000 and 200 000 runs", metrics_cost)],
     "watch": [("1 000 watchers", watcher_cost)],
     "auth": [("with and without keys", auth_cost)],
+    "recheck": [
+        ("rechecks, durability interval", lambda: accept_rate("interval")),
+        ("rechecks, durability always", lambda: accept_rate("always")),
+        ("strategies, 100 and 100 000", page_cost),
+    ],
     "up": [("up to first run", up_to_first_run)],
 }
 
