@@ -186,6 +186,8 @@ async def test_runs_of_a_request_are_its_tenants(nats_server: NatsServer, tmp_pa
         assert (await face.get("/runs", headers=jwt_headers())).status_code == 403
         schemes = (await face.get("/openapi.json")).json()["components"]["securitySchemes"]
         assert list(schemes) == ["jwt"]
+        operation = (await face.get("/openapi.json")).json()["paths"]["/pdca/recheck"]["post"]
+        assert operation["security"] == [{"jwt": []}]
 
 
 async def test_a_signed_address_is_its_own_proof_until_it_is_changed_or_old(

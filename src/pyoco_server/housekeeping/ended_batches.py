@@ -64,6 +64,7 @@ class EndedBatches:
         """Once: settle and start what is due, if that is ours to do."""
         acted, self._acts = self._acts, self._may_act()
         if not self._acts:
+            self._forget_settled()
             return
         await self._look_at_all(anew=not acted)
         await self._settle()
@@ -104,6 +105,11 @@ class EndedBatches:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_sec):
                     await self._news.wait()
+
+    def _forget_settled(self) -> None:
+        """Others have the work: what they have done is nothing to remember."""
+        self._ended = {run_id: None for run_id in self._ended if run_id in self._desk.model.open}
+        self._unseen = {one: since for one, since in self._unseen.items() if one in self._desk.model.open}
 
     async def _look_at_all(self, *, anew: bool) -> None:
         now = asyncio.get_running_loop().time()

@@ -27,7 +27,7 @@ from pyoco_server.http_api.faces.runs import schedule_routes as schedules
 from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
-from pyoco_server.http_api.proofs import Checks
+from pyoco_server.http_api.proofs import Checks, security_schemes
 from pyoco_server.http_api.recheck_door import RecheckDoor
 from pyoco_server.http_api.shortcut import Shortcut
 
@@ -52,8 +52,11 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            schema = recheck_openapi.add_to(runs_openapi.add_to(super().openapi()))
-            config: NatsBackendConfig = self.state.gateway.config
+            gateway: Gateway = self.state.gateway
+            config = gateway.config
+            takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
+            schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
+            schema = recheck_openapi.add_to(runs_openapi.add_to(super().openapi()), schemes)
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
 

@@ -19,7 +19,7 @@ from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.answers import error_answer
 from pyoco_server.http_api.callers import note_caller
 from pyoco_server.http_api.keyed import loggable_path
-from pyoco_server.http_api.proofs import Checks, Proofs
+from pyoco_server.http_api.proofs import Checks, Proofs, security_schemes
 from pyoco_server.http_api.scopes import scope_needed
 from pyoco_server.operations.callers import Caller
 
@@ -68,11 +68,8 @@ class Authentication:
 
 def with_security(schema: dict[str, Any], config: NatsBackendConfig) -> dict[str, Any]:
     """So that the page at /docs can be given a key or a token."""
-    by_key = {"type": "apiKey", "in": "header", "name": config.http_api_key_header}
-    by_token = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
-    known = {"api_key": by_key, "jwt": by_token}
-    schemes = {name: known[name] for name in sorted(config.auth_methods)}
-    schema.setdefault("components", {})["securitySchemes"] = schemes
+    schemes = security_schemes(config, config.auth_methods)
+    schema.setdefault("components", {}).setdefault("securitySchemes", {}).update(schemes)
     return schema | {"security": [{name: []} for name in schemes]}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -75,6 +75,14 @@ def _methods(config: NatsBackendConfig, checks: Checks) -> Sequence[Method]:
     by_token = [ByToken(checks.tokens)] if checks.tokens is not None else []
     by_key = [ByApiKey(config, checks.keys)] if checks.keys is not None else []
     return [*by_token, *by_key]
+
+
+def security_schemes(config: NatsBackendConfig, methods: Collection[str]) -> dict[str, Any]:
+    """How OpenAPI describes these kinds of proof."""
+    by_key = {"type": "apiKey", "in": "header", "name": config.http_api_key_header}
+    by_token = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
+    known = {"api_key": by_key, "jwt": by_token}
+    return {name: known[name] for name in sorted(methods)}
 
 
 class ByApiKey:

@@ -38,7 +38,8 @@ from pyoco_server.store.rechecks import (
 log = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_SEC = 0.2
-WAITING_MAX = 2_000
+# Written in one go: others are answered in between.
+WAITING_MAX = 500
 TOO_OLD_SEC = 48 * 3600.0
 FORGET_EVERY_SEC = 3600.0
 CONFIRM_AFTER_SEC = 0.25
@@ -149,7 +150,7 @@ class RecheckModel:
         self._waiting.append(one)
         try:
             self._note_open(one)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             log.warning("a message of the rechecks cannot be read", extra={"key": key, "error": str(error)})
         if len(self._waiting) >= WAITING_MAX:
             self._flush()
@@ -177,7 +178,7 @@ class RecheckModel:
         waiting, self._waiting = self._waiting, []
         self._table.begin()
         for one in waiting:
-            self._write(one)
+            self._write_what_can_be_read(one)
         now = time.time()
         if now - self._forgot_at > FORGET_EVERY_SEC:
             self._forgot_at = now
@@ -187,28 +188,30 @@ class RecheckModel:
         self._table.commit(position)
         self._reading.changed()
 
+    def _write_what_can_be_read(self, one: _Waiting) -> None:
+        try:
+            self._write(one)
+        except (msgspec.MsgspecError, ValueError) as error:
+            fields = {"key": one.key, "error": str(error)}
+            log.warning("a message of the rechecks cannot be read", extra=fields)
+
     def _write(self, one: _Waiting) -> None:
         place = place_of(one.key)
         if place is None or (one.is_deleted and place.kind is not Kind.STRATEGY):
             return
-        try:
-            match place.kind:
-                case Kind.STRATEGY if one.is_deleted:
-                    writing.erase_strategy(self._table, place.tenant, place.name)
-                case Kind.STRATEGY:
-                    writing.write_strategy(self._table, place.tenant, decode_strategy(one.data))
-                case Kind.PROFILES:
-                    self._table.run("INSERT OR REPLACE INTO profiles VALUES (?, ?)", place.tenant, one.data)
-                case Kind.REQUEST:
-                    writing.write_request(self._table, decode_request(one.data))
-                case Kind.OUTCOME:
-                    writing.write_outcome(self._table, place.tenant, one.seq, decode_outcome(one.data))
-                case _:
-                    assert_never(place.kind)
-        except msgspec.MsgspecError as error:
-            log.warning(
-                "a message of the rechecks cannot be read", extra={"key": one.key, "error": str(error)}
-            )
+        match place.kind:
+            case Kind.STRATEGY if one.is_deleted:
+                writing.erase_strategy(self._table, place.tenant, place.name)
+            case Kind.STRATEGY:
+                writing.write_strategy(self._table, place.tenant, decode_strategy(one.data))
+            case Kind.PROFILES:
+                self._table.run("INSERT OR REPLACE INTO profiles VALUES (?, ?)", place.tenant, one.data)
+            case Kind.REQUEST:
+                writing.write_request(self._table, decode_request(one.data))
+            case Kind.OUTCOME:
+                writing.write_outcome(self._table, place.tenant, one.seq, decode_outcome(one.data))
+            case _:
+                assert_never(place.kind)
 
     async def _next_move(self, target: int) -> None:
         self._moved.clear()

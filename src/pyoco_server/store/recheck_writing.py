@@ -33,7 +33,9 @@ def write_strategy(table: RecheckTable, tenant: str, strategy: Strategy) -> None
     )  # fmt: skip
     sid = _sid(table, tenant, strategy.id)
     table.run("INSERT INTO search (rowid, id, title) VALUES (?, ?, ?)", sid, strategy.id, strategy.title)
-    table.run_many("INSERT INTO tags VALUES (?, ?, ?)", ((tenant, tag, sid) for tag in strategy.tags))
+    table.run_many(
+        "INSERT OR IGNORE INTO tags VALUES (?, ?, ?)", ((tenant, tag, sid) for tag in strategy.tags)
+    )
 
 
 def erase_strategy(table: RecheckTable, tenant: str, strategy_id: str) -> None:

@@ -69,7 +69,7 @@ class Rechecks:
         self._stream = f"KV_{config.rechecks_kv_bucket}"
         self._prefix = f"$KV.{config.rechecks_kv_bucket}."
         self._bucket = Bucket(jetstream, config.rechecks_kv_bucket)
-        self._kept = f"{int(config.recheck_kept_sec)}s"
+        self._kept = f"{max(1, int(config.recheck_kept_sec))}s"
 
     async def put_strategy(self, tenant: str, strategy: Strategy) -> None:
         """The whole entry: whoever writes last is right."""

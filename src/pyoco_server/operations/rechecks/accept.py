@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from pyoco_server.errors import Invalid
 from pyoco_server.ids import new_ulid
@@ -36,16 +37,23 @@ Chosen = list[tuple[str, str]]
 Shown = Callable[[Request], bytes]
 
 
+class Sender(NamedTuple):
+    """Whoever sends a request, and by which thread of theirs."""
+
+    caller: Caller
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
 async def accept(
-    desk: RecheckDesk, caller: Caller, key: IdempotencyKey, body: bytes, asked: Asked, shown: Shown
+    desk: RecheckDesk, sender: Sender, key: IdempotencyKey, body: bytes, asked: Asked, shown: Shown
 ) -> Once:
     """`shown`: the answer, of a request that is accepted."""
     wanted = await fingerprint_of(body)
-    tenant = tenant_of(caller)
-    chosen = await _chosen(desk, tenant, asked, key, wanted)
+    chosen = await _chosen(desk, tenant_of(sender.caller), asked, key, wanted)
 
     async def do(reservation: Reservation) -> Answer:
-        request = await _stored(desk, caller, asked, chosen, reservation)
+        request = await _stored(desk, sender, asked, chosen, reservation)
         if not request.dry_run:
             await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
         return Answer(status=ACCEPTED, body=shown(request))
@@ -118,9 +126,9 @@ def _matching(reading: RecheckReading, tenant: str, asked: Asked) -> Chosen:
 
 
 async def _stored(
-    desk: RecheckDesk, caller: Caller, asked: Asked, chosen: Chosen | Invalid, reservation: Reservation
+    desk: RecheckDesk, sender: Sender, asked: Asked, chosen: Chosen | Invalid, reservation: Reservation
 ) -> Request:
-    tenant, request_id = tenant_of(caller), reservation.resource_id
+    tenant, request_id = tenant_of(sender.caller), reservation.resource_id
     if reservation.may_have_happened:
         earlier = await desk.store.rechecks.request(tenant, request_id)
         if earlier is not None:
@@ -133,7 +141,7 @@ async def _stored(
         Request(
             request_id=request_id,
             tenant=tenant,
-            client_id=client_of(caller),
+            client_id=client_of(sender.caller),
             reason=asked.reason,
             submitted_at=round(time.time(), 3),
             strategies=len(chosen),
@@ -142,7 +150,9 @@ async def _stored(
             window=asked.window,
             params=asked.params,
             trace_id=asked.trace_id,
-            run_tenant=caller.tenant_id,
+            run_tenant=sender.caller.tenant_id,
+            correlation_id=sender.correlation_id,
+            traceparent=sender.traceparent,
             **plan,  # type: ignore[arg-type]
         )
     )

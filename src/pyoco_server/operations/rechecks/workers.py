@@ -35,7 +35,8 @@ class OwnWorkers:
             params=flow_params(request, batch),
             tenant_id=request.run_tenant,
             api_key_id=request.client_id,
-            correlation_id=request.request_id,
+            correlation_id=request.correlation_id or request.request_id,
+            traceparent=request.traceparent,
         )
         # The commit has an id that follows from the run's: a second try finds the first, and ends it.
         await begin(self._store, checked(wanted, self._store.config), commit_id=run_id.replace("-", ""))

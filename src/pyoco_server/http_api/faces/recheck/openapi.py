@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from pyoco_server.http_api.faces.recheck import questions
@@ -23,9 +24,16 @@ _RETRY = {"Retry-After": {"description": "Seconds, as `retry_after` says.", "sch
 _REPLAYED = {"Idempotency-Replayed": {"description": "Given again.", "schema": {"const": "true"}}}
 
 
-def add_to(schema: dict[str, Any]) -> dict[str, Any]:
-    schema.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
-    schema["paths"] |= _PATHS
+def add_to(schema: dict[str, Any], schemes: Schema) -> dict[str, Any]:
+    """`schemes`: how callers of this face prove who they are; none where nobody has to."""
+    components = schema.setdefault("components", {})
+    components.setdefault("schemas", {}).update(SCHEMAS)
+    paths = deepcopy(_PATHS)
+    if schemes:
+        components.setdefault("securitySchemes", {}).update(schemes)
+        for operation in (one for methods in paths.values() for one in methods.values()):
+            operation.setdefault("security", [{name: []} for name in schemes])
+    schema["paths"] |= paths
     return schema
 
 

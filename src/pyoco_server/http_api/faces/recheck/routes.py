@@ -18,7 +18,7 @@ from pyoco_server.http_api.keyed import key_of, once_answer
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations.callers import DEFAULT_TENANT
 from pyoco_server.operations.rechecks import look
-from pyoco_server.operations.rechecks.accept import accept
+from pyoco_server.operations.rechecks.accept import Sender, accept
 from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
 from pyoco_server.recheck.asked import Asked, recheck_all_asked, recheck_asked
 
@@ -38,7 +38,9 @@ async def _accepted(request: Request, read: Callable[[Any], Asked]) -> Response:
     asked = read(wire.body_in(body))
     key = key_of(request, least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
     assert key is not None
-    outcome = await accept(desk_of(request), caller_of(request), key, body, asked, wire.accepted)
+    headers = request.headers
+    sender = Sender(caller_of(request), headers.get("x-correlation-id"), headers.get("traceparent"))
+    outcome = await accept(desk_of(request), sender, key, body, asked, wire.accepted)
     note_about(request, outcome.resource_id)
     return once_answer(outcome)
 
