@@ -226,3 +226,35 @@ def test_a_file_that_is_not_ours_or_broken_is_begun_anew(tmp_path: Path, damage:
     assert set(opened.meta()) == {"schema"}
     filled(opened, row("a", 1.0)).close()
     assert states(ReadTable(path), Filter(), 9) == [b"a"]
+
+
+def test_those_that_are_due_come_by_their_instant(table: ReadTable) -> None:
+    filled(table, row("late", 1.0, due_at=30.0), row("soon", 2.0, due_at=10.0), row("never", 3.0))
+    assert table.due(9.9, 10) == []
+    assert table.due(30.0, 10) == [b"soon", b"late"]
+    assert table.due(30.0, 1) == [b"soon"]
+    assert (table.next_due(0.0), table.next_due(10.0), table.next_due(30.0)) == (10.0, 30.0, None)
+
+
+def test_archived_runs_are_in_no_list_and_still_found(table: ReadTable) -> None:
+    filled(table, row("kept", 1.0), row("away", 2.0, archived=1))
+    for wanted in (Filter(), Filter(status="PENDING"), Filter(flow="greet", status="PENDING")):
+        assert states(table, wanted, 10) == [b"kept"]
+    assert table.state("away") == b"away"
+    assert (table.clock(), table.count()) == (2.0, 2)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT state FROM runs WHERE due_at <= 1 ORDER BY due_at LIMIT 9",
+        "SELECT min(due_at) FROM runs WHERE due_at > 1",
+        "SELECT clock FROM runs WHERE archived IS NULL ORDER BY seq DESC LIMIT 1",
+        "SELECT clock FROM runs WHERE archived IS NOT NULL ORDER BY seq DESC LIMIT 1",
+    ],
+)
+def test_what_is_asked_all_the_time_is_read_from_an_index(table: ReadTable, query: str) -> None:
+    plan = " ".join(str(step) for step in table._db.execute(f"EXPLAIN QUERY PLAN {query}"))
+    assert "USING" in plan
+    assert "INDEX" in plan
+    assert "TEMP B-TREE" not in plan

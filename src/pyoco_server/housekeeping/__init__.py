@@ -1,4 +1,4 @@
-"""What nobody asks for and is due all the same: lost workers, owed jobs, schedules, ended rechecks.
+"""What nobody asks for and is due all the same: lost workers, owed jobs, due runs, schedules, ended rechecks.
 
 One gateway at a time.
 """

@@ -7,7 +7,7 @@ producer, or of somebody who did not know the chain before it; the next one begi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
 
@@ -26,7 +26,8 @@ NO_CHAIN = ""
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """`number`: among the run's commits, 0 if its producer did not say. `at`: the broker's time.
 
-    `chain` is empty where the commit has none.
+    `chain` is empty where the commit has none. `chain_holds`: it follows from the commit before; None where
+    it has none, or where the one before was not read.
     """
 
     number: int
@@ -36,9 +37,25 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Event]
     meta: CommitMeta | None = None
     chain: str = NO_CHAIN
+    chain_holds: bool | None = None
 
 
-def commit_of(message: StoredMessage) -> Commit:
+def commits_of(messages: Iterable[StoredMessage]) -> list[Commit]:
+    """One after the other, as they stand in the log. Only of the very first is it known what came before."""
+    found: list[Commit] = []
+    before: str | None = None
+    for message in messages:
+        if commit_no(message) == 1:
+            before = NO_CHAIN
+        found.append(commit_of(message, before))
+        before = found[-1].chain
+    return found
+
+
+def commit_of(message: StoredMessage, before: str | None = None) -> Commit:
+    """`before`: the chain of the commit before it."""
+    chain = chain_of(message)
+    unknown = not chain or before is None
     return Commit(
         number=commit_no(message),
         log_seq=message.seq,
@@ -46,7 +63,8 @@ def commit_of(message: StoredMessage) -> Commit:
         at=stored_at(message) or 0.0,
         events=decode_commit(message.data),
         meta=decode_commit_meta(message.data),
-        chain=chain_of(message),
+        chain=chain,
+        chain_holds=None if unknown else chain == chain_after(before, message.data),
     )
 
 

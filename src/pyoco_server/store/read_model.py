@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import Event
+from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
 from pyoco_server.store.client import BrokerClient
@@ -166,6 +167,15 @@ class ReadModel:
         self._flush()
         return _decoded(self._table.delayed(until, limit))
 
+    def due(self, *, until: float, limit: int) -> list[Run]:
+        """Those in which time alone changes something by then, the earliest first."""
+        self._flush()
+        return _decoded(self._table.due(until, limit))
+
+    def next_due(self, *, after: float) -> float | None:
+        self._flush()
+        return self._table.next_due(after)
+
     def stuck_cancels(self, limit: int) -> list[Run]:
         """Asked to stop, held by nobody, and not over: should not be, and would stay so for ever."""
         self._flush()
@@ -255,7 +265,7 @@ class ReadModel:
                 self._told = seq
                 for on_news in self._on_news:
                     on_news(before, run, events)
-            slim = replace(run, params={}, tasks={}) if run.tasks or run.params else run
+            slim = _slim(run) if run.tasks or run.params else run
             self._clock = max(self._clock, slim.updated_at)
             self._live[run_id] = slim
             self._dirty[run_id] = _Changed(slim, seq, self._clock)
@@ -320,6 +330,11 @@ class ReadModel:
             await self.feed.confirm(target)
 
 
+def _slim(run: Run) -> Run:
+    """As lists need it. What there is to know of a task without its record (`due`) stays."""
+    return replace(run, params={}, tasks={}, graph=named_only(run.graph))
+
+
 def _decoded(states: list[bytes]) -> list[Run]:
     return [_decode(state) for state in states]
 
@@ -348,4 +363,6 @@ def _row(changed: _Changed) -> Row:
         stuck_cancel=1 if run.cancel and owes_job(run) else None,
         state=_encode(run),
         schedule=run.schedule_id,
+        due_at=min(run.due.values()) if run.due else None,
+        archived=1 if run.archived else None,
     )

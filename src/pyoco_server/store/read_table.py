@@ -17,17 +17,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 4
+SCHEMA = 5
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
   run_id TEXT PRIMARY KEY, tenant TEXT, flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
   yaml TEXT, seq INTEGER NOT NULL, clock REAL NOT NULL, updated_at REAL NOT NULL,
-  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT
+  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT,
+  due_at REAL, archived INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
+CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_archived ON runs (seq) WHERE archived IS NOT NULL;
 CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
 CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
 """
@@ -40,7 +43,7 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
 
-_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
 
 
@@ -60,10 +63,12 @@ class Row(NamedTuple):
     stuck_cancel: int | None
     state: bytes
     schedule: str | None = None
+    due_at: float | None = None
+    archived: int | None = None
 
 
 class Filter(NamedTuple):
-    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml."""
+    """Every member that is set must match, and no archived run does. `yaml`: the digest of its flow.yaml."""
 
     status: str | None = None
     flow: str | None = None
@@ -120,8 +125,9 @@ class ReadTable:
             rows.close()
 
     def clock(self) -> float:
-        row = self._db.execute("SELECT clock FROM runs ORDER BY seq DESC LIMIT 1").fetchone()
-        return float(row[0]) if row else 0.0
+        latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"
+        rows = (self._db.execute(latest.format(kind)).fetchone() for kind in ("NULL", "NOT NULL"))
+        return max((float(row[0]) for row in rows if row), default=0.0)
 
     def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
         rows = self._db.execute(
@@ -153,6 +159,17 @@ class ReadTable:
             "SELECT state FROM runs WHERE starts_at <= ? ORDER BY starts_at LIMIT ?", (until, limit)
         )
         return [row[0] for row in rows]
+
+    def due(self, until: float, limit: int) -> list[bytes]:
+        """Those in which time alone changes something by then, the earliest first."""
+        rows = self._db.execute(
+            "SELECT state FROM runs WHERE due_at <= ? ORDER BY due_at LIMIT ?", (until, limit)
+        )
+        return [row[0] for row in rows]
+
+    def next_due(self, after: float) -> float | None:
+        row = self._db.execute("SELECT min(due_at) FROM runs WHERE due_at > ?", (after,)).fetchone()
+        return None if row[0] is None else float(row[0])
 
     def stuck_cancels(self, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE stuck_cancel IS NOT NULL LIMIT ?", (limit,))
@@ -204,7 +221,8 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
     # Named, so that it is our choice and not a guess of SQLite's which index is read.
     source = f"runs INDEXED BY {_index_name(_best_index(given))}"
     columns = "seq, clock, updated_at, state"
-    query = f"SELECT {columns} FROM {source} WHERE {terms}seq > ? AND seq < ? ORDER BY seq DESC"
+    where = f"archived IS NULL AND {terms}seq > ? AND seq < ?"
+    query = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY seq DESC"
     return query, [*(getattr(wanted, column) for column in given), above, below]
 
 
@@ -217,13 +235,16 @@ def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float
 
 
 def _list_indexes() -> Iterator[str]:
-    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing."""
+    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing.
+
+    None of them holds archived runs: however many there are, a list does not have to pass over them.
+    """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
     for columns in (*listed, _BY_SCHEDULE):
-        partial = " AND ".join(f"{name} IS NOT NULL" for name in columns if name in _RARE)
-        where = f" WHERE {partial}" if partial else ""
-        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}){where};\n"
+        rare = (f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
+        where = f"archived IS NULL{''.join(rare)}"
+        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}) WHERE {where};\n"
 
 
 def _index_name(columns: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
 from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_snapshot
-from pyoco_server.store.commits import Commit, commit_no, commit_of
+from pyoco_server.store.commits import Commit, commit_no, commits_of
 from pyoco_server.store.errors import AnswerLost, WrongSequence
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 from pyoco_server.store.keyvalue import Bucket, Entry
@@ -162,12 +162,23 @@ class Runs:
         if at_leader:
             seen = messages[-1].seq if messages else after_log_seq
             messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
-        return [commit_of(message) for message in messages]
+        return commits_of(messages)
 
     async def find_commit(self, run_id: str, commit_id: str) -> Commit | None:
         """The commit that carries this id; None only if the leader has none."""
         found = (one for one in await self.history(run_id, at_leader=True) if one.commit_id == commit_id)
         return next(found, None)
+
+    async def ids(self) -> AsyncIterator[str]:
+        """Of every run that has a log, in no order."""
+        offset, total = 0, 1
+        while offset < total:
+            asked = {"subjects_filter": f"{self._prefix}.>", "offset": offset}
+            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked)
+            subjects = info["state"].get("subjects") or {}
+            for subject in subjects:
+                yield subject.removeprefix(f"{self._prefix}.")
+            offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
 
     async def submission(self, run_id: str) -> RunSubmitted | None:
         """The first event, which alone has the whole specification."""
