@@ -162,3 +162,4 @@ class EndedBatches:
                 for number in numbers:
                     self._unseen.pop(run_id_of(request_id, number), None)
                 log.info("recheck batches started", extra={"request_id": request_id, "count": len(numbers)})
+                self._news.set()  # there may be more
