@@ -63,7 +63,7 @@ class RecheckDoor:
         first = path_of(scope)[1:].partition("/")[0] if scope["type"] == "http" else ""
         if first in FACES:
             await self._serve(scope, receive, send)
-        elif first == KNOWN_KEYS and self._proofs is not None:
+        elif first == KNOWN_KEYS and scope["method"] == "GET" and self._proofs is not None:
             await self._show_known_key(scope, receive, send)
         else:
             await self._app(scope, receive, send)
