@@ -13,6 +13,7 @@ from bench.executions import command_rate, long_history
 from bench.lists import list_cost
 from bench.logs import long_logs, print_to_frame
 from bench.metrics import metrics_cost
+from bench.recheck import accept_rate, page_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
 from bench.watch import watcher_cost
@@ -51,6 +52,11 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
         ("logs of 1 000 and 1 000 000 lines", long_logs),
     ],
     "auth": [("with and without keys", auth_cost)],
+    "recheck": [
+        ("rechecks, durability interval", lambda: accept_rate("interval")),
+        ("rechecks, durability always", lambda: accept_rate("always")),
+        ("strategies, 100 and 100 000", page_cost),
+    ],
     "up": [("up to first run", up_to_first_run)],
 }
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in (ROOT / "docs/contract.md").read_text().splitlines()
-    if line.startswith(("| REQ", "| ERR", "| EXE-", "| JOB-"))
+    if line.startswith(("| REQ", "| ERR", "| EXE-", "| JOB-", "| PDCA-"))
 ]
 
 
