@@ -20,7 +20,7 @@ from pyoco_server.store.codec import decode_commit, encode_commit
 from pyoco_server.store.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no, stored_at
 from pyoco_server.store.jetstream import StoredMessage
 
-# A snapshot one commit behind is most likely being written this moment by whoever committed.
+# A snapshot behind a commit of just now is most likely being written this moment by whoever committed.
 HEAL_AFTER_SEC = 2.0
 
 
@@ -115,7 +115,7 @@ def is_left_behind(
         return snapshot.pyoco.log_seq != stored.log_seq and run_of(snapshot) != stored.run
     if behind < 0:
         return at_leader  # else it may be the log that we were shown an old one of
-    return behind > 1 or _age_sec(last) >= HEAL_AFTER_SEC
+    return _age_sec(last) >= HEAL_AFTER_SEC
 
 
 def _age_sec(message: StoredMessage) -> float:
