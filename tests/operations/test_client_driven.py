@@ -11,6 +11,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Retry, TaskKind
+from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.apply import Applied, apply
@@ -19,6 +20,7 @@ from pyoco_server.operations.retry import Retry as Again
 from pyoco_server.operations.retry import retry
 from pyoco_server.operations.submit import begin
 from pyoco_server.operations.verify import verify
+from pyoco_server.store.jetstream import StoredMessage
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.store.making import config_on, submission
@@ -146,3 +148,25 @@ class TestWhatDoesNotFit:
         assert run.status is RunStatus.COMPLETED
         assert run.tasks["t14"].output == "t14"
         await sound(store, run_id)
+
+    async def test_each_command_reads_only_what_is_new(
+        self, store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await driven(store, *(GraphTask(id=f"t{n}") for n in range(40)))
+        begun_at: list[int] = []
+        after = store.jetstream.after
+
+        async def counted(stream: str, subject: str, seq: int) -> list[StoredMessage]:
+            begun_at.append(seq)
+            return await after(stream, subject, seq)
+
+        monkeypatch.setattr(store.jetstream, "after", counted)
+        for n in range(40):
+            # Two of another gateway's in between: more than the last message alone has to be read.
+            for one in (store, other_store, other_store):
+                report = c.ReportProgress(task=f"t{n}", progress=n)
+                await accepted(one, run_id, take(f"t{n}") if one is store else report)
+        assert begun_at.count(0) <= 1
+        history = await store.runs.history(run_id)
+        folded = fold(None, [event for commit in history for event in commit.events])
+        assert await the_run(store, run_id) == folded
