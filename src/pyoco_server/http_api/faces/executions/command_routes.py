@@ -33,8 +33,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 async def create_execution(request: Request) -> Response:
     gateway, caller = asking.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    wanted = body_of(envelope.raw, CreateExecution)
-    asked = await fingerprint_of(envelope.raw)
+    wanted, said = body_of(envelope.raw, CreateExecution)
+    asked = await fingerprint_of(said)
     make = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
 
     def tell(stored: StoredRun, command_id: str) -> Answer:
@@ -72,7 +72,7 @@ def _endpoint(form: Form) -> Endpoint:
 async def _command(request: Request, form: Form) -> Response:
     gateway, caller = asking.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    body = body_of(envelope.raw, form.body)
+    body, said = body_of(envelope.raw, form.body)
     execution_id = asking.execution_id_of(request)
     node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
     asked = Asked(
@@ -80,7 +80,7 @@ async def _command(request: Request, form: Form) -> Response:
         name=form.name,
         command=form.build(caller.id, node_id or "", body),
         key=key_for(caller, request.method, path_of(request.scope), envelope.key),
-        asked=await fingerprint_of(envelope.raw),
+        asked=await fingerprint_of(said),
         meta=CommitMeta(actor=Actor(form.actor, caller.id), correlation_id=envelope.correlation_id),
         task=node_id,
     )
