@@ -27,7 +27,7 @@ class Stack:
         self.broker = broker
         self.port = port
         self._folder = folder
-        self._children: list[subprocess.Popen[bytes]] = []
+        self.children: list[subprocess.Popen[bytes]] = []
         self.env = os.environ | {"PYOCO_NATS_URL": broker.url, "PYOCO_LOAD_DOTENV": "0"}
         self.env |= {"PYOCO_READ_MODEL_PATH": str(folder / "read_model.sqlite")}
         self.seen = folder / "seen"
@@ -48,17 +48,17 @@ class Stack:
         return await Connection.open("127.0.0.1", self.port)
 
     def end(self) -> None:
-        for child in self._children:
+        for child in self.children:
             child.send_signal(signal.SIGTERM)
-        for child in self._children:
+        for child in self.children:
             child.wait(20)
 
     def memory_mb(self) -> list[float]:
-        return [_resident_mb(child.pid) for child in self._children]
+        return [_resident_mb(child.pid) for child in self.children]
 
     def _run(self, command: list[str]) -> None:
         with (self._folder / "processes.log").open("ab") as log:
-            self._children.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
+            self.children.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
 
     async def _until_ready(self) -> None:
         while True:
