@@ -8,7 +8,7 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine.control import Control, Registry
-from pyoco_server.engine.limits import Limits
+from pyoco_server.engine.limits import Limits, Receive, receive
 from pyoco_server.engine.listener import Listener, NullListener
 from pyoco_server.engine.outcome import Outcome
 from pyoco_server.engine.run import Run
@@ -26,13 +26,16 @@ class Engine:
         listener: Listener | None = None,
         may_start: Callable[[], bool] | None = None,
         lone_tasks_here: bool = False,
+        receive: Receive = receive,
     ) -> None:
         """`may_start` is asked before each attempt at a task; a no abandons the run.
 
         With `lone_tasks_here` the calling thread executes what has nothing beside it; `abandon` then does
-        not end the call before such a task has returned.
+        not end the call before such a task has returned. `receive` is how it waits for what happens.
         """
-        self._limits = Limits(parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here)
+        self._limits = Limits(
+            parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here, receive=receive
+        )
         self._listener = listener if listener is not None else NullListener()
         self._registry = Registry()
 

@@ -155,8 +155,9 @@ class Recorder(NullListener):
         attempt: int,
         result: Result,
         times: tuple[float, float],
-        acknowledged: Acknowledge,
+        acknowledged: Acknowledge | None,
     ) -> None:
+        """Without `acknowledged` nothing waits for it, and it may join the next commit."""
         succeeded = SucceedTask(
             fence=self._fence,
             task=name,

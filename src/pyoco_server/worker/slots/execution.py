@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -83,7 +84,7 @@ class Execution:
             message.attempt,
             Result(message.output, message.kept, message.types),
             (message.started_at, message.ended_at),
-            lambda: self._acknowledge(message.number),
+            None if message.number == m.NOT_AWAITED else partial(self._acknowledge, message.number),
         )
 
     def _acknowledge(self, number: int) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from pyoco_server.lifecycle.status import OutputKept
 
 LENGTH = struct.Struct("!I")
+NOT_AWAITED = 0
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -90,7 +91,7 @@ class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     output: bytes | None
     kept: OutputKept
     types: dict[str, Any] | None
-    number: int
+    number: int  # to be acknowledged, unless it is NOT_AWAITED
 
 
 class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
