@@ -50,7 +50,7 @@ class Engine:
         timeout_sec: float | None = None,
     ) -> Outcome:
         """Block until the run has ended. Raises only what the listener raises, never what user code does."""
-        limits = replace(self._limits, timeout_sec=timeout_sec)
+        limits = self._limits if timeout_sec is None else replace(self._limits, timeout_sec=timeout_sec)
         run_context = run_context if run_context is not None else RunContext(flow_name=flow.name)
         run_context.params = dict(params or {})
         control = Control(run_context)

@@ -142,18 +142,19 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
             pass
         case _:
             return run
-    run = _weighed(run, event)
+    sums = _weighed(run, event)
     if run.cancel is not None:
-        return _touched(run, event)
+        return _touched(run, event, **sums)
     board.apply(event)
     if isinstance(event, e.TasksPlanned) and event.last and not run.tasks_dropped:
-        return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
+        last = tuple(dict.fromkeys((*run.last_tasks, *event.last)))
+        return _touched(run, event, last_tasks=last, **sums)
     if isinstance(event, e.TaskResumed) and run.parked:
-        return _touched(run, event, parked=False, **_new_job(run, event.at))
-    return _touched(run, event)
+        return _touched(run, event, parked=False, **_new_job(run, event.at), **sums)
+    return _touched(run, event, **sums)
 
 
-def _weighed(run: Run, event: TaskEvent) -> Run:
+def _weighed(run: Run, event: TaskEvent) -> dict[str, object]:
     """Counted whether or not it had an effect, so that the sums depend on the log alone."""
     size = _json_bytes(event)
     tasks, error = 1, 0
@@ -168,27 +169,29 @@ def _weighed(run: Run, event: TaskEvent) -> Run:
         case _:
             fixed = 2 * _json_bytes(event.task)
     slim = fixed + error + tasks * TASK_SLIM_BYTES
-    return _heavier(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
+    return _sums(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
 
 
 def _noted(run: Run, event: e.Event) -> Run:
     """What it says of the run stays in every snapshot, some of it twice: the tasks have to give way."""
     size = 2 * _json_bytes(event)
-    return _heavier(run, full=size, slim=size, bare=size)
+    return replace(run, **_sums(run, full=size, slim=size, bare=size))
 
 
-def _heavier(run: Run, *, full: int, slim: int, bare: int) -> Run:
-    return replace(
-        run,
-        bytes_full=run.bytes_full + full,
-        bytes_slim=run.bytes_slim + slim,
-        bytes_bare=run.bytes_bare + bare,
-    )
+def _sums(run: Run, *, full: int, slim: int, bare: int) -> dict[str, object]:
+    return {
+        "bytes_full": run.bytes_full + full,
+        "bytes_slim": run.bytes_slim + slim,
+        "bytes_bare": run.bytes_bare + bare,
+    }
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 def _json_bytes(value: object) -> int:
     """As it will stand in the snapshot: what has to be escaped is longer there than in UTF-8."""
-    return len(msgspec.json.encode(value))
+    return len(_encode(value))
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:

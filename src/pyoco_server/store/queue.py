@@ -54,19 +54,11 @@ class Delivery:
         self.headers = headers
         self.data = data
         self.num_delivered, self.sequence, _ = place_of(reply)
-
-    @property
-    def job_no(self) -> int | None:
-        """None for a job of another producer."""
-        return number_of(self.headers, b"Pyoco-Job") if value_of(self.headers, b"Pyoco-Job") else None
-
-    @property
-    def log_seq(self) -> int:
-        return number_of(self.headers, b"Pyoco-Log-Seq")
-
-    @property
-    def snapshot_revision(self) -> int:
-        return number_of(self.headers, b"Pyoco-Snapshot-Revision")
+        number = value_of(headers, b"Pyoco-Job")
+        # None for a job of another producer; of ours they are asked for several times.
+        self.job_no: int | None = number_of(headers, b"Pyoco-Job") if number else None
+        self.log_seq = number_of(headers, b"Pyoco-Log-Seq") if number else 0
+        self.snapshot_revision = number_of(headers, b"Pyoco-Snapshot-Revision") if number else 0
 
     def ack(self) -> bool:
         return self._tell(b"+ACK")

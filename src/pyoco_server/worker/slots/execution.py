@@ -14,6 +14,8 @@ from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
 from pyoco_server.worker.values import Result
 
+_decode_inputs = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
 
 class Execution:
     def __init__(self, recorder: Recorder, link: Link, is_current: Callable[[], bool]) -> None:
@@ -54,7 +56,7 @@ class Execution:
                 recorder.planned(message.tasks, message.last)
             case m.Started():
                 self._running[message.task] = message.attempt
-                inputs = msgspec.json.decode(message.inputs, type=dict[str, msgspec.Raw])
+                inputs = _decode_inputs(message.inputs)
                 recorder.started(message.task, message.attempt, inputs, message.size)
             case m.Succeeded():
                 self._running.pop(message.task, None)
