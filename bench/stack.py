@@ -20,6 +20,7 @@ from pyoco_server.broker import EmbeddedBroker
 Durability = Literal["always", "interval"]
 FLOWS = Path(__file__).with_name("flows.py")
 TAG = "bench"
+HTTP = "pyoco_server.http_api.one_write:OneWrite"  # as `pyoco-server up` has it
 
 
 class Stack:
@@ -36,7 +37,7 @@ class Stack:
 
     async def gateway(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
-        command += ["--port", str(self.port), "--loop", "uvloop", "--http", "httptools"]
+        command += ["--port", str(self.port), "--loop", "uvloop", "--http", HTTP]
         self._run([*command, "--no-access-log", "--no-proxy-headers", "--log-level", "warning"])
         await self._until_ready()
 
