@@ -5,19 +5,18 @@ What each number means, and how two gateways are read together, is in docs/metri
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
 from pyoco_server.http_api.faces.operator.described import METRICS
+from pyoco_server.http_api.faces.operator.metrics_text import text_of
 from pyoco_server.operations.metrics import Standing, standing
 from pyoco_server.operations.observed import BOUNDS_SEC, Observed, Spread
 
@@ -26,7 +25,7 @@ TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 T = TypeVar("T")
 
-_WHOLE = re.compile(rb"\.0$", re.MULTILINE)
+_PROCESS = ProcessCollector(registry=None)
 
 router = APIRouter()
 
@@ -39,21 +38,8 @@ async def metrics(request: Request) -> Response:
 
 
 def exposition(now: Standing, seen: Observed, is_housekeeper: bool) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families([*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen)]))
-    ProcessCollector(registry=registry)
-    # Whole numbers as the specification shows them: `1` and not `1.0`.
-    return _WHOLE.sub(b"", generate_latest(registry))
-
-
-class _Families(Collector):
-    """Made for one answer: whoever asks for it gets what was found a moment ago."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = list(families)
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+    ours = (*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen))
+    return text_of((*ours, *_PROCESS.collect()))
 
 
 def _standing(now: Standing) -> Iterator[Metric]:
