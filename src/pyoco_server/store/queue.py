@@ -210,6 +210,7 @@ class JobPuller:
         self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
         self._waiters: deque[_Waiter] = deque()
         self._next = 0
+        self._asks_soon = False
         self._sid: int | None = None
         self.answered_at: float | None = None
 
@@ -235,7 +236,9 @@ class JobPuller:
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.time() + timeout_sec)
         self._waiters.append(waiter)
-        self._ask_for_more()
+        if not self._asks_soon:  # several who come in one step of the loop share a pull
+            self._asks_soon = True
+            loop.call_soon(self._ask_for_more)
         timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, waiter.give, None)
         try:
             return await waiter.future
@@ -255,6 +258,7 @@ class JobPuller:
 
     def _ask_for_more(self) -> None:
         """Every tag gets as many pulls as there are people waiting, until the last of them leaves."""
+        self._asks_soon = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
         if not waiting:
