@@ -70,7 +70,7 @@ class Stack:
                 if status == 200:
                     return
             except OSError:
-                pass
+                assert self.children[-1].poll() is None, (self._folder / "processes.log").read_text()
             await asyncio.sleep(0.02)
 
 
