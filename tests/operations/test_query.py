@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,22 @@ async def test_not_found_is_only_said_after_a_look_at_the_leader(
     with pytest.raises(NotFound):
         await get_run(store, submission().run_id)
     assert asked == [False, True, False, True]
+
+
+async def test_where_there_are_copies_none_of_them_is_believed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that lags would show a run as it was before its cancel, to the very caller who cancelled it."""
+    born = await begun(store)
+    load = store.runs.load
+
+    async def lagging(run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
+        return await load(run_id, at_leader=True, whole=whole) if at_leader else born
+
+    await apply(store, born.run.run_id, CLAIM)
+    monkeypatch.setattr(store.runs, "load", lagging)
+    monkeypatch.setattr(store, "config", replace(store.config, nats_replicas=3))
+    assert (await get_run(store, born.run.run_id)).run.status is RunStatus.RUNNING
 
 
 async def test_erased_discarded_and_foreign_runs_are_not_found(store: Store) -> None:

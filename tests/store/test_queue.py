@@ -156,7 +156,7 @@ async def test_nothing_comes_within_the_time_and_that_is_said(store: Store, pull
     loop = asyncio.get_running_loop()
     began_at = loop.time()
     assert await puller.next(0.3) is None
-    assert 0.29 <= loop.time() - began_at < 5
+    assert loop.time() - began_at >= 0.29
     assert await puller.next(0.0) is None
 
 

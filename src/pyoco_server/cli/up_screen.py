@@ -55,7 +55,7 @@ class Screen:
 
 def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
     yield "API", url
-    yield "Dashboard", f"{url}/"
+    yield "Reference", f"{url}/docs"
     broker = without_credentials(plan.config.nats_url)
     if plan.embedded:
         yield "Broker", f"{broker} (embedded; durability {DURABILITY[plan.config.durability]})"

@@ -20,9 +20,14 @@ CURSOR = "runs"
 async def get_run(
     store: Store, run_id: str, *, tenant_id: str | None = None, whole: bool = False
 ) -> StoredRun:
-    """404 is only said after a look at the leader; another tenant's run is not there."""
-    stored = await store.runs.load(run_id, whole=whole)
-    if stored is None:
+    """404 is only said after a look at the leader; another tenant's run is not there.
+
+    Of several copies one may lag: whoever has just cancelled a run, or heard of its end, must not be shown it
+    as it was before. So where there are copies, all looks are at the leader.
+    """
+    has_copies = store.config.nats_replicas > 1
+    stored = await store.runs.load(run_id, at_leader=has_copies, whole=whole)
+    if stored is None and not has_copies:
         stored = await store.runs.load(run_id, at_leader=True, whole=whole)
     return visible(stored, run_id, tenant_id)
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 ERASED_MARK_TTL = "48h"
 APPEND_TRIES_MAX = 3
 PROJECT_TRIES_MAX = 8
-# A snapshot one commit behind is most likely being written this moment by whoever committed.
+# A snapshot behind a commit of just now is most likely being written this moment by whoever committed.
 HEAL_AFTER_SEC = 2.0
 _TOO_LARGE = {"err_id": "ERR-PYOCO-0010", "msg_id": "MSG-PYOCO-0010"}
 
@@ -320,7 +320,7 @@ def _is_left_behind(
         return snapshot.pyoco.log_seq != stored.log_seq and run_of(snapshot) != stored.run
     if behind < 0:
         return at_leader  # else it may be the log that we were shown an old one of
-    return behind > 1 or _age_sec(last) >= HEAL_AFTER_SEC
+    return _age_sec(last) >= HEAL_AFTER_SEC
 
 
 def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> StoredRun | None:
