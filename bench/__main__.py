@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench.auth import auth_cost
+from bench.cpu import cpu_costs
 from bench.engine import engine_overhead
 from bench.executions import command_rate, long_history
 from bench.lists import list_cost
@@ -36,6 +37,7 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
         ("tasks, durability interval", lambda: task_rates("interval")),
         ("tasks, durability always", lambda: task_rates("always")),
     ],
+    "cpu": [("processor time per run", cpu_costs)],
     "engine": [("engine alone", engine_overhead)],
     "cancel": [("cancel", cancel_cost)],
     "print": [("printing", print_cost)],

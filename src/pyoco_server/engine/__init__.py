@@ -16,6 +16,7 @@ How it is built, from the door inwards:
 
 from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.cancelled import Cancelled
+from pyoco_server.engine.control import Event
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
 from pyoco_server.engine.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
 from pyoco_server.engine.listener import Asked, Listener, NullListener, StopRun
@@ -29,6 +30,7 @@ __all__ = [
     "Asked",
     "Cancelled",
     "Engine",
+    "Event",
     "Listener",
     "NullListener",
     "Outcome",

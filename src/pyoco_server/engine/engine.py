@@ -9,7 +9,7 @@ from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.control import Control, Registry
-from pyoco_server.engine.limits import Limits
+from pyoco_server.engine.limits import Limits, Receive, receive
 from pyoco_server.engine.listener import Listener, NullListener
 from pyoco_server.engine.outcome import Outcome
 from pyoco_server.engine.past import Past
@@ -28,13 +28,16 @@ class Engine:
         listener: Listener | None = None,
         may_start: Callable[[], bool] | None = None,
         lone_tasks_here: bool = False,
+        receive: Receive = receive,
     ) -> None:
         """`may_start` is asked before each attempt at a task; a no abandons the run.
 
         With `lone_tasks_here` the calling thread executes what has nothing beside it; `abandon` then does
-        not end the call before such a task has returned.
+        not end the call before such a task has returned. `receive` is how it waits for what happens.
         """
-        self._limits = Limits(parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here)
+        self._limits = Limits(
+            parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here, receive=receive
+        )
         self._listener = listener if listener is not None else NullListener()
         self._registry = Registry()
 
@@ -54,7 +57,7 @@ class Engine:
         `recorded`, `failures`: results and errors that tasks have from an earlier life of the run. A failure
         is taken as it is where it is final (a wait, a task that fails alone); others are executed again.
         """
-        limits = replace(self._limits, timeout_sec=timeout_sec)
+        limits = self._limits if timeout_sec is None else replace(self._limits, timeout_sec=timeout_sec)
         run_context = run_context if run_context is not None else RunContext(flow_name=flow.name)
         run_context.params = dict(params or {})
         control = Control(run_context)

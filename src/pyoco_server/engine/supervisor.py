@@ -147,7 +147,7 @@ class Supervisor:
         # Without an end, nobody has to look at a clock.
         wait_sec = None if until == math.inf else min(max(0.0, until - time.monotonic()), WAIT_MAX_SEC)
         try:
-            event = self._control.events.get(timeout=wait_sec)
+            event = self._limits.receive(self._control.events, wait_sec, bool(self._under_way.running))
         except Empty:
             return
         match event:

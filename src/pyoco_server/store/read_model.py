@@ -43,7 +43,6 @@ MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0
 # When the position stands still this long before a list's target, the messages up to it may be gone.
 CONFIRM_AFTER_SEC = 0.25
 
-OnChange = Callable[[Run], None]
 # Sequence, number among the run's commits, events.
 OnCommit = Callable[[int, int, Sequence[Event]], None]
 # The run before (None: it begins) and after a commit, and its events.
@@ -73,7 +72,6 @@ class ReadModel:
         self.feed = Feed(
             client, jetstream, config.events_stream, config.events_subject_prefix, self._on_commit
         )
-        self._watchers: dict[str, set[OnChange]] = {}
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, _Changed] = {}
         self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
@@ -226,16 +224,6 @@ class ReadModel:
         """Call this with every commit made from now on, once: not with those that are only read again."""
         self._on_news.append(on_news)
 
-    def watch(self, run_id: str, on_change: OnChange) -> None:
-        """Call this with the run, without its tasks, at every commit from now on."""
-        self._watchers.setdefault(run_id, set()).add(on_change)
-
-    def unwatch(self, run_id: str, on_change: OnChange) -> None:
-        watchers = self._watchers.get(run_id, set())
-        watchers.discard(on_change)
-        if not watchers:
-            self._watchers.pop(run_id, None)
-
     def follow(self, run_id: str, on_commit: OnCommit) -> None:
         """Call this with every commit of the run from now on, also with those that are read again."""
         self._followers.setdefault(run_id, set()).add(on_commit)
@@ -287,8 +275,6 @@ class ReadModel:
             self._clock = max(self._clock, slim.updated_at)
             self._live[run_id] = slim
             self._dirty[run_id] = _Changed(slim, seq, self._clock)
-            for on_change in tuple(self._watchers.get(run_id, ())):
-                on_change(slim)
         for on_commit in tuple(self._followers.get(run_id, ())):
             on_commit(seq, number_of(headers, b"Pyoco-Commit-No"), events)
         self.target = max(self.target, seq)

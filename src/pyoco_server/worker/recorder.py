@@ -98,6 +98,7 @@ class Recorder(NullListener):
         self._refused_batch: list[_Fact] = []
         self._putting: set[asyncio.Task[None]] = set()
         self._writer: asyncio.Task[None] | None = None
+        self._is_writing = False
         self._unfinished: set[str] = set()
         self.refused: Reason | None = None
         self.broken: str | None = None  # what happened cannot be written down, today or ever
@@ -161,8 +162,9 @@ class Recorder(NullListener):
         attempt: int,
         result: Result,
         times: tuple[float, float],
-        acknowledged: Acknowledge,
+        acknowledged: Acknowledge | None,
     ) -> None:
+        """Without `acknowledged` nothing waits for it, and it may join the next commit."""
         succeeded = SucceedTask(
             fence=self._fence,
             task=name,
@@ -318,20 +320,27 @@ class Recorder(NullListener):
         elif self._timer is None:
             self._timer = self._loop.call_later(JOIN_NEXT_COMMIT_SEC, self._wake)
 
-    def _wake(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._writer is None and self._waiting and self.refused is None:
+
+    def _wake(self) -> None:
+        self._stop_timer()
+        idle = self._writer is None and not self._is_writing
+        if idle and self._waiting and self.refused is None:
             self._writer = self._loop.create_task(self._write())
 
     async def _written(self) -> Reason | None:
-        self._wake()
+        """Whoever waits for it writes what is left: that needs no task of its own."""
+        self._stop_timer()
         while self._writer is not None:
             await asyncio.wait([self._writer])
+        await self._write()
         return self.refused
 
     async def _write(self) -> None:
+        self._is_writing = True  # one append in flight, whoever awaits it
         try:
             while self._waiting and self.refused is None:
                 await self._commit(self._next_batch())
@@ -340,7 +349,7 @@ class Recorder(NullListener):
             self.broken = f"What the run did cannot be recorded: {describe(error).error}"
             self._refuse(Reason.FENCED)
         finally:
-            self._writer = None
+            self._writer, self._is_writing = None, False
 
     def _refuse(self, reason: Reason) -> None:
         self.refused = reason

@@ -15,6 +15,7 @@ from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.status import OutputKept
 
 LENGTH = struct.Struct("!I")
+NOT_AWAITED = 0
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -102,7 +103,7 @@ class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     output: bytes | None
     kept: OutputKept
     types: dict[str, Any] | None
-    number: int
+    number: int  # to be acknowledged, unless it is NOT_AWAITED
 
 
 class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
