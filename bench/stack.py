@@ -59,7 +59,7 @@ class Stack:
 
     def processor_sec(self) -> list[float]:
         """Of each process, in the order they were started: what another load on the machine cannot change."""
-        return [_processor_sec(child.pid) for child in self._children]
+        return [_processor_sec(child.pid) for child in self.children]
 
     def _run(self, command: list[str]) -> None:
         with (self._folder / "processes.log").open("ab") as log:
