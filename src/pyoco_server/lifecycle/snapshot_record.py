@@ -14,8 +14,8 @@ _KEPT = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_s
 _LEFT_OUT = ("message", "payload", "by", "comment")
 _OURS = (*_KEPT, *_LEFT_OUT)
 # Of a task that a worker executes there is nothing to say: found out at once, for there are many of them.
-_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment")
-_NOTHING = (False, *(None,) * 6)
+_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment", "waited_since")
+_NOTHING = (False, *(None,) * 7)
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
