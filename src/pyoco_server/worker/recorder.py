@@ -11,10 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
-from msgspec.structs import replace
+from typing import Any
 
 from pyoco_server.engine import Asked, NullListener
 from pyoco_server.engine.failure import describe
@@ -42,6 +39,7 @@ from pyoco_server.store.logs import Line
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker.checkpoints import put_result
+from pyoco_server.worker.facts import Acknowledge, Fact, next_batch
 from pyoco_server.worker.notices import notices_of
 from pyoco_server.worker.open_waits import OpenWaits
 from pyoco_server.worker.overheard import end_of
@@ -54,28 +52,8 @@ log = logging.getLogger(__name__)
 BROKER_PAUSE_SEC = (0.05, 1.0)
 # Facts that nothing waits for travel with the next commit, or by themselves after this long.
 JOIN_NEXT_COMMIT_SEC = 0.02
-BATCH_EVENTS_MAX = 500
-BATCH_BYTES_MAX = 256 * 1024
 PLAN_NAMES_MAX = 1_000
 LAST_NAMES_MAX = 1_000
-
-Acknowledge = Callable[[], None]
-
-
-class _Fact(NamedTuple):
-    """What happened, on its way into a commit."""
-
-    command: Command
-    size: int = 0
-    acknowledged: Acknowledge | None = None
-    is_urgent: bool = False
-
-    def with_result(self, result: Result) -> _Fact:
-        assert isinstance(self.command, SucceedTask)
-        output = None if result.json is None else msgspec.Raw(result.json)
-        return self._replace(
-            command=replace(self.command, output=output, kept=result.kept, types=result.types)
-        )
 
 
 class Recorder(NullListener):
@@ -94,8 +72,8 @@ class Recorder(NullListener):
         self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._waiting: list[_Fact] = []
-        self._refused_batch: list[_Fact] = []
+        self._waiting: list[Fact] = []
+        self._refused_batch: list[Fact] = []
         self._putting: set[asyncio.Task[None]] = set()
         self._writer: asyncio.Task[None] | None = None
         self._is_writing = False
@@ -250,7 +228,7 @@ class Recorder(NullListener):
             await asyncio.wait(self._putting)
         self._note(ending)
         await self.log.flushed()  # whoever sees the end finds the log complete
-        self._waiting.append(_Fact(ending))
+        self._waiting.append(Fact(ending))
         refused = await self._written()
         return await self._hand_back() if refused is Reason.NOT_WAITING else refused
 
@@ -267,7 +245,7 @@ class Recorder(NullListener):
         await self._written()
         self._note(ending)
         await self.log.flushed()
-        self._waiting = [_Fact(ending)]
+        self._waiting = [Fact(ending)]
         self.refused = None
         return await self._written()
 
@@ -288,13 +266,13 @@ class Recorder(NullListener):
     ) -> None:
         # Nothing depends on the last task: its events travel with the end, which follows at once.
         is_urgent = acknowledged is not None and bool(self._unfinished or self.loops)
-        fact = _Fact(command, size, acknowledged, is_urgent)
+        fact = Fact(command, size, acknowledged, is_urgent)
         if threading.get_ident() == self._thread:
             self._hear(fact, result)
         else:
             self._loop.call_soon_threadsafe(self._hear, fact, result)
 
-    def _hear(self, fact: _Fact, result: Result | None) -> None:
+    def _hear(self, fact: Fact, result: Result | None) -> None:
         if result is None:
             self._take(fact)
         elif result.kept is OutputKept.REFERENCED:
@@ -304,7 +282,7 @@ class Recorder(NullListener):
         else:
             self._take(fact.with_result(result))
 
-    async def _take_when_put(self, fact: _Fact, result: Result) -> None:
+    async def _take_when_put(self, fact: Fact, result: Result) -> None:
         """A large result is stored before the log says that there is one."""
         command = fact.command
         assert isinstance(command, SucceedTask)
@@ -312,7 +290,7 @@ class Recorder(NullListener):
         put = await put_result(self._store, run_id, command.task, command.attempt, result)
         self._take(fact._replace(size=0).with_result(put))
 
-    def _take(self, fact: _Fact) -> None:
+    def _take(self, fact: Fact) -> None:
         self._note(fact.command)
         self._waiting.append(fact)
         if fact.is_urgent:
@@ -343,7 +321,8 @@ class Recorder(NullListener):
         self._is_writing = True  # one append in flight, whoever awaits it
         try:
             while self._waiting and self.refused is None:
-                await self._commit(self._next_batch())
+                batch, self._waiting = next_batch(self._waiting)
+                await self._commit(batch)
         except Exception as error:  # the engine waits for us: whatever it is, it must not be left waiting
             log.exception("recording failed", extra={"run_id": self._stored.run.run_id})
             self.broken = f"What the run did cannot be recorded: {describe(error).error}"
@@ -355,17 +334,7 @@ class Recorder(NullListener):
         self.refused = reason
         self._on_refused(reason)
 
-    def _next_batch(self) -> list[_Fact]:
-        size = 0
-        for count, fact in enumerate(self._waiting):
-            size += fact.size + 200
-            if count and (size > BATCH_BYTES_MAX or count >= BATCH_EVENTS_MAX):
-                batch, self._waiting = self._waiting[:count], self._waiting[count:]
-                return batch
-        batch, self._waiting = self._waiting, []
-        return batch
-
-    async def _commit(self, batch: list[_Fact]) -> None:
+    async def _commit(self, batch: list[Fact]) -> None:
         applied = await self._apply_patiently([fact.command for fact in batch])
         if applied.refused is not None:
             self._refused_batch = batch
