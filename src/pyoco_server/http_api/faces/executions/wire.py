@@ -100,7 +100,7 @@ def run_error(run: Run) -> dict[str, Any] | None:
 
 def plain_number(value: float | None) -> int | float | None:
     """42 was sent and 42 is shown, although it is kept as 42.0."""
-    return int(value) if value is not None and value == int(value) else value
+    return int(value) if value is not None and float(value).is_integer() else value
 
 
 def instant_or_none(at: float | None) -> str | None:
