@@ -28,8 +28,11 @@ async def command_rate(durability: Durability, *, count: int = 3_000, clients: i
         await _put(first, "/graphs/g", GRAPH)
         executions = [await _running(first) for _ in range(clients)]
         await _commands(started, executions, count // 10)
+        before = started.processor_sec()[0]
         one, one_sec = await _commands(started, executions[:1], count // 3)
+        between = started.processor_sec()[0]
         many, many_sec = await _commands(started, executions, count)
+        after = started.processor_sec()[0]
         first.close()
         return {
             "raw appends/s, one subject": raw_one,
@@ -41,6 +44,8 @@ async def command_rate(durability: Durability, *, count: int = 3_000, clients: i
             "p50 ms, one execution": percentile(one, 0.5) * 1000,
             f"p50 ms, {clients} executions": percentile(many, 0.5) * 1000,
             f"p99 ms, {clients} executions": percentile(many, 0.99) * 1000,
+            "gateway processor ms a command, one": (between - before) / len(one) * 1000,
+            "gateway processor ms a command, many": (after - between) / len(many) * 1000,
         }
 
 
@@ -51,7 +56,9 @@ async def long_history(*, events: int = EVENTS) -> dict[str, float]:
         connection = await started.connect()
         await _put(connection, "/graphs/g", GRAPH)
         execution_id = await _running(connection)
+        connection.close()
         await _commands(started, [execution_id], events)
+        connection = await started.connect()
         path = f"/executions/{execution_id}"
         figures = {
             f"first page of {events} events, cold ms": await _took(connection, f"{path}/events?limit=500"),

@@ -51,7 +51,7 @@ def check_tag(text: str, member: str = "tag") -> str:
     tag = as_tag(text)
     if not 1 <= len(tag) <= TAG_CHARS_MAX or any(unicodedata.category(one) in _UNSEEN for one in tag):
         message = f"A tag has 1 to {TAG_CHARS_MAX} characters, and no control characters among them."
-        raise Invalid(message, details=[{"loc": [member], "msg": message, "type": "tag"}])
+        raise Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
     return tag
 
 
@@ -60,7 +60,7 @@ def check_tags(texts: Iterable[str]) -> list[str]:
     tags = list(dict.fromkeys(check_tag(text, "tags") for text in texts))
     if len(tags) > TAGS_MAX:
         message = f"A run has at most {TAGS_MAX} tags."
-        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "tag"}])
+        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "value_error"}])
     return tags
 
 

@@ -9,12 +9,11 @@ import httpx
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.faces.executions.state import state_at
-from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.snapshot import run_of, snapshot_of
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from tests.executions.driving import Driver
 from tests.http_api.serving import serving
+from tests.worker.stage import lawful
 
 SEED = 20_260
 COMMANDS = 3_000
@@ -148,9 +147,4 @@ async def _agrees(walk: _Walk, execution_id: str, store: Store) -> None:
     assert walk.ended.get(execution_id, shown["status"]) == shown["status"]
     verified = await here.get(execution_id, "/verify")
     assert verified == {"ok": True, "events": len(events), "head": events[-1]["hash"], "problems": []}
-    log = await store.runs.events(execution_id)
-    run = fold(None, [event for _, commit in log for event in commit])
-    snapshot = await store.runs.snapshot(execution_id)
-    assert run is not None
-    assert snapshot is not None
-    assert run_of(snapshot) == run_of(snapshot_of(run, max_bytes=store.config.max_run_snapshot_bytes))
+    await lawful(store, execution_id)

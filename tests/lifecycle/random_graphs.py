@@ -15,7 +15,7 @@ from tests.lifecycle.graphs import answer, asks, client_run, lost, take, won
 from tests.lifecycle.random_runs import Commit
 
 _JOINS = (Join.ALL_SUCCESS, Join.ALL_SUCCESS, Join.ANY_SUCCESS, Join.ALL_DONE)
-_RETRIES = (Retry(), Retry(), Retry(max_attempts=2), Retry(max_attempts=3, backoff_sec=7.5))
+_RETRIES = (Retry(), Retry(max_attempts=2), *(Retry(max_attempts=3, backoff_sec=7.5),) * 2)
 _SPANS = (None, None, 30.0)
 _SIZES = (0, 1, 50, 5000)
 
@@ -31,7 +31,7 @@ class Deed(NamedTuple):
 
 
 def _task(number: int, place: int) -> GraphTask:
-    """One number for all members; it comes after a choice of those before it."""
+    """One number for all members. It comes after some of those before it in number, not in their order."""
     number, join = divmod(number, len(_JOINS))
     number, retry = divmod(number, len(_RETRIES))
     number, span = divmod(number, len(_SPANS))
@@ -53,21 +53,25 @@ def _task(number: int, place: int) -> GraphTask:
 
 def _graph(numbers: list[int]) -> tuple[GraphTask, ...]:
     tasks = tuple(_task(number, place) for place, number in enumerate(numbers))
+    tasks = tasks[::-1] if sum(numbers) % 2 else tasks
     assert graph_problems(Graph(id="g", version=1, nodes=tasks)) == []
     return tasks
 
 
 def _deed(number: int) -> Deed:
+    number, flag = divmod(number, 2)
     number, pick = divmod(number, 60)
-    number, size = divmod(number, len(_SIZES))
-    number, later = divmod(number, 4)
-    flag, stray = divmod(number, 6)
+    number, stray = divmod(number, 6)
+    later, size = divmod(number, len(_SIZES))
     return Deed(pick, bool(flag), _SIZES[size], (0.0, 1.0, 8.0, 31.0)[later], stray == 0)
 
 
-graphs = st.lists(st.integers(0, 2**17), min_size=1, max_size=7).map(_graph)
+graphs = st.lists(st.integers(0, 2**17), min_size=1, max_size=2).map(_graph) | st.lists(
+    st.integers(0, 2**17), min_size=3, max_size=7
+).map(_graph)
 deeds = st.integers(0, 60 * len(_SIZES) * 4 * 6 * 2 - 1).map(_deed)
-client_histories = st.tuples(graphs, st.lists(deeds, max_size=40)).map(lambda drawn: drive(*drawn))
+_lives = st.lists(deeds, max_size=8) | st.lists(deeds, min_size=20, max_size=50)
+client_histories = st.tuples(graphs, _lives).map(lambda drawn: drive(*drawn))
 
 
 def drive(tasks: tuple[GraphTask, ...], wanted: list[Deed]) -> list[Commit]:
@@ -135,6 +139,6 @@ def _stray(run: Run, deed: Deed) -> c.Command:
         c.ClaimRun(worker_id="w", instance_id="i", job_no=1),
         c.CancelRun() if deed.flag else c.PassTime(),
         c.ArchiveRun(),
-        c.EraseRun() if deed.flag and deed.size else c.ArchiveRun(),
+        c.EraseRun() if deed.flag else c.ArchiveRun(),
     )
     return every[deed.pick % len(every)]

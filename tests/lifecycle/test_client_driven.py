@@ -226,6 +226,11 @@ def test_what_can_never_run_goes_on_to_what_comes_after_it() -> None:
     ]
 
 
+def test_what_never_runs_is_counted_in_whatever_order_the_graph_names_it() -> None:
+    run = ended(task("d", "b", "c", join=DONE), task("c", "b"), task("b", "a"), A, a="lost")
+    assert run.kinds == ["TaskFailed(a)", "TaskCancelled(b)", "TaskCancelled(c)", "TaskReadied(d)"]
+
+
 @pytest.mark.parametrize(
     ("tasks", "ends", "status", "blamed"),
     [

@@ -16,7 +16,6 @@ from pyoco_server.operations import histories
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.held_runs import HeldRuns
 from pyoco_server.operations.histories import Commit, Histories
-from pyoco_server.operations.soon_projected import SoonProjected
 from pyoco_server.operations.submit import Submission, submit
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.runs import StoredRun
@@ -143,19 +142,3 @@ def test_held_runs_never_go_back_and_stay_within_bounds() -> None:
     held.put(_stored("a", 10, gone=True))
     held.put(_stored("b", 1, tasks_dropped=True))
     assert (held.get("a"), held.get("b"), len(held)) == (None, None, 0)
-
-
-async def test_snapshots_of_one_run_are_written_one_at_a_time_and_the_last_one_stands(store: Store) -> None:
-    stored = await submit(store, Submission(flow_name="f"))
-    soon = SoonProjected(store)
-    for number in range(30):
-        applied = await apply(
-            store, stored.run.run_id, AddTag(tag=f"t{number}", tags_max=99), held=stored, project=False
-        )
-        assert applied.after is not None
-        stored = applied.after
-        await soon.project(stored)
-    await soon.close()
-    snapshot = await store.runs.snapshot(stored.run.run_id)
-    assert snapshot is not None
-    assert (snapshot.pyoco.commits, len(snapshot.tags)) == (31, 31)

@@ -212,6 +212,18 @@ WorkerCommand = (
     | CompleteRun
     | FailRun
 )
+# The same, those first that there are most of.
+OF_WORKERS = (
+    SucceedTask,
+    StartTask,
+    PlanTasks,
+    CompleteRun,
+    FailTask,
+    SkipTask,
+    PutTaskWaiting,
+    ParkRun,
+    FailRun,
+)
 Command = (
     SubmitRun
     | CarryResults

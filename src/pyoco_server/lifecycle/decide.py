@@ -70,6 +70,8 @@ def progress_refused(run: Run) -> Reason | None:
 
 
 def _decide(run: Run, command: c.Command, at: float) -> Decision:
+    if isinstance(command, c.OF_WORKERS):  # nearly every command is one: not after a dozen other questions
+        return _progress(run, command, at)
     match command:
         case c.SubmitRun():
             return Refused(Reason.EXISTS)
@@ -94,7 +96,7 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
         case c.TakeTask() | c.ReportProgress() | c.PutWaiting() | c.SucceedClientTask() | c.FailClientTask():
             return _drive(run, command, at)
         case _:
-            return _progress(run, command, at)
+            assert_never(command)
 
 
 def _edit(run: Run, command: c.AddTag | c.RemoveTag | c.ArchiveRun | c.EraseRun, at: float) -> Decision:

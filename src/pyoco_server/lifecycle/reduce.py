@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.due import due_after
+from pyoco_server.lifecycle.due import due_after, due_at_of
 from pyoco_server.lifecycle.graph import last_of
 from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, CancelAsked, Claim, Run, RunId, TaskRecord
 from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
-from pyoco_server.lifecycle.task_board import TaskBoard
+from pyoco_server.lifecycle.task_board import TASK_EVENTS, TaskBoard, TaskEvent
 from pyoco_server.lifecycle.weight import noted, submitted, weighed
 
 
@@ -88,6 +88,8 @@ def _begun(event: e.Event) -> Run | None:
 def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     if run.gone:
         return run
+    if isinstance(event, TASK_EVENTS):  # nearly every event is one: not after a dozen other questions
+        return run if run.is_terminal else _task_step(run, event, board)
     match event:
         case e.RunErased():
             over = run if run.is_terminal else _ended(run, event, board, RunStatus.CANCELLED)
@@ -127,26 +129,12 @@ def _live_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
         case e.RunCancelled():
             return _ended(run, event, board, RunStatus.CANCELLED)
         case _:
-            return _task_step(run, event, board)
-
-
-def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
-    match event:
-        case (
-            e.TasksPlanned()
-            | e.TaskReadied()
-            | e.TaskStarted()
-            | e.TaskProgressed()
-            | e.TaskSucceeded()
-            | e.TaskFailed()
-            | e.TaskCancelled()
-            | e.TaskWaiting()
-            | e.TaskResumed()
-        ):
-            pass
-        case _:
             return run
-    run = weighed(run, event)
+
+
+def _task_step(run: Run, event: TaskEvent, board: TaskBoard) -> Run:
+    instant = None if isinstance(event, e.TasksPlanned) else due_at_of(event)
+    run = weighed(run, event, instant)
     if run.cancel is not None:
         return _touched(run, event)
     board.apply(event)
@@ -154,11 +142,12 @@ def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
         if not event.last or run.tasks_dropped:
             return _touched(run, event)
         return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
-    changes = due_after(run.due, event)
     if run.parked and isinstance(event, e.TaskResumed | e.TaskSucceeded | e.TaskFailed):
         # Nobody holds it, so it is a wait that has ended: somebody has to go on.
-        changes |= {"parked": False, **_new_job(run, event.at)}
-    return _touched(run, event, **changes)
+        run = replace(run, parked=False, **_new_job(run, event.at))
+    if run.due or instant is not None:
+        return _touched(run, event, due=due_after(run.due, event, instant))
+    return _touched(run, event)
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:

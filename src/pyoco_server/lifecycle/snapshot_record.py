@@ -4,6 +4,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
@@ -13,8 +14,8 @@ _KEPT = ("ready_at", "worker_id", "progress", "time_left_sec", "code")
 _LEFT_OUT = ("message", "payload", "by", "comment")
 _OURS = (*_KEPT, *_LEFT_OUT)
 # Of a task that a worker executes there is nothing to say: found out at once, for there are many of them.
-_ours_of = attrgetter(*_OURS)
-_NOTHING = (None,) * len(_OURS)
+_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment")
+_NOTHING = (False, *(None,) * 6)
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,24 +47,11 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_of(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
-    error = record.error
-    return SnapshotRecord(
-        state=shown_state(record.state),
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        duration_ms=_duration_ms(record),
-        error=error[:ERROR_SLIM_CHARS] if slim and error else error,
-        traceback=None if slim else record.traceback,
-        inputs={} if slim else record.inputs or {},
-        output=None if slim else record.output,
-        artifacts={},
-        attempt=record.attempt,
-        kept=record.kept,
-        wait=record.wait,
-        types=msgspec.UNSET if slim or record.types is None else record.types,
-        skipped=True if record.skipped else msgspec.UNSET,
-        **({} if _ours_of(record) == _NOTHING else _said(record, _KEPT if slim else _OURS)),
-    )
+    shown = _plain_record(record, slim=slim)
+    if _ours_of(record) == _NOTHING:
+        return shown
+    said = _said(record, _KEPT if slim else _OURS)
+    return replace(shown, skipped=True if record.skipped else msgspec.UNSET, **said)
 
 
 def record_back(shown: SnapshotRecord) -> TaskRecord:
@@ -86,13 +74,28 @@ def record_back(shown: SnapshotRecord) -> TaskRecord:
 
 def shown_state(state: TaskStatus) -> TaskStatus:
     """A waiting task reads RUNNING here, a ready one PENDING; what is beside it says the rest."""
-    match state:
-        case TaskStatus.WAITING:
-            return TaskStatus.RUNNING
-        case TaskStatus.READY:
-            return TaskStatus.PENDING
-        case _:
-            return state
+    if state is TaskStatus.WAITING:
+        return TaskStatus.RUNNING
+    return TaskStatus.PENDING if state is TaskStatus.READY else state
+
+
+def _plain_record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
+    error = record.error
+    return SnapshotRecord(
+        state=shown_state(record.state),
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        duration_ms=_duration_ms(record),
+        error=error[:ERROR_SLIM_CHARS] if slim and error else error,
+        traceback=None if slim else record.traceback,
+        inputs={} if slim else record.inputs or {},
+        output=None if slim else record.output,
+        artifacts={},
+        attempt=record.attempt,
+        kept=record.kept,
+        wait=record.wait,
+        types=msgspec.UNSET if slim or record.types is None else record.types,
+    )
 
 
 def _state_back(shown: SnapshotRecord) -> TaskStatus:

@@ -20,6 +20,19 @@ TaskEvent = (
     | e.TaskResumed
 )
 
+# The same, those first that there are most of.
+TASK_EVENTS = (
+    e.TaskSucceeded,
+    e.TaskStarted,
+    e.TasksPlanned,
+    e.TaskFailed,
+    e.TaskCancelled,
+    e.TaskReadied,
+    e.TaskProgressed,
+    e.TaskWaiting,
+    e.TaskResumed,
+)
+
 _UNKNOWN = TaskRecord()
 
 
@@ -30,16 +43,16 @@ class TaskBoard:
 
     def apply(self, event: TaskEvent) -> None:
         match event:
+            case e.TaskSucceeded():
+                self._succeed(event)
+            case e.TaskStarted():
+                self._start(event)
             case e.TasksPlanned():
                 self._plan(event)
             case e.TaskReadied():
                 self._ready(event)
-            case e.TaskStarted():
-                self._start(event)
             case e.TaskProgressed():
                 self._progress(event)
-            case e.TaskSucceeded():
-                self._succeed(event)
             case e.TaskFailed():
                 self._fail(event)
             case e.TaskCancelled():

@@ -7,7 +7,6 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.due import due_at_of
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, MESSAGE_CHARS_MAX, Run
 from pyoco_server.lifecycle.task_board import TaskEvent
@@ -36,30 +35,34 @@ def submitted(run: Run, event: e.RunSubmitted) -> Run:
     return _heavier(run, full=whole + slim, slim=lean + slim, bare=lean + bare)
 
 
-def weighed(run: Run, event: TaskEvent) -> Run:
-    if isinstance(event, e.TaskProgressed):
-        return run
+def weighed(run: Run, event: TaskEvent, due_at: float | None) -> Run:
+    """`due_at`: the instant that it brings, which stands in the snapshot too."""
     size = json_bytes(event)
     tasks, error = 1, 0
     # A name stands twice, in `tasks` and beside them; what is waited for is never left out with the rest.
     match event:
+        case e.TaskSucceeded():
+            fixed = 2 * json_bytes(event.task)
         case e.TasksPlanned():
             tasks, fixed = len(event.tasks), 2 * size
         case e.TaskWaiting():
             fixed = 3 * size
-        case e.TaskReadied():
-            fixed = 3 * json_bytes(event.task)
         case e.TaskFailed():
             fixed, error = 2 * json_bytes(event.task), json_bytes(event.error[:ERROR_SLIM_CHARS])
             error += json_bytes(event.code) if event.code else 0
+        case e.TaskProgressed():
+            return run
+        case e.TaskReadied():
+            fixed = 3 * json_bytes(event.task)
+        case e.TaskStarted() if event.worker_id is not None:
+            fixed, error = 2 * json_bytes(event.task), PROGRESS_BYTES + json_bytes(event.worker_id)
+            size += MESSAGE_BYTES
         case _:
             fixed = 2 * json_bytes(event.task)
-    if not isinstance(event, e.TasksPlanned) and due_at_of(event) is not None:
+    if due_at is not None and not isinstance(event, e.TasksPlanned):
         fixed += json_bytes(event.task) + DUE_BYTES
-    slim, full = fixed + error + tasks * TASK_SLIM_BYTES, size
-    if isinstance(event, e.TaskStarted) and event.worker_id is not None:
-        slim, full = slim + PROGRESS_BYTES + json_bytes(event.worker_id), full + MESSAGE_BYTES
-    return _heavier(run, full=full + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
+    slim = fixed + error + tasks * TASK_SLIM_BYTES
+    return _heavier(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
 
 
 def noted(run: Run, event: e.Event) -> Run:

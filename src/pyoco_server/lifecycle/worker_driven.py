@@ -11,12 +11,12 @@ from pyoco_server.lifecycle.status import TaskStatus
 
 def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
     match command:
-        case c.PlanTasks():
-            return (e.TasksPlanned(at=at, tasks=command.tasks, last=command.last),)
-        case c.StartTask():
-            return (_started(command, at),)
         case c.SucceedTask():
             return (_succeeded(command),)
+        case c.StartTask():
+            return (_started(command, at),)
+        case c.PlanTasks():
+            return (e.TasksPlanned(at=at, tasks=command.tasks, last=command.last),)
         case c.FailTask():
             return (_failed(command),)
         case c.SkipTask():

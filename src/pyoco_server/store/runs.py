@@ -35,6 +35,7 @@ from pyoco_server.store.stored_run import (
     is_left_behind,
     nowhere,
 )
+from pyoco_server.store.whole_runs import WholeRuns
 from pyoco_server.tags import is_run_id
 
 __all__ = ["Commit", "Overtaken", "Runs", "StoredRun", "new_commit_id"]
@@ -66,6 +67,7 @@ class Runs:
         self._bucket = Bucket(jetstream, config.runs_kv_bucket)
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
         self._healing: set[asyncio.Task[None]] = set()
+        self._whole = WholeRuns()
 
     async def create(
         self,
@@ -120,10 +122,15 @@ class Runs:
             return None
         snapshot = decode_snapshot(entry.value) if entry.value else None
         base = base_of(snapshot, last, whole=whole) if snapshot else None
+        from_log = whole and base is None
+        if from_log:
+            base = self._whole.before(run_id, last)
         forwarded = await self._forwarded(run_id, base, last, at_leader)
         if forwarded is None:
             return None
         stored = replace(forwarded, revision=entry.revision)
+        if from_log:
+            self._whole.keep(stored)
         if not whole and is_left_behind(snapshot, stored, last, at_leader):
             self._heal_soon(stored)
         return stored
@@ -139,6 +146,13 @@ class Runs:
                 if await self._is_superseded(stored, entry):
                     return stored
         return stored
+
+    async def overwrite(self, stored: StoredRun) -> StoredRun | None:
+        """Write the snapshot over the one of its revision; None if that one is not the last any more."""
+        try:
+            return replace(stored, revision=await self._write(stored))
+        except WrongSequence:
+            return None
 
     async def beat(self, stored: StoredRun, at: float) -> StoredRun:
         """Renew `heartbeat_at`. Not history: yields to whoever wrote meanwhile."""

@@ -27,7 +27,7 @@ def ready_gateway(request: Request) -> Any:
 
 def execution_id_of(request: Request) -> str:
     """What cannot be an id is one that does not exist."""
-    execution_id = str(request.path_params["execution_id"])
+    execution_id = str(request.path_params["executionId"])
     if not is_run_id(execution_id):
         raise ExecutionNotFound(shown(execution_id))
     return execution_id

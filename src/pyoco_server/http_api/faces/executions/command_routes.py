@@ -33,8 +33,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 async def create_execution(request: Request) -> Response:
     gateway, caller = asking.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    wanted = body_of(envelope.raw, CreateExecution)
-    asked = await fingerprint_of(envelope.raw)
+    wanted, said = body_of(envelope.raw, CreateExecution)
+    asked = await fingerprint_of(said)
     make = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
 
     def tell(stored: StoredRun, command_id: str) -> Answer:
@@ -72,15 +72,15 @@ def _endpoint(form: Form) -> Endpoint:
 async def _command(request: Request, form: Form) -> Response:
     gateway, caller = asking.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    body = body_of(envelope.raw, form.body)
+    body, said = body_of(envelope.raw, form.body)
     execution_id = asking.execution_id_of(request)
-    node_id = str(request.path_params["node_id"]) if form.is_of_node else None
+    node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
     asked = Asked(
         run_id=execution_id,
         name=form.name,
         command=form.build(caller.id, node_id or "", body),
         key=key_for(caller, request.method, path_of(request.scope), envelope.key),
-        asked=await fingerprint_of(envelope.raw),
+        asked=await fingerprint_of(said),
         meta=CommitMeta(actor=Actor(form.actor, caller.id), correlation_id=envelope.correlation_id),
         task=node_id,
     )
@@ -138,8 +138,8 @@ def find_hot(method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
         case ["", "executions"]:
             return create_execution, {}
         case ["", "executions", execution_id, verb] if execution_id and verb in _ON_ONE:
-            return _ON_ONE[verb], {"execution_id": execution_id}
+            return _ON_ONE[verb], {"executionId": execution_id}
         case ["", "executions", execution_id, "nodes", node_id, verb] if verb in _ON_NODE:
-            params = {"execution_id": execution_id, "node_id": node_id}
+            params = {"executionId": execution_id, "nodeId": node_id}
             return (_ON_NODE[verb], params) if execution_id and node_id else None
     return None

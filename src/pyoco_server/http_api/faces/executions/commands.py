@@ -23,10 +23,10 @@ class Form(NamedTuple):
 
     @property
     def is_of_node(self) -> bool:
-        return "{node_id}" in self.path
+        return "{nodeId}" in self.path
 
 
-_NODE = "/executions/{execution_id}/nodes/{node_id}"
+_NODE = "/executions/{executionId}/nodes/{nodeId}"
 
 
 def _resume(by: str | None, node: str, body: r.ResumeNode) -> c.Command:
@@ -42,16 +42,16 @@ def _resume(by: str | None, node: str, body: r.ResumeNode) -> c.Command:
 
 # Whoever executes nodes stands outside; what starts, stops and answers is somebody's will.
 FORMS = (
-    Form("StartExecution", "/executions/{execution_id}/start", r.Nothing, lambda *_: c.StartRun()),
+    Form("StartExecution", "/executions/{executionId}/start", r.Nothing, lambda *_: c.StartRun()),
     Form(
         "CancelExecution",
-        "/executions/{execution_id}/cancel",
+        "/executions/{executionId}/cancel",
         r.CancelExecution,
         lambda by, _, body: c.CancelRun(by=by, reason=body.reason),
     ),
     Form(
         "ArchiveExecution",
-        "/executions/{execution_id}/archive",
+        "/executions/{executionId}/archive",
         r.Nothing,
         lambda by, *_: c.ArchiveRun(by=by),
     ),

@@ -25,7 +25,7 @@ DOCUMENT_BYTES_MAX = 1_048_576
 
 
 async def put_graph(request: Request) -> Response:
-    gateway, graph_id = asking.ready_gateway(request), str(request.path_params["graph_id"])
+    gateway, graph_id = asking.ready_gateway(request), str(request.path_params["graphId"])
     is_yaml = asking.content_type_of(request, asking.JSON | asking.YAML) in asking.YAML
     if not GRAPH_ID.fullmatch(graph_id):
         raise asking.wrong("path", "graphId", "graphId must have 1 to 64 letters, digits, '_', '.' or '-'.")
@@ -42,7 +42,7 @@ async def put_graph(request: Request) -> Response:
 
 
 async def get_graph(request: Request) -> Response:
-    gateway, graph_id = asking.ready_gateway(request), str(request.path_params["graph_id"])
+    gateway, graph_id = asking.ready_gateway(request), str(request.path_params["graphId"])
     version = asking.whole_number(request.query_params, "version", default=0, least=1, most=VERSION_MAX)
     if not GRAPH_ID.fullmatch(graph_id):
         raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
@@ -88,6 +88,6 @@ def _head(head: graphs.Head) -> dict[str, Any]:
 
 ROUTES = [
     Route("/graphs", list_graphs, methods=["GET"]),
-    Route("/graphs/{graph_id}", get_graph, methods=["GET"]),
-    Route("/graphs/{graph_id}", put_graph, methods=["PUT"]),
+    Route("/graphs/{graphId}", get_graph, methods=["GET"]),
+    Route("/graphs/{graphId}", put_graph, methods=["PUT"]),
 ]

@@ -58,7 +58,7 @@ def add_to(schema: dict[str, Any]) -> dict[str, Any]:
     )
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     components |= described | SCHEMAS | {"ExecutionCommandAccepted": ACCEPTED}
-    paths = {"/executions": {"post": _create()}} | {_path(form): {"post": _described(form)} for form in FORMS}
+    paths = {"/executions": {"post": _create()}} | {form.path: {"post": _described(form)} for form in FORMS}
     for part in (paths, openapi_reading.PATHS, _GRAPHS):
         for path, methods in part.items():
             schema["paths"].setdefault(path, {}).update(methods)
@@ -91,10 +91,6 @@ def _described(form: Form) -> dict[str, Any]:
         "requestBody": _body(form.body.__name__, required=needs_body),
         "responses": _GUARDED | errors(403, 404, 409, 413, 415, 422, 503),
     }
-
-
-def _path(form: Form) -> str:
-    return form.path.replace("{execution_id}", "{executionId}").replace("{node_id}", "{nodeId}")
 
 
 def _body(name: str, *, required: bool) -> dict[str, Any]:

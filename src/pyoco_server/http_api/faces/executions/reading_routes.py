@@ -135,9 +135,9 @@ async def chronicle_of(request: Request) -> Chronicle:
 
 ROUTES = [
     Route("/executions", list_executions, methods=["GET"]),
-    Route("/executions/{execution_id}", get_execution, methods=["GET"]),
-    Route("/executions/{execution_id}/events", list_events, methods=["GET"]),
-    Route("/executions/{execution_id}/state", get_state, methods=["GET"]),
-    Route("/executions/{execution_id}/why", explain, methods=["GET"]),
-    Route("/executions/{execution_id}/verify", verify_execution, methods=["GET"]),
+    Route("/executions/{executionId}", get_execution, methods=["GET"]),
+    Route("/executions/{executionId}/events", list_events, methods=["GET"]),
+    Route("/executions/{executionId}/state", get_state, methods=["GET"]),
+    Route("/executions/{executionId}/why", explain, methods=["GET"]),
+    Route("/executions/{executionId}/verify", verify_execution, methods=["GET"]),
 ]

@@ -103,12 +103,15 @@ async def envelope_of(request: Request, *, bytes_max: int) -> Envelope:
     return Envelope(key=key, correlation_id=correlation_id, raw=raw)
 
 
-def body_of(raw: bytes, kind: type[B]) -> B:
-    """Strict JSON: nothing said twice, no NaN. Members we do not know are passed over."""
+def body_of(raw: bytes, kind: type[B]) -> tuple[B, dict[str, Any]]:
+    """What it says to us, and all that it says. Strict JSON: nothing said twice, no NaN.
+
+    Members we do not know are passed over, but they are part of what a key was used for.
+    """
     try:
         value = canonical_json.parse(raw if raw.strip() else b"{}")
         _check_depth(raw, value)
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind), value
     except canonical_json.CanonicalJsonError as error:
         raise _invalid([], f"The body is not strict JSON: {error}.", "json_invalid") from None
     except msgspec.ValidationError as error:

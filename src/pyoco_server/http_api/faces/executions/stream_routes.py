@@ -94,4 +94,4 @@ def _seen(request: Request) -> int:
     return int(given)
 
 
-ROUTES = [Route("/executions/{execution_id}/stream", stream_execution, methods=["GET"])]
+ROUTES = [Route("/executions/{executionId}/stream", stream_execution, methods=["GET"])]
