@@ -46,21 +46,21 @@ def as_tag(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip()
 
 
-def check_tag(text: str) -> str:
-    """The tag as it is kept, else Invalid."""
+def check_tag(text: str, member: str = "tag") -> str:
+    """The tag as it is kept, else Invalid. `member`: where it was said."""
     tag = as_tag(text)
     if not 1 <= len(tag) <= TAG_CHARS_MAX or any(unicodedata.category(one) in _UNSEEN for one in tag):
         message = f"A tag has 1 to {TAG_CHARS_MAX} characters, and no control characters among them."
-        raise Invalid(message, details=[{"loc": ["tag"], "msg": message, "type": "tag"}])
+        raise Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
     return tag
 
 
 def check_tags(texts: Iterable[str]) -> list[str]:
     """Each once, in the order they came, else Invalid."""
-    tags = list(dict.fromkeys(check_tag(text) for text in texts))
+    tags = list(dict.fromkeys(check_tag(text, "tags") for text in texts))
     if len(tags) > TAGS_MAX:
         message = f"A run has at most {TAGS_MAX} tags."
-        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "tag"}])
+        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "value_error"}])
     return tags
 
 

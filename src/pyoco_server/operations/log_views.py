@@ -50,7 +50,8 @@ class LogView:
 
     async def close(self) -> None:
         self.run_view.detach(self._on_run)
-        self._store.forget_reconnect(self._look_now.set)
+        with contextlib.suppress(ValueError):  # it may have failed to open
+            self._store.forget_reconnect(self._look_now.set)
         if self._looking is not None:
             self._looking.cancel()
         if self._sid is not None:
