@@ -77,7 +77,7 @@ class RecheckDoor:
         except ClientDisconnect:
             return  # nobody is left to be answered
         except TimeoutError:
-            late = Unavailable("The broker does not answer in time. Try again with the same key.")
+            late = Unavailable("This could not be done in time. Try again, with the same key.")
             response = await self._refused(request, visit, late)
         except PyocoError as error:
             response = await self._refused(request, visit, error)
