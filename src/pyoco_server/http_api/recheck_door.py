@@ -77,7 +77,7 @@ class RecheckDoor:
         except ClientDisconnect:
             return  # nobody is left to be answered
         except TimeoutError:
-            late = Unavailable("The broker does not answer in time. Try again with the same key.")
+            late = Unavailable("This could not be done in time. Try again, with the same key.")
             response = await self._refused(request, visit, late)
         except PyocoError as error:
             response = await self._refused(request, visit, error)
@@ -102,7 +102,11 @@ class RecheckDoor:
         taken = await self._limiter.take(tenant_of(caller), whose, limit)
         visit.limit_headers = self._limiter.headers(limit, taken)
         if not taken.allowed:
-            raise Limited("Too many requests.", retry_after_sec=taken.retry_after_sec)
+            raise Limited(
+                f"More than {taken.limit} requests of this kind ({limit}) in a minute. "
+                f"Come back in {taken.retry_after_sec} s.",
+                retry_after_sec=taken.retry_after_sec,
+            )
         if endpoint is None:
             raise _not_served(found, request.method)
         request.scope["path_params"] = found.params
