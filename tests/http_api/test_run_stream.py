@@ -134,6 +134,23 @@ async def test_a_slow_reader_is_let_go_and_resumes(gateway: Live, monkeypatch: p
     gateway.gateway.run_news.leave(again)
 
 
+async def test_what_is_due_is_told_also_by_a_timer_that_is_early(
+    gateway: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    news = gateway.gateway.run_news
+    reader = news.enter(None, None)
+    assert reader.take() is not None
+    monkeypatch.setattr(run_news, "TELL_INTERVAL_SEC", 3600.0)
+    await submit(gateway.client)
+    await gateway.gateway.read_model.caught_up()
+    assert reader.take() is None  # too soon after the last batch
+    reader._due()
+    batch = reader.take()
+    assert batch is not None
+    assert len(batch.runs) == 1
+    news.leave(reader)
+
+
 async def test_places_of_others_and_rubbish_are_refused(gateway: Live) -> None:
     for rubbish in ("rubbish", "a" * 600):
         headers = {"Last-Event-ID": rubbish}

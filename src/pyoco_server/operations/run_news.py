@@ -153,6 +153,8 @@ class NewsReader:
 
     def _due(self) -> None:
         self._timer = None
+        # Timers may be a moment early, and nobody would ring again: it is time because it rang.
+        self._told_at = float("-inf")
         self._ring()
 
 
