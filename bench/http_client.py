@@ -22,8 +22,9 @@ class Connection:
     async def get(self, path: str) -> tuple[int, Any]:
         return await self._send(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
-    async def get_text(self, path: str) -> tuple[int, str]:
-        status, body = await self._exchange(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+    async def get_text(self, path: str, headers: str = "") -> tuple[int, str]:
+        request = f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n{headers}\r\n"
+        status, body = await self._exchange(request.encode())
         return status, body.decode()
 
     async def post(self, path: str, body: bytes) -> tuple[int, Any]:

@@ -15,6 +15,8 @@ from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarg
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
 from pyoco_server.http_api.faces.executions import errors as executions
+from pyoco_server.http_api.faces.jobs import errors as jobs
+from pyoco_server.http_api.faces.recheck import errors as recheck
 from pyoco_server.http_api.faces.runs import wire as runs
 from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.replies import json_answer
@@ -28,6 +30,9 @@ PROBLEM = "application/problem+json"
 _TABLES: dict[str, ErrorTable] = {
     "executions": executions.TABLE,
     "graphs": executions.TABLE,
+    "jobs": jobs.TABLE,
+    "pdca": recheck.TABLE,
+    "gui": recheck.TABLE,
 }
 
 
@@ -35,7 +40,7 @@ def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
     table = _table(request)
     language = choose_language(request.headers.get("accept-language"))
     status, body = table.status_of(error), table.body(error, language)
-    headers = {}
+    headers = dict(getattr(error, "headers", {}))
     retry_after_sec = getattr(error, "retry_after_sec", None)
     if retry_after_sec is not None:
         headers["Retry-After"] = str(max(1, round(retry_after_sec)))

@@ -17,9 +17,10 @@ from pyoco_server.texts import Language
 class FrameworkRefusal(PyocoError):
     """What a framework refuses by itself: a method, a content type. It knows its status already."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers or {}
 
     @property
     def name(self) -> str:

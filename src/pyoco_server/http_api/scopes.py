@@ -13,8 +13,12 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = (Scope.RUNS_READ, Scope.RUNS_WRITE)
 _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "runs": _RUNS,
+    "jobs": _RUNS,
+    # For an address that its caller may look at.
+    "tickets": (Scope.RUNS_READ, Scope.RUNS_READ),
     "schedules": _RUNS,
     "dlq": _RUNS,
+    "approvals": _RUNS,
     "executions": _RUNS,
     "graphs": _RUNS,
     "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),

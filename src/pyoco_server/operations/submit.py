@@ -27,13 +27,11 @@ from pyoco_server.operations.apply import apply
 from pyoco_server.operations.begun import Carried, carry_on, go_on, is_of_another_try
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.tags import check_routing_tag, check_run_id
+from pyoco_server.tags import check_routing_tag, check_run_id, check_tags
 
 log = logging.getLogger(__name__)
 
 FLOW_NAME_CHARS_MAX = 256
-TAGS_MAX = 32
-TAG_CHARS_MAX = 64
 DELAY_SEC_MAX = 366 * 86_400.0
 
 
@@ -104,7 +102,7 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
         raise _invalid("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
-    tags = [tag] if wanted.tags is None else _checked_tags(wanted.tags)
+    tags = [tag] if wanted.tags is None else check_tags(wanted.tags)
     encoded = _encoded(wanted.params)
     size = len(encoded)
     if _is_nested_too_deeply(encoded, wanted.params):
@@ -141,13 +139,6 @@ def _checked_start(start_at: float | None, now: float) -> float | None:
     if not start_at <= now + DELAY_SEC_MAX:
         raise _invalid("start_at", "start_at is an instant in unix seconds, at most a year from now.")
     return start_at if start_at > now else None
-
-
-def _checked_tags(tags: list[str]) -> list[str]:
-    kept = list(dict.fromkeys(tag.strip() for tag in tags))
-    if len(kept) > TAGS_MAX or any(not 1 <= len(tag) <= TAG_CHARS_MAX for tag in kept):
-        raise _invalid("tags", f"tags: at most {TAGS_MAX}, each with 1 to {TAG_CHARS_MAX} characters.")
-    return kept
 
 
 def _encoded(params: dict[str, Any]) -> bytes:

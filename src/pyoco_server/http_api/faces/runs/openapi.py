@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.http_api.faces.runs import openapi_following, openapi_schedules
+from pyoco_server.http_api.faces.runs import openapi_following, openapi_logs, openapi_schedules
 from pyoco_server.http_api.faces.runs.openapi_parts import (
     ACCEPTED,
     ERROR,
@@ -32,7 +32,7 @@ def add_to(schema: dict[str, Any]) -> dict[str, Any]:
     _, described = msgspec.json.schema_components(models, ref_template=REF)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     components |= described | {"Error": ERROR, "Schedule": openapi_schedules.SCHEDULE}
-    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_schedules.PATHS
+    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_logs.PATHS | openapi_schedules.PATHS
     return schema
 
 

@@ -7,7 +7,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.runs import keyed_runs, questions, result_routes, watch_routes, wire
+from pyoco_server.http_api.faces.runs import (
+    keyed_runs,
+    log_routes,
+    questions,
+    result_routes,
+    ticket_routes,
+    watch_routes,
+    wire,
+)
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, shown_in_lists
 from pyoco_server.http_api.keyed import key_of
 from pyoco_server.http_api.replies import json_answer
@@ -32,12 +40,7 @@ async def get_run(request: Request) -> Response:
     wait_sec = questions.wait_sec(request.query_params)
     if wait_sec:
         stored = await watch.wait_for_end(
-            gateway.store,
-            gateway.read_model,
-            run_id,
-            timeout_sec=wait_sec,
-            tenant_id=tenant_id,
-            whole=records,
+            gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id
         )
     else:
         stored = await query.get_run(gateway.store, run_id, tenant_id=tenant_id, whole=records)
@@ -88,6 +91,8 @@ ROUTES = [
     Route("/runs/{run_id}/tasks", get_tasks, methods=["GET"]),
     Route("/runs/{run_id}/cancel", cancel_run, methods=["POST"]),
     *watch_routes.ROUTES,
+    *log_routes.ROUTES,
+    *ticket_routes.ROUTES,
     *result_routes.ROUTES,
 ]
 

@@ -71,7 +71,7 @@ def submission(body: bytes, headers: Mapping[str, str], caller: Caller) -> Submi
     try:
         asked = _decode_submit(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _invalid_body(error) from error
+        raise invalid_body(error) from error
     return Submission(
         flow_name=asked.flow_name,
         params=asked.params,
@@ -90,7 +90,7 @@ def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
     try:
         asked = _decode_retry(body if body.strip() else b"{}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _invalid_body(error) from error
+        raise invalid_body(error) from error
     return Retry(
         from_start=asked.from_ == "start",
         correlation_id=headers.get("x-correlation-id"),
@@ -137,7 +137,7 @@ def cancel_reason(body: bytes) -> str | None:
     try:
         asked = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _invalid_body(error) from error
+        raise invalid_body(error) from error
     reason = asked.get("reason") if isinstance(asked, dict) else None
     return reason[:1000] if isinstance(reason, str) else None
 
@@ -157,7 +157,7 @@ def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
     return body
 
 
-def _invalid_body(error: Exception) -> Invalid:
+def invalid_body(error: Exception) -> Invalid:
     """msgspec says `Expected `str`, got `int` - at `$.flow_name``; FastAPI's shape has the place apart."""
     message = str(error) or "the body is nested too deeply"
     place = _PLACE.search(message)
