@@ -33,6 +33,7 @@ async def test_a_chain_from_creation_to_its_end(drive: Driver) -> None:
     node = (await drive.get(execution_id))["nodes"][0]
     assert (node["status"], node["attempt"], node["workerId"]) == ("RUNNING", 1, "w")
     assert (node["progress"], node["message"]) == (42, "processing...")
+    assert '"progress":42,' in (await drive.client.get(f"/executions/{execution_id}")).text
     await drive.ok(execution_id, "a/success", output={"rows": 3})
     await drive.do(execution_id, "b")
     shown = await drive.get(execution_id)

@@ -119,9 +119,12 @@ async def test_a_reader_that_breaks_off_anywhere_goes_on_without_a_gap(config: N
                     seen += [event async for event in events(answer)]
             assert [event.data for event in seen] == whole
             assert [event.id for event in seen] == [str(event["seq"]) for event in whole]
-        for wrong in ("x", "-1", str(len(whole) + 1)):
+        path = f"/executions/{execution_id}/stream"
+        assert (await stage.client.get(f"{path}?afterSeq=999")).status_code == 204
+        live_one = await drive.create()
+        for wrong, where in (("x", execution_id), ("-1", execution_id), ("999", live_one)):
             headers = {"Last-Event-ID": wrong}
-            answer = await stage.client.get(f"/executions/{execution_id}/stream", headers=headers)
+            answer = await stage.client.get(f"/executions/{where}/stream", headers=headers)
             expect_refusal(answer, 422, "INVALID_REQUEST")
         await until(lambda: len(stage.gateway.streams) == 0)
 

@@ -177,6 +177,8 @@ async def _applied(desk: Desk, asked: Asked, reservation: Reservation) -> Applie
     if applied.refused is not None and applied.refused.reason in _NOT_THERE:
         desk.held.drop(asked.run_id)
         visible(None, asked.run_id, asked.key.tenant)
+    if applied.refused is not None and applied.refused.reason is Reason.UNKNOWN_TASK:
+        raise UnknownTask(f"Run {asked.run_id} has no such task.")
     if applied.after is not None:
         desk.held.put(applied.after)
         if applied.events and not at_once:

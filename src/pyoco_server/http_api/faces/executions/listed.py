@@ -148,7 +148,7 @@ def _told(event: TaskEvent, record: TaskRecord) -> Listed:
             said |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
             return _of_node(EventType.NODE_STARTED, event.task, event.at, said)
         case e.TaskProgressed():
-            said = {"progress": event.progress, "message": event.message}
+            said = {"progress": wire.plain_number(event.progress), "message": event.message}
             return _of_node(EventType.NODE_PROGRESS_REPORTED, event.task, event.at, said)
         case e.TaskWaiting():
             said = {"attempt": record.attempt, "waitKey": event.wait_key, "prompt": event.prompt}

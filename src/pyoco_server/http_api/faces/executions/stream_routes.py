@@ -32,12 +32,12 @@ async def stream_execution(request: Request) -> Response:
         await events.open(caller_of(request).tenant_id, gateway.desk.held.log_seq(execution_id))
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
-    if events.is_ahead:
-        events.detach()
-        raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
     if events.is_over:
         events.detach()
         return Response(status_code=204, headers=sse.HEADERS)
+    if events.is_ahead:
+        events.detach()
+        raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
     return sse.EventStream(events, gateway.streams, timeout_sec=STREAM_SEC_MAX)
 
 

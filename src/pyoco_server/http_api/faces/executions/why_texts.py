@@ -58,6 +58,8 @@ JAPANESE = {
 }
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": ENGLISH, "ja": JAPANESE}
 
+# Where the core's word is not this face's.
+_WORDS = {"cancelled": "CANCELED", "cancelling": "CANCEL_REQUESTED", "task_failed": "NODE_FAILED"}
 _INSTANTS = frozenset({"at", "since", "until"})
 # Left out when there is nothing to say.
 _OPTIONAL = {"until": "until", "by": "by"}
@@ -68,7 +70,7 @@ def explained(reasons: Sequence[Because], refused: Sequence[Refusal], language: 
     return {
         "summary": sentences[0] if sentences else "",
         "reasons": [
-            {"reason": one.name.upper(), "message": sentence} | _node(one)
+            {"reason": _WORDS.get(one.name, one.name.upper()), "message": sentence} | _node(one)
             for one, sentence in zip(reasons, sentences, strict=True)
         ],
         "refused": [_refusal(one) for one in refused],

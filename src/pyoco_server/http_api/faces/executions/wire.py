@@ -57,7 +57,7 @@ def node(run: Run, name: str, record: TaskRecord) -> dict[str, Any]:
         "canceledByExecution": canceled and not record.skipped and run.ended is RunStatus.CANCELLED,
         "attempt": record.attempt,
         "workerId": record.worker_id,
-        "progress": record.progress,
+        "progress": plain_number(record.progress),
         "message": record.message,
         "waitKey": wait.key if wait else None,
         "prompt": wait.prompt if wait else None,
@@ -96,6 +96,11 @@ def run_error(run: Run) -> dict[str, Any] | None:
     if run.ended is not RunStatus.FAILED:
         return None
     return {"code": run.reason, "message": run.error, "nodeId": run.failed_task}
+
+
+def plain_number(value: float | None) -> int | float | None:
+    """42 was sent and 42 is shown, although it is kept as 42.0."""
+    return int(value) if value is not None and float(value).is_integer() else value
 
 
 def instant_or_none(at: float | None) -> str | None:
