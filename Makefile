@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check types lint format tidy bench soak lock docs clean
+.PHONY: help up test chromium check types lint format tidy bench soak lock docs demo-recheck clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
@@ -19,8 +19,14 @@ $(READY): pyproject.toml requirements-dev.lock
 up: $(READY)  ## start everything on this machine: broker, gateway, a worker with demo flows
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
-test: check  ## all checks and all tests
+test: check chromium  ## all checks and all tests
 	$(BIN)/python -m pytest -n 2 -m "not soak" $(ARGS)
+
+# For the tests with a real browser. Where it cannot be installed they say what is missing.
+chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
+		>/dev/null 2>&1 || true
 
 check: $(READY)  ## lint, format, types, layers, tidiness
 	$(BIN)/ruff check .
@@ -35,6 +41,9 @@ format: $(READY)  ## write the code the way the check wants it
 
 bench: $(READY)  ## measure; ratios against a raw reference, in one run
 	$(BIN)/python -m bench $(ARGS)
+
+demo-recheck: $(READY)  ## recheck thirty example strategies, end to end
+	$(BIN)/python examples/recheck/demo.py
 
 soak: $(READY)  ## the slow ones
 	$(BIN)/python -m pytest -m soak $(ARGS)

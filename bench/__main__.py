@@ -10,8 +10,11 @@ import uvloop
 from bench.auth import auth_cost
 from bench.cpu import cpu_costs
 from bench.engine import engine_overhead
+from bench.executions import command_rate, long_history
 from bench.lists import list_cost
+from bench.logs import long_logs, print_to_frame
 from bench.metrics import metrics_cost
+from bench.recheck import accept_rate, page_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
 from bench.watch import watcher_cost
@@ -40,8 +43,22 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
     "print": [("printing", print_cost)],
     "lists": [("lists at 1 000 and 200 000 runs", list_cost)],
     "metrics": [("metrics at 1 000 and 200 000 runs", metrics_cost)],
+    "executions": [
+        ("commands, durability interval", lambda: command_rate("interval")),
+        ("commands, durability always", lambda: command_rate("always")),
+        ("an execution of 10 000 events", long_history),
+    ],
     "watch": [("1 000 watchers", watcher_cost)],
+    "logs": [
+        ("from print to frame", print_to_frame),
+        ("logs of 1 000 and 1 000 000 lines", long_logs),
+    ],
     "auth": [("with and without keys", auth_cost)],
+    "recheck": [
+        ("rechecks, durability interval", lambda: accept_rate("interval")),
+        ("rechecks, durability always", lambda: accept_rate("always")),
+        ("strategies, 100 and 100 000", page_cost),
+    ],
     "up": [("up to first run", up_to_first_run)],
 }
 

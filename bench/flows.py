@@ -14,7 +14,9 @@ def resolve(flow_name: str) -> Flow:
     kind, _, count = flow_name.partition("_")
     if flow_name == "until_cancelled":
         return _until_cancelled()
-    return {"noop": _noop, "chain": _chain, "fan": _fan, "print": _print}[kind](int(count or 1))
+    return {"noop": _noop, "chain": _chain, "fan": _fan, "print": _print, "clock": _clock}[kind](
+        int(count or 1)
+    )
 
 
 def _noop(_count: int) -> Flow:
@@ -33,6 +35,18 @@ def _print(_count: int) -> Flow:
             print("line", number)
 
     flow: Flow = Flow(name="print") >> speak
+    return flow
+
+
+def _clock(_count: int) -> Flow:
+    @task
+    def tell(ticks: int) -> None:
+        time.sleep(1.0)  # until everybody is there
+        for _ in range(ticks):
+            print("at", time.time())
+            time.sleep(0.05)
+
+    flow: Flow = Flow(name="clock") >> tell
     return flow
 
 

@@ -22,12 +22,19 @@ class Connection:
     async def get(self, path: str) -> tuple[int, Any]:
         return await self._send(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
-    async def get_text(self, path: str) -> tuple[int, str]:
-        status, body = await self._exchange(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+    async def get_text(self, path: str, headers: str = "") -> tuple[int, str]:
+        request = f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n{headers}\r\n"
+        status, body = await self._exchange(request.encode())
         return status, body.decode()
 
     async def post(self, path: str, body: bytes) -> tuple[int, Any]:
-        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        return await self.send("POST", path, body)
+
+    async def send(self, method: str, path: str, body: bytes, headers: str = "") -> tuple[int, Any]:
+        """`headers`: more of them, each with its line end."""
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n{headers}"
+        )
         return await self._send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
     def close(self) -> None:

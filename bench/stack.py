@@ -57,6 +57,10 @@ class Stack:
     def memory_mb(self) -> list[float]:
         return [_resident_mb(child.pid) for child in self.children]
 
+    def processor_sec(self) -> list[float]:
+        """Of each process, in the order they were started: what another load on the machine cannot change."""
+        return [_processor_sec(child.pid) for child in self.children]
+
     def _run(self, command: list[str]) -> None:
         with (self._folder / "processes.log").open("ab") as log:
             self.children.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
@@ -96,6 +100,11 @@ def free_port() -> int:
 def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def _processor_sec(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mb(pid: int) -> float:

@@ -6,6 +6,7 @@
     ├── TooLarge            what was sent is over a named limit
     ├── NotFound            what was asked for is not there                     ERR-PYOCO-0005
     ├── Conflict            it is there, in a state that does not allow this
+    │   └── IdempotencyConflict   its key was used for another request
     ├── Unauthenticated     we do not know who is asking                        ERR-PYOCO-0014
     ├── Forbidden           we know, and the answer is no                       ERR-PYOCO-0015
     ├── Limited             too much at once; come back after retry_after_sec
@@ -64,6 +65,10 @@ class NotFound(PyocoError):
 
 class Conflict(PyocoError):
     """It is there, but in a state that does not allow this."""
+
+
+class IdempotencyConflict(Conflict):
+    """An idempotency key came with another request than the first time; `details["differs"]` says where."""
 
 
 class Unauthenticated(PyocoError):

@@ -6,17 +6,20 @@ Every answer is the JSON the gateway sent. A refusal is an `httpx.HTTPStatusErro
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote
 
 import httpx
+
+from pyoco_server.event_stream import Event, events_in
+from pyoco_server.log_calls import LogCalls
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 REQUEST_TIMEOUT_SEC = 30.0
@@ -30,13 +33,7 @@ ONE_WATCH_SEC = 600.0
 CONFLICT = 409
 
 
-class _Event(NamedTuple):
-    name: str
-    data: Any
-    id: str | None
-
-
-class PyocoHttpClient:
+class PyocoHttpClient(LogCalls):
     def __init__(
         self, base_url: str, *, api_key: str | None = None, api_key_header: str = "X-API-Key"
     ) -> None:
@@ -298,31 +295,43 @@ class PyocoHttpClient:
         """`{"letter_id", "run_id", "status"}` of a new run; a second one of the same letter only `again`."""
         return _object(self._http.post(f"/dlq/{quote(letter_id, safe='')}/redrive", json={"again": again}))
 
-    def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[_Event]:
+    def list_approvals(self, *, limit: int | None = None, cursor: str | None = None) -> dict[str, Any]:
+        """`{"items", "next_cursor"}`: the tasks that wait for an answer, the longest waiting first."""
+        return _object(self._http.get("/approvals", params=_given(limit=limit, cursor=cursor)))
+
+    def resume_task(
+        self,
+        run_id: str,
+        task: str,
+        *,
+        wait_key: str | None = None,
+        payload: Any = None,
+        decision: str | None = None,
+        comment: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Answer a task that waits; `decision`: `approve` or `reject`; `wait_key`: its name unless given.
+
+        An answer that may have been lost can be sent again with the same `idempotency_key`: it counts once.
+        """
+        path = f"/executions/{quote(run_id, safe='')}/nodes/{quote(task, safe='')}/resume"
+        body = {"resumeKey": task if wait_key is None else wait_key}
+        body |= _given(payload=payload, decision=decision, comment=comment)
+        headers = {"X-Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        return _object(self._http.post(path, json=body, headers=headers))
+
+    def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[Event]:
         headers = {"Last-Event-ID": place} if place else {}
         with self._http.stream("GET", f"{_path(run_id)}/watch", params=query, headers=headers) as response:
             if response.is_error:
                 response.read()  # whoever catches it wants to see why
             response.raise_for_status()
-            yield from _events(response.iter_lines())
+            yield from events_in(response.iter_lines())
 
     def _get_waiting(self, run_id: str, wait_sec: float) -> dict[str, Any]:
         """The gateway answers when the run ends, or after this long: nobody has to ask again and again."""
         patience = REQUEST_TIMEOUT_SEC + wait_sec
         return _object(self._http.get(_path(run_id), params={"wait": f"{wait_sec:.3f}"}, timeout=patience))
-
-
-def _events(lines: Iterable[str]) -> Iterator[_Event]:
-    """Server-sent events, of which ours use: the name, the id, and JSON as data."""
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
-            continue
-        if "data" in fields:
-            yield _Event(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
-        fields = {}
 
 
 def _file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:

@@ -1,4 +1,5 @@
-"""The rules for names that become part of a subject or a key: routing tags, run ids and worker ids.
+"""The rules for names: those that become part of a subject or a key (routing tags, run ids, worker ids), and
+the tags that people give to runs.
 
 Owns the patterns and the sentences of refusal; knows nothing of who asks.
 """
@@ -6,6 +7,8 @@ Owns the patterns and the sentences of refusal; knows nothing of who asks.
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 from pyoco_server.errors import Invalid
@@ -18,8 +21,14 @@ ROUTING_TAG_CHARS_MAX = 64
 WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
 WORKER_ID_CHARS_MAX = 128
 
+# What people call their runs: any script, slashes and blanks inside.
+TAGS_MAX = 32
+TAG_CHARS_MAX = 64
+
 _routing_tag = re.compile(ROUTING_TAG_PATTERN)
 _worker_id = re.compile(WORKER_ID_PATTERN)
+# Control characters, and halves of surrogate pairs, which cannot be written down at all.
+_UNSEEN = frozenset({"Cc", "Cs"})
 
 
 def check_routing_tag(value: Any) -> str:
@@ -30,6 +39,29 @@ def check_routing_tag(value: Any) -> str:
         f"The tag must be 1 to {ROUTING_TAG_CHARS_MAX} letters, digits, '_' or '-': {_what_is_wrong(value)}.",
         details=[{"loc": ["tag"], "msg": f"must match {ROUTING_TAG_PATTERN}", "type": "routing_tag"}],
     )
+
+
+def as_tag(text: str) -> str:
+    """One text for all the ways to write the same tag."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def check_tag(text: str, member: str = "tag") -> str:
+    """The tag as it is kept, else Invalid. `member`: where it was said."""
+    tag = as_tag(text)
+    if not 1 <= len(tag) <= TAG_CHARS_MAX or any(unicodedata.category(one) in _UNSEEN for one in tag):
+        message = f"A tag has 1 to {TAG_CHARS_MAX} characters, and no control characters among them."
+        raise Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
+    return tag
+
+
+def check_tags(texts: Iterable[str]) -> list[str]:
+    """Each once, in the order they came, else Invalid."""
+    tags = list(dict.fromkeys(check_tag(text, "tags") for text in texts))
+    if len(tags) > TAGS_MAX:
+        message = f"A run has at most {TAGS_MAX} tags."
+        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "value_error"}])
+    return tags
 
 
 def is_run_id(value: Any) -> bool:

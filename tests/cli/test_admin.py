@@ -53,6 +53,19 @@ async def test_verify_says_what_differs(programs: Programs, store: Store, comple
     assert 'status: the snapshot has "RUNNING", the log says "COMPLETED"' in verified.output
 
 
+async def test_verify_looks_at_all_runs(programs: Programs, store: Store, completed: str) -> None:
+    fresh = (await submit(store, Submission(flow_name="hello", tag="demo"))).run.run_id
+    verified = programs.run("pyoco-server-admin", "verify", "--all")
+    assert verified.ended() == 0
+    assert verified.output.startswith("2 runs, ")
+    assert verified.output.endswith(" commits, 0 problems\n")
+    bucket = Bucket(store.jetstream, store.config.runs_kv_bucket)
+    await bucket.put(fresh, b"{}", revision=(await bucket.get(fresh)).revision)
+    verified = programs.run("pyoco-server-admin", "verify", "--all")
+    assert verified.ended() == 1
+    assert f"{fresh}: the snapshot is missing\n" in verified.output
+
+
 async def test_events_prints_the_log_as_json_lines(programs: Programs, completed: str) -> None:
     printed = programs.run("pyoco-server-admin", "events", completed)
     assert printed.ended() == 0

@@ -65,6 +65,13 @@ ROWS: dict[str, Send] = {
     "… with `*` for `tag`": run(tag="*"),
     "… with 33 `tags`": run(tags=[str(number) for number in range(33)]),
     "… with a body of 9 MB": post("/runs", b" " * 9_000_000),
+    "… with an empty `Idempotency-Key`": post("/runs", '{"flow_name": "f"}', **{"Idempotency-Key": ""}),
+    "… with an `Idempotency-Key` of 256 characters": post(
+        "/runs", '{"flow_name": "f"}', **{"Idempotency-Key": "k" * 256}
+    ),
+    "… with an `Idempotency-Key`, and a member twice": post(
+        "/runs", '{"flow_name": "f", "flow_name": "f"}', **{"Idempotency-Key": "k"}
+    ),
     "`GET /runs/{run_id}` with an id that is none": get("/runs/not-an-id"),
     "… with an unknown id": get("/runs/00000000-0000-4000-8000-000000000000"),
     "… with a wildcard": get("/runs/%3E"),

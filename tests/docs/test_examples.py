@@ -86,6 +86,18 @@ def test_the_readme_curl_lines_work(tmp_path: Path) -> None:
         assert again["status"] == "COMPLETED"
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_same_request_twice_is_one_run(tmp_path: Path) -> None:
+    (block,) = blocks("docs/idempotency.md", "sh")
+    with up(tmp_path) as port:
+        first, again, known = (typed(line, port, tmp_path).stdout for line in block.splitlines())
+    body = first.splitlines()[-1]
+    assert again.splitlines()[-1] == body
+    assert "idempotency-replayed: true" in again.lower()
+    assert "idempotency-replayed" not in first.lower()
+    assert json.loads(known)["answer"] == json.loads(body)
+
+
 def test_the_readme_flow_runs(tmp_path: Path) -> None:
     flow = next(block for block in blocks("README.md", "python") if block.startswith("# my_flows.py"))
     (tmp_path / "my_flows.py").write_text(flow)

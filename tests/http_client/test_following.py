@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from pyoco_server import http_client
+from pyoco_server.event_stream import events_in
 from pyoco_server.http_client import PyocoHttpClient
 from tests.http_client.conftest import Stack
 
@@ -121,5 +122,5 @@ def test_a_retry_executes_only_what_had_failed(client: PyocoHttpClient) -> None:
 def test_events_are_read_by_the_book() -> None:
     lines = [": comment", "retry: 5", "", "event:x", "id: 7", 'data:{"a":1}', "", "data: 2", ""]
     lines += ["event: without data", ""]
-    found = [tuple(event) for event in http_client._events(lines)]
+    found = [tuple(event) for event in events_in(lines)]
     assert found == [("x", {"a": 1}, "7"), ("message", 2, None)]

@@ -77,6 +77,16 @@ def test_every_setting_is_described_and_its_default_passes_its_own_check(name: s
     assert getattr(NatsBackendConfig(**{name: default_of(name)}), name) == default_of(name)
 
 
+@pytest.mark.parametrize(("written", "kept"), [("86400", True), ("86399", False), ("1", False), ("0", False)])
+def test_keys_are_kept_for_a_day_at_least(monkeypatch: pytest.MonkeyPatch, written: str, kept: bool) -> None:
+    monkeypatch.setenv("PYOCO_IDEMPOTENCY_TTL_SEC", written)
+    if kept:
+        assert NatsBackendConfig.from_env().idempotency_ttl_sec == 86_400
+    else:
+        with pytest.raises(ConfigError, match=r"PYOCO_IDEMPOTENCY_TTL_SEC .* 86400 \(24 hours\) or more"):
+            NatsBackendConfig.from_env()
+
+
 def test_the_constructor_does_not_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_DEFAULT_TAG", "other")
     assert NatsBackendConfig().default_tag == "default"
@@ -260,7 +270,7 @@ def test_prefixes_that_only_begin_alike_do_not_overlap() -> None:
     ],
 )
 def test_the_auth_mode_names_its_methods(written: Any, mode: str, methods: set[str]) -> None:
-    settings = NatsBackendConfig(http_auth_mode=written)
+    settings = NatsBackendConfig(http_auth_mode=written, jwt_jwks="jwks.json")
     assert settings.http_auth_mode == mode
     assert settings.auth_methods == methods
 

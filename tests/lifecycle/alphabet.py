@@ -63,8 +63,10 @@ def fail(
     )
 
 
-def wait(fence: int, task: str, attempt: int = 1, key: str = "k") -> c.PutTaskWaiting:
-    return c.PutTaskWaiting(fence=fence, task=task, attempt=attempt, wait_key=key)
+def wait(
+    fence: int, task: str, attempt: int = 1, key: str = "k", deadline_at: float | None = None
+) -> c.PutTaskWaiting:
+    return c.PutTaskWaiting(fence=fence, task=task, attempt=attempt, wait_key=key, deadline_at=deadline_at)
 
 
 def run_after(*asked: c.Command, submission: e.RunSubmitted | None = None) -> Run:
@@ -112,8 +114,8 @@ def _of_worker(fence: int) -> tuple[c.Command, ...]:
     return (
         start(fence, "a", attempt=fence),
         succeed(fence, "a", attempt=fence),
-        wait(fence, "b", attempt=fence),
-        c.ParkRun(fence=fence),
+        wait(fence, "b", attempt=fence, deadline_at=AT + fence),
+        c.ParkRun(fence=fence, waiting=["b"]),
         c.CompleteRun(fence=fence),
         c.ConfirmCancelled(fence=fence),
         loss(fence, LossCause.WORKER_LOST),
@@ -147,4 +149,9 @@ COMMANDS: tuple[c.Command, ...] = (
     c.AddTag(tag="green", tags_max=2),
     c.RemoveTag(tag="red"),
     c.EraseRun(by="ann"),
+    c.StartRun(),
+    c.TakeTask(task="a", attempt=1, worker_id="w"),
+    c.SucceedClientTask(task="a"),
+    c.ResumeTask(task="b", wait_key="k", rejected=True, comment="no"),
+    c.PassTime(),
 )

@@ -10,9 +10,10 @@ from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Decision, Refused
 from pyoco_server.lifecycle.run import Run, TaskRecord, owes_job
-from pyoco_server.lifecycle.status import RunStatus, TaskStatus
+from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 
 Tag = e.TagAdded | e.TagRemoved
+_MOVABLE = (TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.WAITING)
 
 
 class Seen(NamedTuple):
@@ -35,6 +36,7 @@ def step_violations(before: Seen, event: e.Event, after: Seen) -> list[str]:
     return [
         *_cancel_violations(after.run, after),
         *_terminal_violations(after.run),
+        *_wait_violations(after.run),
         *([] if before.run is None else _change_violations(before.run, event, after.run)),
         *([] if before.run is None or not before.asked else _asked_violations(before.run, after.run)),
     ]
@@ -63,6 +65,12 @@ def _terminal_violations(run: Run) -> list[str]:
     return found
 
 
+def _wait_violations(run: Run) -> list[str]:
+    """Copies that have left the tasks out know of waits from here alone."""
+    open_waits = {name: record.wait for name, record in run.tasks.items() if record.wait}
+    return [] if run.waits == open_waits else ["its waits are not those of its tasks"]
+
+
 def _change_violations(before: Run, event: e.Event, after: Run) -> list[str]:
     found = []
     if after.job_no < before.job_no or after.fence < before.fence:
@@ -71,7 +79,7 @@ def _change_violations(before: Run, event: e.Event, after: Run) -> list[str]:
         found.append("updated_at went back")
     if before.is_terminal and after.ended is not before.ended:
         found.append(f"{before.ended} became {after.ended}")
-    if before.is_terminal and after != before and not isinstance(event, Tag | e.RunErased):
+    if before.is_terminal and after != before and not isinstance(event, Tag | e.RunErased | e.RunArchived):
         found.append(f"{type(event).__name__} changed a run that is over")
     if before.gone and after != before:
         found.append("a run that is gone changed")
@@ -114,7 +122,7 @@ def _shape_violations(seen: Seen, command: c.Command, decision: tuple[e.Event, .
     if run.gone:
         return [f"{said} on a run that is gone"]
     if run.is_terminal:
-        return [] if kinds == (e.RunErased,) else [f"{said} on a run that is over"]
+        return [] if kinds in ((e.RunErased,), (e.RunArchived,)) else [f"{said} on a run that is over"]
     if seen.asked and kinds not in ((e.RunCancelled,), (e.RunLost, e.RunCancelled)):
         return [f"{said} after a cancel was asked"]
     return []
@@ -160,13 +168,17 @@ def job_violations(before: Run | None, decision: tuple[e.Event, ...], after: Run
 def stuck_violations(run: Run) -> list[str]:
     """A live run has somebody to move it: a claimant, a job that is owed, or a wait to be answered."""
     waiting = any(record.state is TaskStatus.WAITING for record in run.tasks.values())
+    if run.driver is Driver.CLIENT and not run.is_terminal:
+        movable = run.started_at is None or bool(run.due)
+        movable = movable or any(record.state in _MOVABLE for record in run.tasks.values())
+        return [] if movable else ["nothing can move this client-driven run"]
     if run.is_terminal or run.claim is not None or owes_job(run) or (run.parked and waiting):
         return []
     return ["nothing can move this run"]
 
 
 def _is_under_way(state: TaskStatus) -> bool:
-    return state in (TaskStatus.RUNNING, TaskStatus.WAITING)
+    return state in _MOVABLE
 
 
 def _went_back(record: TaskRecord, later: TaskRecord | None) -> bool:

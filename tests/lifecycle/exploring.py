@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Refused, decide
 from pyoco_server.lifecycle.reduce import fold, reduce
@@ -21,6 +22,8 @@ from tests.lifecycle.checkers import (
     step_violations,
     stuck_violations,
 )
+from tests.lifecycle.client_alphabet import CLIENT_COMMANDS, CLIENT_EVENTS, LATER
+from tests.lifecycle.graph_checkers import graph_violations
 
 
 class Step(NamedTuple):
@@ -32,26 +35,37 @@ class Explored(NamedTuple):
     states: list[Seen]
     steps: int
     violations: dict[str, int]
+    # Nothing new was reached by the last step: longer histories lead nowhere else.
+    closed: bool = False
 
 
-def explore_events(length: int) -> Explored:
-    return _explore(_every_event, length)
+class Alphabet(NamedTuple):
+    events: tuple[e.Event, ...]
+    commands: tuple[c.Command, ...]
 
 
-def explore_commands(length: int) -> Explored:
-    return _explore(_every_command, length)
+OF_WORKERS = Alphabet(EVENTS, COMMANDS)
+OF_CLIENTS = Alphabet(CLIENT_EVENTS, CLIENT_COMMANDS)
 
 
-def decisions_of(states: Iterable[Seen]) -> Explored:
+def explore_events(length: int, alphabet: Alphabet = OF_WORKERS) -> Explored:
+    return _explore(lambda seen: _every_event(seen, alphabet.events), length)
+
+
+def explore_commands(length: int, alphabet: Alphabet = OF_WORKERS) -> Explored:
+    return _explore(lambda seen: _every_command(seen, alphabet.commands), length)
+
+
+def decisions_of(states: Iterable[Seen], alphabet: Alphabet = OF_WORKERS) -> Explored:
     """One decision for each command on each state; nothing is followed further."""
     reached = list(states)
     found: dict[str, int] = {}
     for seen in reached:
-        for command in COMMANDS:
-            decision = decide(seen.run, command, AT)
+        for command in alphabet.commands:
+            decision = decide(seen.run, command, _at(command))
             after = seen.run if isinstance(decision, Refused) else fold(seen.run, decision)
             _count(found, decision_violations(seen, command, decision, after))
-    return Explored(reached, len(reached) * len(COMMANDS), found)
+    return Explored(reached, len(reached) * len(alphabet.commands), found)
 
 
 def _explore(steps_from: Callable[[Seen], Iterator[Step]], length: int) -> Explored:
@@ -69,17 +83,22 @@ def _explore(steps_from: Callable[[Seen], Iterator[Step]], length: int) -> Explo
                     reached.append(step.after)
         frontier = reached
         states += reached
-    return Explored(states, steps, found)
+    return Explored(states, steps, found, closed=not frontier)
 
 
-def _every_event(seen: Seen) -> Iterator[Step]:
-    for event in EVENTS:
+def _every_event(seen: Seen, events: tuple[e.Event, ...]) -> Iterator[Step]:
+    for event in events:
         yield _reduced(seen, event)
 
 
-def _every_command(seen: Seen) -> Iterator[Step]:
-    for command in COMMANDS:
-        decision = decide(seen.run, command, AT)
+def _at(command: c.Command) -> float:
+    """Time passes only where it is told to, and then it is late for everything."""
+    return LATER if isinstance(command, c.PassTime) else AT
+
+
+def _every_command(seen: Seen, commands: tuple[c.Command, ...]) -> Iterator[Step]:
+    for command in commands:
+        decision = decide(seen.run, command, _at(command))
         after, violations = seen, list[str]()
         if not isinstance(decision, Refused):
             for event in decision:
@@ -87,6 +106,7 @@ def _every_command(seen: Seen) -> Iterator[Step]:
                 violations += more
             if after.run is not None:
                 violations += job_violations(seen.run, decision, after.run) + stuck_violations(after.run)
+                violations += graph_violations(after.run)
         violations += decision_violations(seen, command, decision, after.run)
         yield Step(after, violations)
 

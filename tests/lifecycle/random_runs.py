@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Refused, decide_all
+from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, OutputKept
@@ -29,8 +30,8 @@ CLAIMED = (
     *("crash", "skip", "add_tag", "cancel", "confirm", "complete", "fail_run"),
 )
 OWED = (*("claim",) * 10, "requeue", "add_tag", "remove_tag", "resume", "discard")
-PARKED = (*("resume",) * 8, "add_tag", "remove_tag", "cancel")
-KINDS = tuple(sorted({*CLAIMED, *OWED, *PARKED, "erase", "submit"}))
+PARKED = (*("resume",) * 8, *("pass_time",) * 2, "reject", "add_tag", "remove_tag", "cancel")
+KINDS = tuple(sorted({*CLAIMED, *OWED, *PARKED, "archive", "erase", "submit"}))
 
 
 class Intent(NamedTuple):
@@ -146,6 +147,10 @@ def _of_anybody(run: Run, kind: str, intent: Intent) -> c.Command | None:
         case "resume":
             key = "wrong" if intent.age else "k"
             return c.ResumeTask(task=intent.task, wait_key=key, payload=_payload(intent))
+        case "reject":
+            return c.ResumeTask(task=intent.task, wait_key="k", rejected=True, comment="ü" * intent.size)
+        case "pass_time":
+            return c.PassTime()
         case "cancel":
             return c.CancelRun(by="ann", reason="é" * intent.size)
         case "add_tag":
@@ -154,6 +159,8 @@ def _of_anybody(run: Run, kind: str, intent: Intent) -> c.Command | None:
             return c.RemoveTag(tag=f"t{intent.size}{intent.flag}")
         case "discard":
             return c.DiscardRun(reason="no job")
+        case "archive":
+            return c.ArchiveRun()
         case "erase":
             return c.EraseRun()
         case _:
@@ -170,7 +177,8 @@ def _of_worker(run: Run, kind: str, intent: Intent, at: float) -> c.Command:
         case "plan":
             return c.PlanTasks(fence=fence, tasks=list(TASKS))
         case "park":
-            return c.ParkRun(fence=fence)
+            waiting = [name for name, record in run.tasks.items() if record.wait]
+            return c.ParkRun(fence=fence, waiting=waiting or [intent.task])
         case "complete":
             return c.CompleteRun(fence=fence)
         case "fail_run":
@@ -214,7 +222,13 @@ def _about_a_task(run: Run, kind: str, intent: Intent, fence: int, at: float) ->
             assert kind == "wait"
             prompt = {"ask": "?" * intent.size} if intent.flag else None
             return c.PutTaskWaiting(
-                fence=fence, task=task, attempt=attempt, wait_key="k", prompt=prompt, deadline_at=at + 60
+                fence=fence,
+                task=task,
+                attempt=attempt,
+                wait_key="k",
+                prompt=prompt,
+                deadline_at=None if intent.age else at + (60 if intent.size else 2),
+                on_timeout=OnTimeout.SUCCEED if intent.flag else OnTimeout.FAIL,
             )
 
 

@@ -10,7 +10,7 @@ from tests.lifecycle.alphabet import AT, claim, run_after, start, wait
 FAIL = c.FailRun(fence=1, reason="execution_error", error="boom", task="a")
 COMPLETE = c.CompleteRun(fence=1)
 CANCEL = c.CancelRun(by="ann", reason="enough")
-PARK = c.ParkRun(fence=1)
+PARK = c.ParkRun(fence=1, waiting=["b"])
 RESUME = c.ResumeTask(task="b", wait_key="k", payload="yes", by="ann")
 
 PENDING = run_after()

@@ -8,12 +8,15 @@ import pytest
 from pyoco_server.lifecycle import decide as decide_module
 from pyoco_server.lifecycle import reduce as reduce_module
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import RunStatus
-from tests.lifecycle.exploring import Explored, decisions_of, explore_commands, explore_events
+from pyoco_server.lifecycle.status import RunStatus, TaskStatus
+from tests.lifecycle.exploring import OF_CLIENTS, Explored, decisions_of, explore_commands, explore_events
 
 # One more doubles the states. These take a few seconds each.
 EVENTS_LENGTH = 7
 COMMANDS_LENGTH = 8
+CLIENT_EVENTS_LENGTH = 7
+# Of client-driven runs there are fewer: by then every history whatever has been seen.
+CLIENT_COMMANDS_LENGTH = 40
 # Breaking cancel wins takes four: submit, claim, cancel, and an end.
 BROKEN_LENGTH = 4
 
@@ -50,6 +53,24 @@ def test_every_state_that_decide_can_lead_to_is_decided_on_without_an_exception(
     assert decisions_of(all_commands.states).violations == {}
 
 
+def test_no_order_of_events_undoes_a_cancel_of_a_client_driven_run() -> None:
+    explored = explore_events(CLIENT_EVENTS_LENGTH, OF_CLIENTS)
+    assert explored.violations == {}
+    assert {seen.run.status for seen in explored.states if seen.run} == set(RunStatus)
+    reached = [seen for seen in explored.states if seen.asked]
+    assert any(seen.run and not seen.run.is_terminal for seen in reached)
+    assert decisions_of(reached, OF_CLIENTS).violations == {}
+
+
+def test_no_history_of_commands_at_all_undoes_a_cancel_of_a_client_driven_run() -> None:
+    explored = explore_commands(CLIENT_COMMANDS_LENGTH, OF_CLIENTS)
+    assert explored.closed
+    assert explored.violations == {}
+    runs = [seen.run for seen in explored.states if seen.run]
+    assert {run.status for run in runs} == set(RunStatus) - {RunStatus.CANCELLING}
+    assert {record.state for run in runs for record in run.tasks.values()} == set(TaskStatus)
+
+
 def test_without_lock_two_the_events_undo_a_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     _remove_lock_two(monkeypatch)
     assert explore_events(BROKEN_LENGTH).violations.keys() >= ENDS_AFTER_CANCEL
@@ -65,6 +86,22 @@ def test_without_lock_one_decide_makes_progress_after_a_cancel(monkeypatch: pyte
         "RequeueRun gave RunRequeued on a run that is over",
     }
     assert explore_commands(BROKEN_LENGTH).violations
+
+
+def test_without_lock_one_clients_and_time_make_progress_after_a_cancel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached = [seen for seen in explore_events(BROKEN_LENGTH + 2, OF_CLIENTS).states if seen.asked]
+    _remove_lock_one(monkeypatch)
+    found = decisions_of(reached, OF_CLIENTS).violations.keys()
+    for said in (
+        "StartRun gave RunStarted, TaskReadied",
+        "TakeTask gave TaskStarted",
+        "ReportProgress gave TaskProgressed",
+        "PutWaiting gave TaskWaiting",
+        "ResumeTask gave TaskResumed",
+    ):
+        assert any(one.startswith(said) and one.endswith("after a cancel was asked") for one in found)
 
 
 def test_lock_two_holds_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from tests.lifecycle.alphabet import (
     succeed,
     wait,
 )
+from tests.lifecycle.graphs import led, take, task, won
 from tests.lifecycle.standings import (
     ASKED,
     CANCEL,
@@ -305,9 +306,19 @@ def test_a_run_can_begin_and_end_in_one_commit() -> None:
     assert ended.ended is RunStatus.CANCELLED
 
 
+OF_CLIENTS = (
+    (led(task("a")).run, won("a")),
+    (led(task("a")).run, take("a", attempt=2)),
+    (led(task("a")).run, take("z")),
+    (led(task("a")).run, claim()),
+)
+
+
 def test_every_reason_of_refusal_is_reached_by_some_command() -> None:
     runs = (None, PENDING, CLAIMED, WAITING, PARKED, ASKED, COMPLETED, DISCARDED)
     tags_full = c.AddTag(tag="red", tags_max=1)
     wrong_key = c.ResumeTask(task="b", wait_key="wrong")
     asked = (*COMMANDS, tags_full, wrong_key)
-    assert {refused(run, command) for run in runs for command in asked} == {None, *Reason}
+    assert {refused(run, command) for run in runs for command in asked} | {
+        refused(run, command) for run, command in OF_CLIENTS
+    } == {None, *Reason}

@@ -40,7 +40,7 @@ def test_parking_lets_go_of_the_run_and_owes_no_job() -> None:
 def test_resuming_a_parked_run_owes_a_new_job() -> None:
     resumed = after(PARKED, RESUME)
     assert (resumed.parked, resumed.job_no, resumed.job_owed_since) == (False, 2, AT)
-    assert (resumed.tasks["b"].state, resumed.tasks["b"].output) == (TaskStatus.RUNNING, "yes")
+    assert (resumed.tasks["b"].state, resumed.tasks["b"].output) == (TaskStatus.SUCCEEDED, "yes")
     assert refused(resumed, claim(2, "w2")) is None
 
 
@@ -52,7 +52,7 @@ def test_resuming_under_a_claim_owes_none() -> None:
 @pytest.mark.parametrize(
     ("run", "reason"),
     [
-        (CLAIMED, Reason.NOT_WAITING),
+        (CLAIMED, Reason.UNKNOWN_TASK),
         (run_after(claim(), start(1, "b")), Reason.NOT_WAITING),
         (run_after(claim(), wait(1, "b", key="other")), Reason.WAIT_KEY),
         (after(PARKED, RESUME), Reason.NOT_WAITING),
@@ -70,10 +70,19 @@ def test_a_resume_that_came_before_the_park_is_not_slept_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [CLAIMED, run_after(claim(), start(1, "a")), run_after(claim(), wait(1, "b"), start(1, "a"))]
+    "run", [CLAIMED, run_after(claim(), start(1, "b")), run_after(claim(), wait(1, "a"))]
 )
-def test_a_run_is_parked_only_when_nothing_but_waits_remains(run: Run) -> None:
+def test_a_run_is_parked_only_over_waits_that_are_open(run: Run) -> None:
     assert refused(run, PARK) is Reason.NOT_WAITING
+
+
+def test_a_run_is_not_parked_over_nothing() -> None:
+    assert refused(WAITING, c.ParkRun(fence=1, waiting=[])) is Reason.NOT_WAITING
+
+
+def test_a_loop_that_is_under_way_as_a_whole_does_not_hinder_parking() -> None:
+    """Its iteration waits: `a[0]`, say; the task `a` is RUNNING until its loop has ended."""
+    assert after(run_after(claim(), start(1, "a"), wait(1, "b")), PARK).parked
 
 
 def test_tasks_behind_a_wait_do_not_hinder_parking() -> None:

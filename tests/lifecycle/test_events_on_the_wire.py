@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.status import LossCause, OutputKept
+from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, Retry, TaskKind
+from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
 from tests.lifecycle.alphabet import AT, EVENTS, submitted
+from tests.lifecycle.client_alphabet import CLIENT_EVENTS
 
 _VALUES: dict[Any, Any] = {
     float: 1763254636.1234567,
@@ -17,6 +19,16 @@ _VALUES: dict[Any, Any] = {
     list[str]: ["a", "b"],
     LossCause: LossCause.SLOT_CRASHED,
     OutputKept: OutputKept.TOO_LARGE,
+    OnTimeout: OnTimeout.SUCCEED,
+    Driver: Driver.CLIENT,
+    Graph: Graph(
+        id="g",
+        version=3,
+        nodes=(
+            GraphTask(id="a", retry=Retry(max_attempts=3), timeout_sec=1.5),
+            GraphTask(id="b", type=TaskKind.WAIT, after=("a",), join=Join.ALL_DONE, prompt={"q": [1]}),
+        ),
+    ),
     dict[str, Any]: {"x": [1, None, {"y": 0.1}]},
     Any: {"deep": ["er", 1.5, True]},
 }
@@ -56,7 +68,7 @@ def test_an_event_names_its_type_and_leaves_defaults_out(kind: type[e.Event]) ->
 
 
 def test_the_events_of_our_histories_cover_every_type() -> None:
-    assert {type(event) for event in EVENTS} == set(KINDS)
+    assert {type(event) for event in (*EVENTS, *CLIENT_EVENTS)} == set(KINDS)
 
 
 def test_a_member_that_a_newer_version_added_is_read_over() -> None:

@@ -7,7 +7,7 @@ from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.status import LossCause
 from tests.lifecycle.alphabet import claim, loss, run_after, wait
 
-PARK = (claim(), wait(1, "b"), c.ParkRun(fence=1))
+PARK = (claim(), wait(1, "b"), c.ParkRun(fence=1, waiting=["b"]))
 RESUME = c.ResumeTask(task="b", wait_key="k")
 
 

@@ -5,15 +5,18 @@ import pytest
 
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.reduce import RUN_SLIM_BYTES, fold
+from pyoco_server.lifecycle.graph import Graph
+from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, ERROR_SLIM_CHARS, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, compact_run_snapshot, run_of, snapshot_of, summary_of
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
+from pyoco_server.lifecycle.weight import RUN_SLIM_BYTES
 from tests.lifecycle.alphabet import AT, claim, fail, run_after, start, submitted, succeed, wait
+from tests.lifecycle.graphs import START, Led, client_run, take, task
 
 INSTANT = 1763254636.1234567  # as long as an instant gets
 MAX_BYTES = 262_144
-TASKS = ("planned", "started", "succeeded", "failed", "waiting", "skipped")
+TASKS = ("planned", "started", "succeeded", "failed", "waiting", "skipped", "readied", "taken", "retried")
 
 
 def size_of(snapshot: RunSnapshot) -> int:
@@ -49,6 +52,23 @@ def long_instants(name: str, kind: str, text: str) -> e.Event:
             return e.TaskWaiting(
                 at=INSTANT, task=name, attempt=99_999, wait_key="k", prompt={"ask": text}, deadline_at=INSTANT
             )
+        case "readied":
+            return e.TaskReadied(at=INSTANT, task=name)
+        case "taken":
+            return e.TaskStarted(
+                at=INSTANT, task=name, attempt=99_999, worker_id=text[:128], deadline_at=INSTANT
+            )
+        case "retried":
+            return e.TaskFailed(
+                at=INSTANT,
+                task=name,
+                attempt=99_999,
+                started_at=INSTANT - 86_399.9876543,
+                error=text,
+                code=text[:128],
+                will_retry=True,
+                retry_at=INSTANT,
+            )
         case _:
             return e.TaskCancelled(at=INSTANT, task=name)
 
@@ -80,6 +100,55 @@ def test_a_snapshot_fits_at_every_step_of_leaving_out(kind: str, name: str, text
     sums = (run.bytes_full, run.bytes_slim, run.bytes_bare)
     for max_bytes in (*sums, *(one - 1 for one in sums), MAX_BYTES, 10_000):
         assert size_of(snapshot_of(run, max_bytes=max_bytes)) <= max_bytes
+
+
+@pytest.mark.parametrize("count", [1, 20, 1000])
+@pytest.mark.parametrize("text", ["x", "\x00" * 300])
+def test_a_client_driven_run_fits_from_its_submission_to_its_end(count: int, text: str) -> None:
+    tasks = [task("t" * 60 + str(n), timeout_sec=86_399.9876543, prompt={"ask": text}) for n in range(count)]
+    run = Led(client_run(*tasks)).ask(START)
+    first = tasks[0].id
+    steps: tuple[c.Command, ...] = (
+        take(first, worker_id=text[:128]),
+        c.ReportProgress(task=first, progress=99.99999999999, message=text),
+        c.PutWaiting(task=first, wait_key=text, prompt={"ask": text}),
+        c.ResumeTask(task=first, wait_key=text, payload=text, by=text[:99], comment=text),
+        c.SucceedClientTask(task=first, output=text),
+    )
+    for command in steps:
+        state = run.ask(command).run
+        sums = (state.bytes_full, state.bytes_slim, state.bytes_bare)
+        for max_bytes in (*sums, *(one - 1 for one in sums)):
+            assert size_of(snapshot_of(state, max_bytes=max_bytes)) <= max_bytes
+
+
+def test_what_a_task_says_of_its_progress_makes_nothing_give_way() -> None:
+    run = Led(client_run(task("a"))).ask(START, take("a"))
+    before = run.run
+    for n in range(1000):
+        run.ask(c.ReportProgress(task="a", progress=n / 10, message="m" * 500))
+    assert (run.run.bytes_full, run.run.bytes_bare) == (before.bytes_full, before.bytes_bare)
+
+
+def test_a_graph_goes_first_and_leaves_its_name() -> None:
+    run = Led(client_run(task("a", timeout_sec=9), task("b", "a"))).ask(START, take("a")).run
+    whole = snapshot_of(run, max_bytes=MAX_BYTES)
+    assert run_of(whole) == run
+    assert whole.tasks == {"a": "RUNNING", "b": "PENDING"}
+    slim = snapshot_of(run, max_bytes=run.bytes_slim)
+    assert step_of(slim) == "slim"
+    assert slim.pyoco.graph == Graph(id="g", version=1)
+    assert run_of(slim).due == run.due
+    assert run_of(snapshot_of(run, max_bytes=0)).due == {}
+
+
+@pytest.mark.parametrize("limit", ["bytes_full", "bytes_slim", "bytes_bare"])
+def test_who_is_ready_reads_pending_and_comes_back_ready(limit: str) -> None:
+    run = Led(client_run(task("a"), task("b", "a"))).ask(START).run
+    snapshot = snapshot_of(run, max_bytes=getattr(run, limit))
+    assert snapshot.tasks == {"a": "PENDING", "b": "PENDING"}
+    back = run_of(snapshot).tasks
+    assert (back["a"].state, back["b"].state) == (TaskStatus.READY, TaskStatus.PENDING)
 
 
 def test_ten_thousand_tasks_fit() -> None:

@@ -361,7 +361,7 @@ async def test_a_resume_publishes_a_job_only_when_the_run_is_parked(store: Store
             second.run.run_id,
             StartTask(fence=1, task="ask", attempt=1),
             wait,
-            ParkRun(fence=1),
+            ParkRun(fence=1, waiting=["ask"]),
         )
     )
     assert await jobs(store) == []
@@ -490,7 +490,7 @@ async def test_after_a_whole_life_the_bucket_has_what_the_log_says_byte_for_byte
         (
             StartTask(fence=2, task="ask", attempt=1),
             PutTaskWaiting(fence=2, task="ask", attempt=1, wait_key="k", prompt={"q": "?"}),
-            ParkRun(fence=2),
+            ParkRun(fence=2, waiting=["ask"]),
         ),
         (ResumeTask(task="ask", wait_key="k", payload=[1]),),
         (RemoveTag(tag="x"),),

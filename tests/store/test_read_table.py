@@ -118,7 +118,7 @@ def test_a_page_is_searched_in_an_index_and_never_sorted(table: ReadTable, wante
 
 def test_without_tenants_and_yaml_their_indexes_are_empty(table: ReadTable) -> None:
     filled(table, *(row(f"r{n}", float(n)) for n in range(50)))
-    query = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '%WHERE%'"
+    query = "SELECT name FROM sqlite_master WHERE tbl_name = 'runs' AND type = 'index' AND sql LIKE '%WHERE%'"
     partial = [name for (name,) in table._db.execute(query) if "tenant" in name or "yaml" in name]
     assert len(partial) == 10
     assert states(table, Filter(tenant="x"), 9) == states(table, Filter(yaml="x"), 9) == []
@@ -226,3 +226,47 @@ def test_a_file_that_is_not_ours_or_broken_is_begun_anew(tmp_path: Path, damage:
     assert set(opened.meta()) == {"schema"}
     filled(opened, row("a", 1.0)).close()
     assert states(ReadTable(path), Filter(), 9) == [b"a"]
+
+
+def test_those_that_are_due_come_by_their_instant(table: ReadTable) -> None:
+    filled(table, row("late", 1.0, due_at=30.0), row("soon", 2.0, due_at=10.0), row("never", 3.0))
+    assert table.due(9.9, 10) == []
+    assert table.due(30.0, 10) == [b"soon", b"late"]
+    assert table.due(30.0, 1) == [b"soon"]
+    assert (table.next_due(0.0), table.next_due(10.0), table.next_due(30.0)) == (10.0, 30.0, None)
+
+
+def test_archived_runs_are_in_no_list_and_still_found(table: ReadTable) -> None:
+    filled(table, row("kept", 1.0), row("away", 2.0, archived=1))
+    for wanted in (Filter(), Filter(status="PENDING"), Filter(flow="greet", status="PENDING")):
+        assert states(table, wanted, 10) == [b"kept"]
+    assert table.state("away") == b"away"
+    assert (table.clock(), table.count()) == (2.0, 2)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT state FROM runs WHERE due_at <= 1 ORDER BY due_at LIMIT 9",
+        "SELECT min(due_at) FROM runs WHERE due_at > 1",
+        "SELECT clock FROM runs WHERE archived IS NULL ORDER BY seq DESC LIMIT 1",
+        "SELECT clock FROM runs WHERE archived IS NOT NULL ORDER BY seq DESC LIMIT 1",
+    ],
+)
+def test_what_is_asked_all_the_time_is_read_from_an_index(table: ReadTable, query: str) -> None:
+    plan = " ".join(str(step) for step in table._db.execute(f"EXPLAIN QUERY PLAN {query}"))
+    assert "USING" in plan
+    assert "INDEX" in plan
+    assert "TEMP B-TREE" not in plan
+
+
+def test_those_that_are_not_over_come_in_one_order_whatever_they_are_at(table: ReadTable) -> None:
+    statuses = ("PENDING", "COMPLETED", "RUNNING", "CANCELLING", "FAILED", "PENDING", "CANCELLED", "RUNNING")
+    rows = [row(str(at), float(at + 1), status=status, tenant="red") for at, status in enumerate(statuses)]
+    filled(table, *rows, row("put away", 20.0, archived=1, tenant="red"), row("other", 30.0, tenant="blue"))
+    wanted = Filter(active=1, tenant="red")
+    assert states(table, wanted, 10) == [b"7", b"5", b"3", b"2", b"0"]
+    assert states(table, wanted, 2) == [b"7", b"5"]
+    below = [found.state for found in table.page(wanted, 2, below=6000)]
+    assert below == [b"3", b"2"]
+    assert states(table, wanted._replace(flow="none"), 10) == []

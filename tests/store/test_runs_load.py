@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle.events import RunCompleted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.store import runs
+from pyoco_server.store import stored_run
 from pyoco_server.store.codec import encode_snapshot
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -104,7 +104,7 @@ DAMAGES: dict[str, Callable[[Store, list[StoredRun]], Awaitable[None]]] = {
 
 @pytest.fixture(autouse=True)
 def _heal_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "HEAL_AFTER_SEC", 0.0)
+    monkeypatch.setattr(stored_run, "HEAL_AFTER_SEC", 0.0)
 
 
 @pytest.mark.parametrize("at_leader", [False, True], ids=["anywhere", "at leader"])
@@ -158,7 +158,7 @@ async def test_a_snapshot_that_is_right_is_left_alone(store: Store) -> None:
 async def test_a_snapshot_just_behind_is_left_to_whoever_committed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "HEAL_AFTER_SEC", 600.0)
+    monkeypatch.setattr(stored_run, "HEAL_AFTER_SEC", 600.0)
     born = await begun(store)
     after = await store.runs.project(await tagged(store, born, "a"))
     await tagged(store, after, "b")

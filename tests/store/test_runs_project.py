@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.events import CancelRequested, RunCompleted, RunErased
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.store import runs
+from pyoco_server.store import stored_run
 from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.runs import Overtaken, StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import (
@@ -204,7 +204,7 @@ async def test_an_erased_run_is_gone_whether_or_not_its_snapshot_is(store: Store
 async def test_a_reader_removes_the_snapshot_that_an_erased_run_left(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "HEAL_AFTER_SEC", 0.0)
+    monkeypatch.setattr(stored_run, "HEAL_AFTER_SEC", 0.0)
     born = await begun(store)
     ended = await store.runs.project(await committed(store, born, claimed(), RunCompleted(at=START + 2)))
     await committed(store, ended, RunErased(at=START + 3))
@@ -225,7 +225,7 @@ async def test_an_erased_id_is_taken_while_its_mark_lives_and_free_after(store: 
     run_id = born.run.run_id
     ended = await committed(store, born, claimed(), RunCompleted(at=START + 2))
     await store.runs.project(await committed(store, ended, RunErased(at=START + 3)))
-    with pytest.raises(runs.Overtaken) as overtaken:
+    with pytest.raises(Overtaken) as overtaken:
         await store.runs.create(submission(run_id), "again")
     assert overtaken.value.now is None
     await purge_log(store, run_id)

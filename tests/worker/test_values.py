@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.lifecycle.snapshot import SnapshotRecord
+from pyoco_server.lifecycle.snapshot_record import SnapshotRecord
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.store import Store
 from pyoco_server.worker.values import (

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli import admin_keys, doctor
+from pyoco_server.cli import admin_keys, admin_strategies, doctor
 from pyoco_server.cli.asking import DataDirOption, NatsUrlOption, ask_broker
-from pyoco_server.cli.entry import CANNOT, Refusal, run
+from pyoco_server.cli.entry import CANNOT, Refusal, WrongArguments, run
 from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 from pyoco_server.tags import is_run_id
@@ -19,6 +19,7 @@ app = typer.Typer(rich_markup_mode=None, epilog="Example: pyoco-server-admin ver
 RunIdArgument = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run's id.")]
 
 admin_keys.add_to(app)
+admin_strategies.add_to(app)
 doctor.add_to(app)
 
 
@@ -30,15 +31,25 @@ def pyoco_server_admin(ctx: typer.Context, nats_url: NatsUrlOption = None) -> No
 
 
 @app.command(epilog="Example: pyoco-server-admin verify RUN_ID")
-def verify(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
-    """Fold a run's log and compare it with its snapshot: ok (0), or what differs (1)."""
-    from pyoco_server.cli.verify import differences
+def verify(
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN_ID", help="The run's id.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every run there is.")] = False,
+    nats_url: NatsUrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Check a run's log, commit by commit, and its snapshot against it: ok (0), or what is wrong (1)."""
+    from pyoco_server.cli.verify import said_of, said_of_all
 
-    found = ask_broker(nats_url, data_dir, lambda store: differences(store, _checked(run_id)))
-    if found is None:
-        raise _unknown(run_id)
-    _say("ok" if not found else "\n".join(found))
-    raise typer.Exit(CANNOT if found else 0)
+    sound: bool | None
+    if everything:
+        sound = ask_broker(nats_url, data_dir, lambda store: said_of_all(store, _say))
+    elif run_id is None:
+        raise WrongArguments("Which run?", hint="pyoco-server-admin verify RUN_ID")
+    else:
+        sound = ask_broker(nats_url, data_dir, lambda store: said_of(store, _checked(run_id), _say))
+    if sound is None:
+        raise _unknown(run_id or "")
+    raise typer.Exit(0 if sound else CANNOT)
 
 
 @app.command(epilog="Example: pyoco-server-admin events RUN_ID")

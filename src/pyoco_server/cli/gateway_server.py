@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 READY_PAUSE_SEC = (0.005, 0.5)
 ANSWER_TIMEOUT_SEC = 5.0
 GRACE_SEC = 3  # for requests under way when we stop
+WS_FRAME_BYTES_MAX = (
+    65_536  # refused before they are kept; the face says the same of whatever server it is in
+)
 
 
 class GatewayServer:
@@ -103,6 +106,7 @@ def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
         log_config=None,  # ours is in place
         access_log=debug,  # a line per request costs as much as the request
         server_header=False,
+        ws_max_size=WS_FRAME_BYTES_MAX,
         timeout_graceful_shutdown=GRACE_SEC,
     )
     return Server(settings)

@@ -1,62 +1,37 @@
-"""Does a stored snapshot say what the log says? Compares; mends nothing."""
+"""What `pyoco-server-admin verify` prints of what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import msgspec
-
-from pyoco_server.lifecycle.events import Event
-from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
+from pyoco_server.operations.verify import verify, verify_all
 from pyoco_server.store.store import Store
 
-Commits = Sequence[tuple[int, list[Event]]]
+Say = Callable[[str], None]
 
 
-async def differences(store: Store, run_id: str) -> list[str] | None:
-    """One line per difference; None without such a run. The snapshot is read first: it may only lag."""
-    snapshot = await store.runs.snapshot(run_id)
-    commits = await store.runs.events(run_id)
-    if not commits:
-        return None if snapshot is None else ["there is a snapshot, but no log"]
-    return list(_compare(snapshot, commits, store.config.max_run_snapshot_bytes))
+async def said_of(store: Store, run_id: str, say: Say) -> bool | None:
+    """Whether it is as it should be; None without such a run."""
+    found = await verify(store, run_id)
+    if found is None:
+        return None
+    for problem in found.problems:
+        say(problem)
+    if found.ok:
+        say(f"ok{_without_chain(found.unchained, found.commits)}")
+    return found.ok
 
 
-def _compare(snapshot: RunSnapshot | None, commits: Commits, max_bytes: int) -> Iterator[str]:
-    run = fold(None, [event for _, events in commits for event in events])
-    assert run is not None, "a log that is not empty begins a run"
-    if snapshot is None or run.gone:
-        if (snapshot is None) != run.gone:
-            yield (
-                "the snapshot is missing"
-                if snapshot is None
-                else "the run is erased, but its snapshot is there"
-            )
-        return
-    if snapshot.pyoco.commits != len(commits):
-        yield f"commits: the snapshot has {snapshot.pyoco.commits}, the log {len(commits)}"
-    expected = snapshot_of(run, max_bytes=max_bytes, commits=len(commits), log_seq=commits[-1][0])
-    yield from _members_that_differ(_compared(snapshot), _compared(expected))
+async def said_of_all(store: Store, say: Say) -> bool:
+    runs, commits, unchained, problems = 0, 0, 0, 0
+    async for run_id, found in verify_all(store):
+        runs, commits = runs + 1, commits + found.commits
+        unchained, problems = unchained + found.unchained, problems + len(found.problems)
+        for problem in found.problems:
+            say(f"{run_id}: {problem}")
+    say(f"{runs} runs, {commits} commits, {problems} problems{_without_chain(unchained, commits)}")
+    return not problems
 
 
-def _compared(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Without heartbeats, which are no history, and without positions, which the first snapshot lacks."""
-    members: dict[str, Any] = msgspec.to_builtins(snapshot)
-    del members["heartbeat_at"]
-    members["pyoco"] = {
-        name: value for name, value in members["pyoco"].items() if name not in ("commits", "log_seq")
-    }
-    return members
-
-
-def _members_that_differ(stored: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:
-    for name, value in expected.items():
-        if stored.get(name) != value:
-            yield f"{name}: the snapshot has {_short(stored.get(name))}, the log says {_short(value)}"
-
-
-def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 200 else f"{text[:200]}…"
+def _without_chain(unchained: int, commits: int) -> str:
+    return f" ({unchained} of {commits} commits carry no chain)" if unchained else ""

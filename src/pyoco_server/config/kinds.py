@@ -50,6 +50,7 @@ _MODULE = r"[A-Za-z_][A-Za-z0-9_.]*"
 Seconds = Annotated[float, Field(gt=0, le=MAX_SEC), Allowed("seconds, above 0")]
 Wait = Annotated[float, Field(ge=0, le=MAX_SEC), Allowed("seconds, 0 or more")]
 Lease = Annotated[float, Field(gt=1, le=MAX_SEC), Allowed("seconds, above 1")]
+Kept = Annotated[float, Field(ge=86_400, le=MAX_SEC), Allowed("seconds, 86400 (24 hours) or more")]
 Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT), Allowed("bytes, 1 or more")]
 Message = Annotated[int, Field(ge=1024, le=MAX_MESSAGE_BYTES), Allowed("bytes, 1024 to 67108864")]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT), Allowed("a whole number, 1 or more")]
@@ -73,11 +74,13 @@ Packages = Annotated[
     str, _text(rf"\s*({_MODULE}(\s*,\s*{_MODULE})*\s*)?"), Allowed("packages joined by commas, or empty")
 ]
 FilePath = Annotated[str, Field(min_length=1), Allowed("a path")]
+Word = Annotated[str, _text(r"\S+"), Allowed("text without spaces")]
 Secret = Annotated[str | None, Allowed("text, or empty")]
 Text = Annotated[str, Allowed("text, or empty")]
 Replicas = Annotated[Literal[1, 3, 5], BeforeValidator(_number)]
 Durability = Annotated[Literal["always", "interval"], BeforeValidator(_plain)]
 AuthMode = Annotated[Literal["none", "api_key", "jwt", "api_key,jwt"], BeforeValidator(_methods)]
+Executor = Annotated[Literal["pyoco", "airflow"], BeforeValidator(_plain)]
 Language = Annotated[Literal["auto", "ja", "en"], BeforeValidator(_plain)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"], BeforeValidator(_capital)

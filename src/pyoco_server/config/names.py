@@ -63,6 +63,38 @@ class Names(Table):
         return f"{self._environment}_schedules"
 
     @property
+    def graphs_kv_bucket(self) -> str:
+        return f"{self._environment}_graphs"
+
+    @property
+    def refused_stream(self) -> str:
+        return f"{self._environment.upper()}_REFUSED"
+
+    @property
+    def refused_subject_prefix(self) -> str:
+        return f"{self._environment}.refused"
+
+    @property
+    def rechecks_kv_bucket(self) -> str:
+        return f"{self._environment}_rechecks"
+
+    @property
+    def limits_kv_bucket(self) -> str:
+        return f"{self._environment}_limits"
+
+    @property
+    def artifacts_object_bucket(self) -> str:
+        return f"{self._environment}_artifacts"
+
+    @property
+    def idempotency_kv_bucket(self) -> str:
+        return f"{self._environment}_idempotency"
+
+    @property
+    def idempotency_subject_prefix(self) -> str:
+        return f"{self._environment}.idempotency"
+
+    @property
     def results_object_bucket(self) -> str:
         return f"{self._environment}_results"
 

@@ -13,6 +13,7 @@ import secrets
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping.delayed_runs import start_delayed
+from pyoco_server.housekeeping.due_runs import DueRuns
 from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.housekeeping.lost_workers import LostWorkers
 from pyoco_server.housekeeping.owed_jobs import OwedJobs
@@ -38,17 +39,20 @@ class Housekeeper:
         self._lost_workers = LostWorkers(store, read_model)
         self._owed_jobs = OwedJobs(store, read_model)
         self._due_schedules = DueSchedules(store)
+        self._due_runs = DueRuns(store, read_model)
         self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.is_holder = False
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep()), loop.create_task(self._keep_time())]
 
     async def stop(self) -> None:
         self._stopping.set()
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=self._store.config.broker_timeout_sec * 2)
+        self._due_runs.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._store.config.broker_timeout_sec * 2)
         if self.is_holder:
             self.is_holder = False
             with contextlib.suppress(Unavailable, WrongSequence):  # else it stands still and is taken
@@ -63,6 +67,7 @@ class Housekeeper:
             return
         await self._read_model.caught_up()
         await self._lost_workers.look(now, own_write_went_through=went_through)
+        await self._due_runs.look()
         await start_delayed(self._store, self._read_model)
         await self._owed_jobs.conclude_stuck_cancels()
         await self._owed_jobs.look()
@@ -80,6 +85,19 @@ class Housekeeper:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_sec):
                     await self._stopping.wait()
+
+    async def _keep_time(self) -> None:
+        """Between two rounds: what is due in a run does not wait for the next."""
+        while not self._stopping.is_set():
+            await self._due_runs.rung()
+            if not self.is_holder or self._stopping.is_set():
+                continue
+            try:
+                await self._due_runs.look()
+            except Unavailable as error:
+                log.debug("what is due waits", extra={"error": error.message})
+            except Exception:  # as above: the next round looks again, and sets the timer
+                log.exception("what is due was not seen to")
 
     async def _hold(self) -> bool:
         if self.is_holder:

@@ -15,6 +15,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.bury import bury
+from pyoco_server.operations.log_notices import note
 from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -66,6 +67,9 @@ class LostWorkers:
             crashes_max=self._store.config.max_crashes,
             detail=f"worker {run.claim.worker_id} gave no sign of life",
         )
+        # One that was asked to stop ends now: should its worker wake up, it has nothing to add.
+        ends = run.claim.fence + 1 if run.cancel is not None else 0
+        await note(self._store, run.run_id, f"{loss.detail}; the run is taken from it", fence=ends)
         try:
             applied = await apply(self._store, run.run_id, loss)
         except Unavailable:

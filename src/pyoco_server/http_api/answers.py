@@ -12,35 +12,54 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarge
-from pyoco_server.http_api.faces.runs.wire import error_body, status_of
-from pyoco_server.http_api.replies import json_answer as json_answer
+from pyoco_server.http_api.addresses import path_of
+from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
+from pyoco_server.http_api.faces.executions import errors as executions
+from pyoco_server.http_api.faces.jobs import errors as jobs
+from pyoco_server.http_api.faces.recheck import errors as recheck
+from pyoco_server.http_api.faces.runs import wire as runs
+from pyoco_server.http_api.keyed import loggable_path
+from pyoco_server.http_api.replies import json_answer
 from pyoco_server.texts import choose_language
 
 log = logging.getLogger(__name__)
 
 PROBLEM = "application/problem+json"
 
+# By the first part of the path.
+_TABLES: dict[str, ErrorTable] = {
+    "executions": executions.TABLE,
+    "graphs": executions.TABLE,
+    "jobs": jobs.TABLE,
+    "pdca": recheck.TABLE,
+    "gui": recheck.TABLE,
+}
+
 
 def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
-    status = status_of(error)
+    table = _table(request)
     language = choose_language(request.headers.get("accept-language"))
-    body = error_body(error, language)
-    headers = {}
+    status, body = table.status_of(error), table.body(error, language)
+    headers = dict(getattr(error, "headers", {}))
     retry_after_sec = getattr(error, "retry_after_sec", None)
     if retry_after_sec is not None:
         headers["Retry-After"] = str(max(1, round(retry_after_sec)))
-    return _answer(request, status, body, headers)
+    if PROBLEM not in request.headers.get("accept", ""):
+        return json_answer(body, status, headers)
+    problem: dict[str, Any] = {"type": "about:blank"} | table.problem(body) | {"status": status}
+    return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
-    if status_of(error) >= 500:
-        log.error("request failed", exc_info=error, extra={"err_id": error.err_id, "path": request.url.path})
+    if _table(request).status_of(error) >= 500:
+        fields = {"err_id": error.err_id, "path": loggable_path(request.scope)}
+        log.error("request failed", exc_info=error, extra=fields)
     return error_answer(request, error)
 
 
 async def on_unexpected(request: Request, error: Exception) -> Response:
-    log.error("request broke", exc_info=error, extra={"path": request.url.path})
+    log.error("request broke", exc_info=error, extra={"path": loggable_path(request.scope)})
     return error_answer(request, Internal("Something went wrong on our side. It was logged."))
 
 
@@ -60,24 +79,10 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
         )
     if error.status_code == 413:
         return error_answer(request, TooLarge(f"{error.detail}."))
-    body = {"detail": error.detail, "message": error.detail}
-    return _answer(request, error.status_code, body, dict(error.headers or {}))
+    answer = error_answer(request, FrameworkRefusal(error.status_code, error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
 
 
-def _answer(request: HTTPConnection, status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
-    if PROBLEM not in request.headers.get("accept", ""):
-        return json_answer(body, status, headers)
-    detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
-    problem = {"type": "about:blank", "title": body["message"], "status": status, "detail": detail}
-    problem |= {key: body[key] for key in ("err_id", "msg_id") if body.get(key)}
-    return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
-
-
-def _sentence(problems: list[dict[str, Any]]) -> str:
-    """`body.tag: must match …`, each problem with its place."""
-    return "; ".join(f"{_place(one)}: {one['msg']}" for one in problems)
-
-
-def _place(problem: dict[str, Any]) -> str:
-    place = ".".join(map(str, problem["loc"]))
-    return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place
+def _table(request: HTTPConnection) -> ErrorTable:
+    return _TABLES.get(path_of(request.scope)[1:].partition("/")[0], runs.ERRORS)

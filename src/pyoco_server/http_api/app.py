@@ -15,15 +15,25 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import answers, pages
+from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
+from pyoco_server.http_api.by_ticket import ByTicket
 from pyoco_server.http_api.ending import before_the_server_stops
+from pyoco_server.http_api.faces.executions import openapi as executions_openapi
+from pyoco_server.http_api.faces.executions import routes as executions
+from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
+from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
+from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
+from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs import schedule_routes as schedules
 from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
+from pyoco_server.http_api.proofs import Checks, security_schemes
+from pyoco_server.http_api.recheck_door import RecheckDoor
 from pyoco_server.http_api.shortcut import Shortcut
 
 
@@ -31,9 +41,15 @@ class _App(FastAPI):
     """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
 
     def put_behind(self, gateway: Gateway) -> None:
-        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE)
-        if gateway.keys is not None:
-            front = Authentication(front, gateway.config, gateway.keys)
+        below = {"executions": executions.find_hot}
+        inner: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
+        front: ASGIApp = inner
+        methods = gateway.config.auth_methods
+        if methods:
+            keys = gateway.keys if "api_key" in methods else None
+            checks = Checks(keys, gateway.tokens if "jwt" in methods else None)
+            front = Authentication(inner, gateway.config, checks, ByTicket(gateway.store, checks))
+        front = RecheckDoor(front, inner, gateway)
         self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,8 +58,12 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            schema = runs_openapi.add_to(super().openapi())
-            config: NatsBackendConfig = self.state.gateway.config
+            gateway: Gateway = self.state.gateway
+            config = gateway.config
+            takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
+            schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
+            schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
+            schema = recheck_openapi.add_to(jobs_openapi.add_to(schema), schemes)
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
 
@@ -60,11 +80,13 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     )
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
-    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + pages.ROUTES
+    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
+    app.router.routes += [*pages.ROUTES, *(one.as_route() for one in RECHECKS)]
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
     app.add_exception_handler(Exception, answers.on_unexpected)
+    hide_keys()
     app.put_behind(app.state.gateway)
     return app
 

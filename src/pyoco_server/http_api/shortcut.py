@@ -35,14 +35,26 @@ class _Request(Request):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+# Of a method and a path: who answers, and the parameters in the path. None: not one of these.
+Find = Callable[[str, str], tuple[Endpoint, dict[str, str]] | None]
+
+
 class Shortcut:
     def __init__(
-        self, app: ASGIApp, exact: Mapping[tuple[str, str], Endpoint], one: tuple[str, str, Endpoint]
+        self,
+        app: ASGIApp,
+        exact: Mapping[tuple[str, str], Endpoint],
+        one: tuple[str, str, Endpoint],
+        below: Mapping[str, Find],
     ) -> None:
-        """`exact`: by method and path. `one`: method, prefix and endpoint of `<prefix>{run_id}`."""
+        """`exact`: by method and path. `one`: method, prefix and endpoint of `<prefix>{run_id}`.
+
+        `below`: by the first part of the path, for faces whose addresses are more than one deep.
+        """
         self._app = app
         self._exact = exact
         self._method, self._prefix, self._endpoint = one
+        self._below = below
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._find(scope) if scope["type"] == "http" else None
@@ -63,11 +75,22 @@ class Shortcut:
     def _find(self, scope: Scope) -> Endpoint | None:
         method, path = scope["method"], scope["path"]
         endpoint = self._exact.get((method, path))
-        if endpoint is not None or method != self._method or not path.startswith(self._prefix):
+        if endpoint is not None:
             return endpoint
+        find = self._below.get(path[1:].partition("/")[0])
+        if find is not None:
+            return self._found_below(scope, find(method, path))
+        if method != self._method or not path.startswith(self._prefix):
+            return None
         run_id = path[len(self._prefix) :]
         if not run_id or "/" in run_id:
             return None
         params: dict[str, Any] = {"run_id": run_id}
         scope["path_params"] = params
         return self._endpoint
+
+    def _found_below(self, scope: Scope, found: tuple[Endpoint, dict[str, str]] | None) -> Endpoint | None:
+        if found is None:
+            return None
+        endpoint, scope["path_params"] = found
+        return endpoint

@@ -1,6 +1,7 @@
 """What can be asked of a run. Imperative; whether it happens is decided in `decide.py`.
 
-Commands of a worker carry the fence of its claim, so that a worker that was taken over cannot write.
+Commands of a worker carry the fence of its claim, so that a worker that was taken over cannot write. Those of
+whoever drives a client-driven run carry none: they are judged by the state of the task alone.
 Limits (how many losses, how many tags) come in with the command: the core reads no configuration.
 """
 
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
+from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 
 
@@ -99,16 +101,65 @@ class PutTaskWaiting(_Command, frozen=True, kw_only=True):
     wait_key: str
     prompt: dict[str, Any] | None = None
     deadline_at: float | None = None
+    on_timeout: OnTimeout = OnTimeout.FAIL
 
 
 class ParkRun(_Command, frozen=True, kw_only=True):
+    """`waiting`: what the worker believes to be unanswered. An answer it has not heard of refuses this."""
+
     fence: int
+    waiting: list[str]
 
 
 class ResumeTask(_Command, frozen=True, kw_only=True):
+    """Answer a wait, of whichever driver. `rejected`: with a no, whose reason is the comment."""
+
     task: str
     wait_key: str
     payload: Any = None
+    by: str | None = None
+    rejected: bool = False
+    comment: str | None = None
+
+
+class StartRun(_Command, frozen=True, kw_only=True):
+    """Begin a client-driven run. What workers run begins by itself: nothing to do."""
+
+
+class TakeTask(_Command, frozen=True, kw_only=True):
+    task: str
+    attempt: int
+    worker_id: str
+
+
+class ReportProgress(_Command, frozen=True, kw_only=True):
+    task: str
+    progress: float
+    message: str | None = None
+
+
+class PutWaiting(_Command, frozen=True, kw_only=True):
+    task: str
+    wait_key: str
+    prompt: dict[str, Any] | None = None
+
+
+class SucceedClientTask(_Command, frozen=True, kw_only=True):
+    task: str
+    output: Any = None
+
+
+class FailClientTask(_Command, frozen=True, kw_only=True):
+    task: str
+    code: str
+    message: str
+
+
+class PassTime(_Command, frozen=True, kw_only=True):
+    """It is now: what has run out of time ends, and what has waited long enough is tried again."""
+
+
+class ArchiveRun(_Command, frozen=True, kw_only=True):
     by: str | None = None
 
 
@@ -147,6 +198,9 @@ class EraseRun(_Command, frozen=True, kw_only=True):
     by: str | None = None
 
 
+ClientCommand = TakeTask | ReportProgress | PutWaiting | SucceedClientTask | FailClientTask
+# What is decided by more than a stored snapshot need have in it.
+NeedsAllTasks = StartRun | ClientCommand | ResumeTask | PassTime
 WorkerCommand = (
     PlanTasks
     | StartTask
@@ -158,6 +212,18 @@ WorkerCommand = (
     | CompleteRun
     | FailRun
 )
+# The same, those first that there are most of.
+OF_WORKERS = (
+    SucceedTask,
+    StartTask,
+    PlanTasks,
+    CompleteRun,
+    FailTask,
+    SkipTask,
+    PutTaskWaiting,
+    ParkRun,
+    FailRun,
+)
 Command = (
     SubmitRun
     | CarryResults
@@ -166,7 +232,11 @@ Command = (
     | ReportLoss
     | RequeueRun
     | WorkerCommand
+    | StartRun
+    | ClientCommand
     | ResumeTask
+    | PassTime
+    | ArchiveRun
     | CancelRun
     | ConfirmCancelled
     | AddTag

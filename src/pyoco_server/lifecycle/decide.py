@@ -2,45 +2,31 @@
 
 This is the first lock of *cancel wins*: after a cancel request no command makes progress, and the only
 end it allows is CANCELLED. (The second lock is in `reduce.py`.) An accepted command with nothing to do
-gives no events. Nothing here looks at what a stored snapshot may leave out (outputs, finished tasks).
+gives no events. Nothing here looks at what a stored snapshot may leave out (outputs, finished tasks), but
+for `NeedsAllTasks`. What drivers report and what time brings has files of its own, behind the same lock.
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import assert_never
 
-import msgspec
-
+from pyoco_server.lifecycle import client_driven, waits, worker_driven
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.decision import Decision, Events, Reason, Refused
 from pyoco_server.lifecycle.reduce import Folding
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import LossCause, TaskStatus
+from pyoco_server.lifecycle.status import Driver, LossCause
 
-
-class Reason(StrEnum):
-    UNKNOWN = "UNKNOWN"
-    EXISTS = "EXISTS"
-    GONE = "GONE"
-    TERMINAL = "TERMINAL"
-    NOT_TERMINAL = "NOT_TERMINAL"
-    CANCEL_REQUESTED = "CANCEL_REQUESTED"
-    NO_CANCEL_REQUESTED = "NO_CANCEL_REQUESTED"
-    CLAIMED = "CLAIMED"
-    PARKED = "PARKED"
-    FENCED = "FENCED"
-    OTHER_JOB = "OTHER_JOB"
-    NOT_WAITING = "NOT_WAITING"
-    WAIT_KEY = "WAIT_KEY"
-    TOO_MANY_TAGS = "TOO_MANY_TAGS"
-
-
-class Refused(msgspec.Struct, frozen=True):
-    reason: Reason
-
-
-Events = tuple[e.Event, ...]
-Decision = Events | Refused
+__all__ = [
+    "Decision",
+    "Events",
+    "Reason",
+    "Refused",
+    "decide",
+    "decide_all",
+    "decide_and_fold",
+    "progress_refused",
+]
 
 
 def decide(run: Run | None, command: c.Command, at: float) -> Decision:
@@ -84,6 +70,8 @@ def progress_refused(run: Run) -> Reason | None:
 
 
 def _decide(run: Run, command: c.Command, at: float) -> Decision:
+    if isinstance(command, c.OF_WORKERS):  # nearly every command is one: not after a dozen other questions
+        return _progress(run, command, at)
     match command:
         case c.SubmitRun():
             return Refused(Reason.EXISTS)
@@ -97,20 +85,35 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
             return _report_loss(run, command, at)
         case c.RequeueRun():
             return _requeue(run, command, at)
-        case c.ResumeTask():
-            return _resume(run, command, at)
         case c.CancelRun():
             return _cancel(run, command, at)
         case c.ConfirmCancelled():
             return _confirm_cancelled(run, command, at)
+        case c.AddTag() | c.RemoveTag() | c.ArchiveRun() | c.EraseRun():
+            return _edit(run, command, at)
+        case c.StartRun() | c.ResumeTask() | c.PassTime():
+            return _move_on(run, command, at)
+        case c.TakeTask() | c.ReportProgress() | c.PutWaiting() | c.SucceedClientTask() | c.FailClientTask():
+            return _drive(run, command, at)
+        case _:
+            assert_never(command)
+
+
+def _edit(run: Run, command: c.AddTag | c.RemoveTag | c.ArchiveRun | c.EraseRun, at: float) -> Decision:
+    """What changes nothing of how it went: tags of any run, and putting away one that is over."""
+    match command:
         case c.AddTag():
             return _add_tag(run, command, at)
         case c.RemoveTag():
             return (e.TagRemoved(at=at, tag=command.tag),) if command.tag in run.tags else ()
+        case _ if not run.is_terminal:
+            return Refused(Reason.NOT_TERMINAL)
+        case c.ArchiveRun():
+            return () if run.archived else (e.RunArchived(at=at, by=command.by),)
         case c.EraseRun():
-            return (e.RunErased(at=at, by=command.by),) if run.is_terminal else Refused(Reason.NOT_TERMINAL)
+            return (e.RunErased(at=at, by=command.by),)
         case _:
-            return _progress(run, command, at)
+            assert_never(command)
 
 
 def _carry(run: Run, command: c.CarryResults) -> Decision:
@@ -129,13 +132,15 @@ def _discard(run: Run, command: c.DiscardRun, at: float) -> Decision:
 def _untouched_refused(run: Run) -> Reason | None:
     if refused := progress_refused(run):
         return refused
-    return Reason.CLAIMED if run.fence > 0 else None
+    return Reason.CLAIMED if run.started_at is not None else None
 
 
 def _job_refused(run: Run, job_no: int) -> Reason | None:
     """A job is good for a run that waits for somebody, and only the newest one."""
     if refused := progress_refused(run):
         return refused
+    if run.driver is not Driver.WORKER:
+        return Reason.WRONG_DRIVER
     if job_no != run.job_no:
         return Reason.OTHER_JOB
     if run.parked:
@@ -182,15 +187,33 @@ def _requeue(run: Run, command: c.RequeueRun, at: float) -> Decision:
     return (e.RunRequeued(at=at, reason=command.reason),)
 
 
-def _resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
+def _move_on(run: Run, command: c.StartRun | c.ResumeTask | c.PassTime, at: float) -> Decision:
+    """What everybody may ask, or time alone, of whichever driver's run."""
+    if isinstance(command, c.ResumeTask) and command.task not in run.tasks:
+        return Refused(Reason.UNKNOWN_TASK)
     if refused := progress_refused(run):
         return Refused(refused)
-    record = run.tasks.get(command.task)
-    if record is None or record.state is not TaskStatus.WAITING or record.wait is None:
-        return Refused(Reason.NOT_WAITING)
-    if record.wait.key != command.wait_key:
-        return Refused(Reason.WAIT_KEY)
-    return (e.TaskResumed(at=at, task=command.task, payload=command.payload, by=command.by),)
+    match command:
+        case c.StartRun():
+            begins = run.driver is Driver.CLIENT and run.started_at is None
+            return client_driven.started(run, at) if begins else ()
+        case c.ResumeTask():
+            return waits.resumed(run, command, at)
+        case c.PassTime():
+            return waits.passed(run, at)
+        case _:
+            assert_never(command)
+
+
+def _drive(run: Run, command: c.ClientCommand, at: float) -> Decision:
+    """There is no such task: that is said before anything else, for nothing can change it."""
+    if command.task not in run.tasks:
+        return Refused(Reason.UNKNOWN_TASK)
+    if refused := progress_refused(run):
+        return Refused(refused)
+    if run.driver is not Driver.CLIENT:
+        return Refused(Reason.WRONG_DRIVER)
+    return client_driven.decided(run, command, at)
 
 
 def _cancel(run: Run, command: c.CancelRun, at: float) -> Decision:
@@ -225,74 +248,4 @@ def _progress(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         return Refused(Reason.TERMINAL if run.is_terminal else Reason.FENCED)
     if refused := progress_refused(run):
         return Refused(refused)
-    if isinstance(command, c.ParkRun) and not _only_waits(run):
-        return Refused(Reason.NOT_WAITING)
-    return (_progressed(command, at),)
-
-
-def _only_waits(run: Run) -> bool:
-    """A resume that came while the worker was about to park has no job: parked now, it would lie for ever."""
-    states = {record.state for record in run.tasks.values()}
-    return TaskStatus.WAITING in states and TaskStatus.RUNNING not in states
-
-
-def _progressed(command: c.WorkerCommand, at: float) -> e.Event:
-    match command:
-        case c.PlanTasks():
-            return e.TasksPlanned(at=at, tasks=command.tasks, last=command.last)
-        case c.StartTask():
-            started_at = at if command.started_at is None else command.started_at
-            return e.TaskStarted(
-                at=started_at, task=command.task, attempt=command.attempt, inputs=command.inputs
-            )
-        case c.SucceedTask():
-            return _succeeded(command)
-        case c.FailTask():
-            return _failed(command)
-        case c.SkipTask():
-            return e.TaskCancelled(at=at, task=command.task)
-        case c.PutTaskWaiting():
-            return _waiting(command, at)
-        case c.ParkRun():
-            return e.RunParked(at=at)
-        case c.CompleteRun():
-            return e.RunCompleted(at=at)
-        case c.FailRun():
-            return e.RunFailed(at=at, reason=command.reason, error=command.error, task=command.task)
-        case _:
-            assert_never(command)
-
-
-def _succeeded(command: c.SucceedTask) -> e.TaskSucceeded:
-    return e.TaskSucceeded(
-        at=command.ended_at,
-        task=command.task,
-        attempt=command.attempt,
-        started_at=command.started_at,
-        output=command.output,
-        kept=command.kept,
-        types=command.types,
-    )
-
-
-def _failed(command: c.FailTask) -> e.TaskFailed:
-    return e.TaskFailed(
-        at=command.ended_at,
-        task=command.task,
-        attempt=command.attempt,
-        started_at=command.started_at,
-        error=command.error,
-        traceback=command.traceback,
-        will_retry=command.will_retry,
-    )
-
-
-def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
-    return e.TaskWaiting(
-        at=at,
-        task=command.task,
-        attempt=command.attempt,
-        wait_key=command.wait_key,
-        prompt=command.prompt,
-        deadline_at=command.deadline_at,
-    )
+    return worker_driven.progressed(run, command, at)

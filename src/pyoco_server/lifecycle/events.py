@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.lifecycle.status import LossCause, OutputKept
+from pyoco_server.lifecycle.graph import Graph, OnTimeout
+from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True, omit_defaults=True):
@@ -32,12 +33,18 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     retry_of: str | None = None  # the run that this one is another try of
     start_at: float | None = None  # not before this instant
     schedule_id: str | None = None  # what began it
+    driver: Driver = Driver.WORKER
+    graph: Graph | None = None  # what a client-driven run consists of
 
 
 class RunDiscarded(_Event, frozen=True, kw_only=True, omit_defaults=True):
     """Its submission could not be finished and nobody was told that it exists."""
 
     reason: str
+
+
+class RunStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody began to drive it. (What workers run is started by a claim.)"""
 
 
 class RunClaimed(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,10 +74,28 @@ class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
     last: list[str] | None = None
 
 
+class TaskReadied(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Whoever drives the run may take it."""
+
+    task: str
+
+
 class TaskStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """`worker_id`, `deadline_at`: of a client-driven run. At the deadline the attempt fails."""
+
     task: str
     attempt: int
     inputs: dict[str, Any] | None = None
+    worker_id: str | None = None
+    deadline_at: float | None = None
+
+
+class TaskProgressed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """`progress`: 0 to 100."""
+
+    task: str
+    progress: float
+    message: str | None = None
 
 
 class TaskSucceeded(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +114,8 @@ class TaskFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
     error: str
     traceback: str | None = None
     will_retry: bool = False
+    code: str | None = None
+    retry_at: float | None = None  # with `will_retry`: not before this instant
 
 
 class TaskCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,12 +130,19 @@ class TaskWaiting(_Event, frozen=True, kw_only=True, omit_defaults=True):
     wait_key: str
     prompt: dict[str, Any] | None = None
     deadline_at: float | None = None
+    on_timeout: OnTimeout = OnTimeout.FAIL  # what it comes to at `deadline_at`
+    time_left_sec: float | None = None  # of the task's own timeout, which waiting does not use up
 
 
 class TaskResumed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Its wait was answered. `deadline_at`: of a task that goes on, by the time it had left."""
+
     task: str
     payload: Any = None
     by: str | None = None
+    rejected: bool = False
+    comment: str | None = None
+    deadline_at: float | None = None
 
 
 class RunParked(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -134,6 +168,12 @@ class RunCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
     pass
 
 
+class RunArchived(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """It is over, and lists do not show it any more."""
+
+    by: str | None = None
+
+
 class TagAdded(_Event, frozen=True, kw_only=True, omit_defaults=True):
     tag: str
 
@@ -155,11 +195,14 @@ class UnknownEvent(_Event, frozen=True, kw_only=True, omit_defaults=True):
 Event = (
     RunSubmitted
     | RunDiscarded
+    | RunStarted
     | RunClaimed
     | RunLost
     | RunRequeued
     | TasksPlanned
+    | TaskReadied
     | TaskStarted
+    | TaskProgressed
     | TaskSucceeded
     | TaskFailed
     | TaskCancelled
@@ -170,6 +213,7 @@ Event = (
     | RunFailed
     | CancelRequested
     | RunCancelled
+    | RunArchived
     | TagAdded
     | TagRemoved
     | RunErased

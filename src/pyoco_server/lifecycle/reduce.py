@@ -7,19 +7,15 @@ second lock of *cancel wins*: whatever end an event speaks of, a run that was as
 
 from collections.abc import Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, ERROR_SLIM_CHARS, CancelAsked, Claim, Run, RunId
-from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.lifecycle.task_board import TaskBoard, TaskEvent
-
-# What one task costs in a snapshot besides its name and its error, with its instants and without them.
-TASK_SLIM_BYTES = 300
-TASK_BARE_BYTES = 60
-# What a run costs in a snapshot besides what its submission and other events said.
-RUN_SLIM_BYTES = 2048
+from pyoco_server.lifecycle.due import due_after, due_at_of
+from pyoco_server.lifecycle.graph import last_of
+from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
+from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
+from pyoco_server.lifecycle.task_board import TASK_EVENTS, TaskBoard, TaskEvent
+from pyoco_server.lifecycle.weight import noted, submitted, weighed
 
 
 def reduce(run: Run | None, event: e.Event) -> Run | None:
@@ -60,8 +56,8 @@ class Folding:
 def _begun(event: e.Event) -> Run | None:
     match event:
         case e.RunSubmitted():
-            size = _json_bytes(replace(event, workflow_yaml=None)) + RUN_SLIM_BYTES
-            return Run(
+            tasks = event.graph.nodes if event.graph else ()
+            run = Run(
                 run_id=RunId(event.run_id),
                 flow_name=event.flow_name,
                 params=event.params,
@@ -78,11 +74,13 @@ def _begun(event: e.Event) -> Run | None:
                 retry_of=event.retry_of,
                 start_at=event.start_at,
                 schedule_id=event.schedule_id,
-                job_owed_since=event.at,
-                bytes_full=size,
-                bytes_slim=size,
-                bytes_bare=size,
+                driver=event.driver,
+                graph=event.graph,
+                job_owed_since=event.at if event.driver is Driver.WORKER else None,
+                tasks={task.id: TaskRecord() for task in tasks},
+                last_tasks=last_of(event.graph) if event.graph else (),
             )
+            return submitted(run, event)
         case _:
             return None
 
@@ -90,12 +88,16 @@ def _begun(event: e.Event) -> Run | None:
 def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     if run.gone:
         return run
+    if isinstance(event, TASK_EVENTS):  # nearly every event is one: not after a dozen other questions
+        return run if run.is_terminal else _task_step(run, event, board)
     match event:
         case e.RunErased():
             over = run if run.is_terminal else _ended(run, event, board, RunStatus.CANCELLED)
             return _touched(over, event, gone=True)
         case e.TagAdded():
             return run if event.tag in run.tags else _tagged(run, event)
+        case e.RunArchived():
+            return _touched(run, event, archived=True) if run.is_terminal and not run.archived else run
         case e.TagRemoved():
             return _touched(run, event, tags=tuple(tag for tag in run.tags if tag != event.tag))
         case e.RunSubmitted() | e.UnknownEvent():
@@ -108,6 +110,8 @@ def _live_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     match event:
         case e.RunDiscarded():
             return _touched(_ended(run, event, board, RunStatus.FAILED), event, gone=True, reason="discarded")
+        case e.RunStarted():
+            return _touched(run, event, started_at=event.at) if run.started_at is None else run
         case e.RunClaimed():
             return _claimed(run, event)
         case e.RunLost():
@@ -125,77 +129,37 @@ def _live_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
         case e.RunCancelled():
             return _ended(run, event, board, RunStatus.CANCELLED)
         case _:
-            return _task_step(run, event, board)
-
-
-def _task_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
-    match event:
-        case (
-            e.TasksPlanned()
-            | e.TaskStarted()
-            | e.TaskSucceeded()
-            | e.TaskFailed()
-            | e.TaskCancelled()
-            | e.TaskWaiting()
-            | e.TaskResumed()
-        ):
-            pass
-        case _:
             return run
-    sums = _weighed(run, event)
+
+
+def _task_step(run: Run, event: TaskEvent, board: TaskBoard) -> Run:
+    instant = None if isinstance(event, e.TasksPlanned) else due_at_of(event)
+    run = weighed(run, event, instant)
     if run.cancel is not None:
-        return _touched(run, event, **sums)
+        return _touched(run, event)
     board.apply(event)
-    if isinstance(event, e.TasksPlanned) and event.last and not run.tasks_dropped:
-        last = tuple(dict.fromkeys((*run.last_tasks, *event.last)))
-        return _touched(run, event, last_tasks=last, **sums)
-    if isinstance(event, e.TaskResumed) and run.parked:
-        return _touched(run, event, parked=False, **_new_job(run, event.at), **sums)
-    return _touched(run, event, **sums)
+    if isinstance(event, e.TasksPlanned):
+        if not event.last or run.tasks_dropped:
+            return _touched(run, event)
+        return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
+    if run.waits or isinstance(event, e.TaskWaiting):
+        run = replace(run, waits=_waits_after(run, event.task, board))
+    if run.parked and isinstance(event, e.TaskResumed | e.TaskSucceeded | e.TaskFailed):
+        # Nobody holds it, so it is a wait that has ended: somebody has to go on.
+        run = replace(run, parked=False, **_new_job(run, event.at))
+    if run.due or instant is not None:
+        return _touched(run, event, due=due_after(run.due, event, instant))
+    return _touched(run, event)
 
 
-def _weighed(run: Run, event: TaskEvent) -> dict[str, object]:
-    """Counted whether or not it had an effect, so that the sums depend on the log alone."""
-    size = _json_bytes(event)
-    tasks, error = 1, 0
-    # A name stands twice, in `tasks` and beside them; what is waited for is never left out with the rest.
-    match event:
-        case e.TasksPlanned():
-            tasks, fixed = len(event.tasks), 2 * size
-        case e.TaskWaiting():
-            fixed = 3 * size
-        case e.TaskFailed():
-            fixed, error = 2 * _json_bytes(event.task), _json_bytes(event.error[:ERROR_SLIM_CHARS])
-        case _:
-            fixed = 2 * _json_bytes(event.task)
-    slim = fixed + error + tasks * TASK_SLIM_BYTES
-    return _sums(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
-
-
-def _noted(run: Run, event: e.Event) -> Run:
-    """What it says of the run stays in every snapshot, some of it twice: the tasks have to give way."""
-    size = 2 * _json_bytes(event)
-    return replace(run, **_sums(run, full=size, slim=size, bare=size))
-
-
-def _sums(run: Run, *, full: int, slim: int, bare: int) -> dict[str, object]:
-    return {
-        "bytes_full": run.bytes_full + full,
-        "bytes_slim": run.bytes_slim + slim,
-        "bytes_bare": run.bytes_bare + bare,
-    }
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def _json_bytes(value: object) -> int:
-    """As it will stand in the snapshot: what has to be escaped is longer there than in UTF-8."""
-    return len(_encode(value))
+def _waits_after(run: Run, task: str, board: TaskBoard) -> dict[str, Wait]:
+    wait = board.records[task].wait if task in board.records else None
+    others = {name: one for name, one in run.waits.items() if name != task}
+    return others if wait is None else others | {task: wait}
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:
-    return _touched(_noted(run, event), event, tags=(*run.tags, event.tag))
+    return _touched(noted(run, event), event, tags=(*run.tags, event.tag))
 
 
 def _claimed(run: Run, event: e.RunClaimed) -> Run:
@@ -205,7 +169,7 @@ def _claimed(run: Run, event: e.RunClaimed) -> Run:
         worker_id=event.worker_id, instance_id=event.instance_id, fence=event.fence, claimed_at=event.at
     )
     return _touched(
-        _noted(run, event),
+        noted(run, event),
         event,
         claim=claim,
         fence=event.fence,
@@ -229,7 +193,7 @@ def _cancel_asked(run: Run, event: e.CancelRequested) -> Run:
     if run.cancel is not None:
         return run
     asked = CancelAsked(at=event.at, by=event.by, reason=event.reason)
-    return _touched(_noted(run, event), event, cancel=asked)
+    return _touched(noted(run, event), event, cancel=asked, due={})
 
 
 def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
@@ -237,7 +201,7 @@ def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
     if ended.ended is not RunStatus.FAILED:
         return ended
     kept = replace(event, error=event.error[:ERROR_CHARS_MAX])
-    return replace(_noted(ended, kept), error=kept.error, reason=kept.reason, failed_task=kept.task)
+    return replace(noted(ended, kept), error=kept.error, reason=kept.reason, failed_task=kept.task)
 
 
 def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
@@ -248,7 +212,9 @@ def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
 def _ended(run: Run, event: e.Event, board: TaskBoard, wanted: RunStatus) -> Run:
     ended = ending_of(run, wanted)
     board.close(event.at, keep_pending=ended is RunStatus.COMPLETED)
-    return _touched(run, event, ended=ended, ended_at=event.at, claim=None, parked=False, job_owed_since=None)
+    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None}
+    nobody |= {"due": {}, "waits": {}}
+    return _touched(run, event, ended=ended, ended_at=event.at, **nobody)
 
 
 def _new_job(run: Run, at: float) -> dict[str, object]:

@@ -9,7 +9,8 @@ from typing import Any, NewType
 
 import msgspec
 
-from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
+from pyoco_server.lifecycle.graph import Graph, OnTimeout
+from pyoco_server.lifecycle.status import Driver, OutputKept, RunStatus, TaskStatus
 
 RunId = NewType("RunId", str)
 
@@ -17,6 +18,8 @@ RunId = NewType("RunId", str)
 # has to leave things out.
 ERROR_CHARS_MAX = 4096
 ERROR_SLIM_CHARS = 200
+# How much of what a task says of its progress is kept: the latest, and it is replaced all the time.
+MESSAGE_CHARS_MAX = 200
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +41,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int
     prompt: dict[str, Any] | None = None
     deadline_at: float | None = None
+    on_timeout: OnTimeout = OnTimeout.FAIL
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +56,19 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     kept: OutputKept | None = None
     types: dict[str, Any] | None = None
     wait: Wait | None = None
+    waited_since: float | None = None  # also when the wait is over
+    # Those that follow are of client-driven runs, but for the answer to a wait (`payload`, `by`, `comment`).
+    ready_at: float | None = None
+    worker_id: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    time_left_sec: float | None = None  # of its timeout, while it waits
+    code: str | None = None  # of the error
+    payload: Any = None
+    by: str | None = None
+    comment: str | None = None
+    # CANCELLED because of how others ended, and not with the run.
+    skipped: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,6 +88,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_of: str | None = None
     start_at: float | None = None
     schedule_id: str | None = None
+    driver: Driver = Driver.WORKER
+    # Without its tasks where those are left out of the run, too.
+    graph: Graph | None = None
     ended: RunStatus | None = None
     started_at: float | None = None
     ended_at: float | None = None
@@ -87,10 +107,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     crashes: int = 0
     parked: bool = False
     gone: bool = False
+    archived: bool = False
     # In task order of first mention. Empty and `tasks_dropped` when only the log still knows them.
     tasks: dict[str, TaskRecord] = {}
     # Those that no other waits for, as far as it was said. Left out with the tasks.
     last_tasks: tuple[str, ...] = ()
+    # By task: the instant at which time alone changes something. Follows from events, not from the tasks.
+    due: dict[str, float] = {}
+    # By task: what somebody has to answer. The same as in the tasks, for copies that have left those out.
+    waits: dict[str, Wait] = {}
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0
@@ -105,6 +130,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return RunStatus.PENDING if self.started_at is None else RunStatus.RUNNING
 
     @property
+    def stage(self) -> RunStatus:
+        """How far it has come, whether or not it was asked to stop: never CANCELLING."""
+        if self.ended is not None:
+            return self.ended
+        return RunStatus.PENDING if self.started_at is None else RunStatus.RUNNING
+
+    @property
     def is_terminal(self) -> bool:
         return self.ended is not None
 
@@ -116,4 +148,5 @@ def is_delayed(run: Run) -> bool:
 
 def owes_job(run: Run) -> bool:
     """Somebody has to pick it up, and only a message on the queue can make somebody do so."""
-    return run.ended is None and not run.parked and run.claim is None
+    is_free = run.ended is None and not run.parked and run.claim is None
+    return is_free and run.driver is Driver.WORKER

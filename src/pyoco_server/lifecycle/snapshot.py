@@ -5,30 +5,14 @@ tasks, at last the tasks themselves. Which step, is a matter of the sums in `Run
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
-from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
-
-
-class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of `task_records`: pyoco's members, and ours after them."""
-
-    state: TaskStatus
-    started_at: float | None
-    ended_at: float | None
-    duration_ms: float | None
-    error: str | None
-    traceback: str | None
-    inputs: dict[str, Any]
-    output: Any
-    artifacts: dict[str, Any]
-    attempt: int
-    kept: OutputKept | None = None
-    wait: Wait | None = None
-    types: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+from pyoco_server.lifecycle.graph import Graph, named_only
+from pyoco_server.lifecycle.run import CancelAsked, Claim, Run, RunId, TaskRecord, Wait
+from pyoco_server.lifecycle.snapshot_record import SnapshotRecord, record_back, record_of, shown_state
+from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,8 +41,14 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0
+    driver: Driver = Driver.WORKER
+    graph: Graph | None = None
+    archived: bool = False
+    due: dict[str, float] = {}
+    # Of tasks without a record: how often each was tried, what it waits for, who is READY.
     attempts: dict[str, int] = {}
     waits: dict[str, Wait] = {}
+    ready: tuple[str, ...] = ()
 
 
 class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +126,7 @@ def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0)
         flow_name=run.flow_name,
         status=run.status,
         params=run.params,
-        tasks={name: _shown(record.state) for name, record in tasks.items()},
+        tasks={name: shown_state(record.state) for name, record in tasks.items()},
         heartbeat_at=run.updated_at,
         updated_at=run.updated_at,
         tag=run.tag,
@@ -152,10 +142,10 @@ def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0)
         api_key_id=run.api_key_id,
         workflow_yaml_sha256=run.workflow_yaml_sha256,
         workflow_yaml_bytes=run.workflow_yaml_bytes,
-        task_records={} if bare else {name: _record(record, slim=slim) for name, record in tasks.items()},
+        task_records={} if bare else {name: record_of(record, slim=slim) for name, record in tasks.items()},
         task_records_truncated=slim,
         tasks_truncated=dropped,
-        pyoco=_core(run, tasks if bare else {}, () if dropped else run.last_tasks, commits, log_seq),
+        pyoco=_core(run, tasks, _LeftOut(slim, bare, dropped), commits, log_seq),
     )
 
 
@@ -166,6 +156,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
     if snapshot.cancel_requested_at is not None:
         by = snapshot.cancel_requested_by
         cancel = CancelAsked(at=snapshot.cancel_requested_at, by=by, reason=core.cancel_reason)
+    tasks = _tasks_back(snapshot)
     return Run(
         run_id=RunId(snapshot.run_id),
         flow_name=snapshot.flow_name,
@@ -199,7 +190,12 @@ def run_of(snapshot: RunSnapshot) -> Run:
         crashes=core.crashes,
         parked=core.parked,
         gone=core.gone,
-        tasks={name: _record_back(snapshot, name) for name in snapshot.tasks},
+        archived=core.archived,
+        driver=core.driver,
+        graph=core.graph,
+        due=core.due,
+        tasks=tasks,
+        waits={name: record.wait for name, record in tasks.items() if record.wait},
         last_tasks=core.last_tasks,
         bytes_full=core.bytes_full,
         bytes_slim=core.bytes_slim,
@@ -217,9 +213,16 @@ def compact_run_snapshot(snapshot: Mapping[str, Any], *, max_bytes: int) -> dict
     return fitted | {"task_records": {}, "task_records_truncated": True}
 
 
-def _core(
-    run: Run, bare: Mapping[str, TaskRecord], last_tasks: tuple[str, ...], commits: int, log_seq: int
-) -> Core:
+class _LeftOut(NamedTuple):
+    """What does not fit: payloads and the graph; records; the tasks themselves."""
+
+    slim: bool
+    bare: bool
+    dropped: bool
+
+
+def _core(run: Run, tasks: Mapping[str, TaskRecord], left_out: _LeftOut, commits: int, log_seq: int) -> Core:
+    bare = tasks if left_out.bare else {}
     return Core(
         commits=commits,
         log_seq=log_seq,
@@ -240,61 +243,28 @@ def _core(
         retry_of=run.retry_of,
         start_at=run.start_at,
         schedule_id=run.schedule_id,
-        last_tasks=last_tasks,
+        last_tasks=() if left_out.dropped else run.last_tasks,
         bytes_full=run.bytes_full,
         bytes_slim=run.bytes_slim,
         bytes_bare=run.bytes_bare,
         attempts={name: record.attempt for name, record in bare.items() if record.attempt},
         waits={name: record.wait for name, record in bare.items() if record.wait},
+        ready=tuple(name for name, record in bare.items() if record.state is TaskStatus.READY),
+        driver=run.driver,
+        graph=named_only(run.graph) if left_out.slim else run.graph,
+        archived=run.archived,
+        due={} if left_out.dropped else run.due,
     )
 
 
-def _record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
-    error = record.error
-    return SnapshotRecord(
-        state=_shown(record.state),
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        duration_ms=_duration_ms(record),
-        error=error[:ERROR_SLIM_CHARS] if slim and error else error,
-        traceback=None if slim else record.traceback,
-        inputs={} if slim else record.inputs or {},
-        output=None if slim else record.output,
-        artifacts={},
-        attempt=record.attempt,
-        kept=record.kept,
-        wait=record.wait,
-        types=msgspec.UNSET if slim or record.types is None else record.types,
-    )
+def _tasks_back(snapshot: RunSnapshot) -> dict[str, TaskRecord]:
+    ready = frozenset(snapshot.pyoco.ready)
+    return {name: _task_back(snapshot, name, name in ready) for name in snapshot.tasks}
 
 
-def _record_back(snapshot: RunSnapshot, name: str) -> TaskRecord:
-    shown = snapshot.task_records.get(name)
-    if shown is None:
-        wait = snapshot.pyoco.waits.get(name)
-        state = TaskStatus.WAITING if wait else snapshot.tasks[name]
-        return TaskRecord(state=state, attempt=snapshot.pyoco.attempts.get(name, 0), wait=wait)
-    return TaskRecord(
-        state=TaskStatus.WAITING if shown.wait else shown.state,
-        attempt=shown.attempt,
-        started_at=shown.started_at,
-        ended_at=shown.ended_at,
-        error=shown.error,
-        traceback=shown.traceback,
-        inputs=shown.inputs or None,
-        output=shown.output,
-        kept=shown.kept,
-        types=None if shown.types is msgspec.UNSET else shown.types,
-        wait=shown.wait,
-    )
-
-
-def _shown(state: TaskStatus) -> TaskStatus:
-    """A waiting task reads RUNNING here; `wait` beside it says the rest."""
-    return TaskStatus.RUNNING if state is TaskStatus.WAITING else state
-
-
-def _duration_ms(record: TaskRecord) -> float | None:
-    if record.started_at is None or record.ended_at is None:
-        return None
-    return (record.ended_at - record.started_at) * 1000
+def _task_back(snapshot: RunSnapshot, name: str, ready: bool) -> TaskRecord:
+    if (shown := snapshot.task_records.get(name)) is not None:
+        return record_back(shown)
+    wait = snapshot.pyoco.waits.get(name)
+    state = TaskStatus.WAITING if wait else TaskStatus.READY if ready else snapshot.tasks[name]
+    return TaskRecord(state=state, attempt=snapshot.pyoco.attempts.get(name, 0), wait=wait)

@@ -19,8 +19,16 @@ class RunStatus(StrEnum):
 TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
+class Driver(StrEnum):
+    """Who moves a run on: our workers, or whoever asks over HTTP. Fixed when it begins."""
+
+    WORKER = "worker"
+    CLIENT = "client"
+
+
 class TaskStatus(StrEnum):
     PENDING = "PENDING"
+    READY = "READY"  # of a client-driven run: somebody may take it
     RUNNING = "RUNNING"
     WAITING = "WAITING"
     SUCCEEDED = "SUCCEEDED"
@@ -31,6 +39,9 @@ class TaskStatus(StrEnum):
     def is_finished(self) -> bool:
         return self in FINISHED
 
+
+# A wait whose key begins so ends by time alone; nobody has to answer it. Flows write it, importing nothing.
+SLEEP_KEY_PREFIX = "sleep:"
 
 FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
 

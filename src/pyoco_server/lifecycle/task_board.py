@@ -5,17 +5,32 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.run import TaskRecord, Wait
+from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX, TaskRecord, Wait
 from pyoco_server.lifecycle.status import TaskStatus
 
 TaskEvent = (
     e.TasksPlanned
+    | e.TaskReadied
     | e.TaskStarted
+    | e.TaskProgressed
     | e.TaskSucceeded
     | e.TaskFailed
     | e.TaskCancelled
     | e.TaskWaiting
     | e.TaskResumed
+)
+
+# The same, those first that there are most of.
+TASK_EVENTS = (
+    e.TaskSucceeded,
+    e.TaskStarted,
+    e.TasksPlanned,
+    e.TaskFailed,
+    e.TaskCancelled,
+    e.TaskReadied,
+    e.TaskProgressed,
+    e.TaskWaiting,
+    e.TaskResumed,
 )
 
 _UNKNOWN = TaskRecord()
@@ -28,16 +43,20 @@ class TaskBoard:
 
     def apply(self, event: TaskEvent) -> None:
         match event:
-            case e.TasksPlanned():
-                self._plan(event)
-            case e.TaskStarted():
-                self._start(event)
             case e.TaskSucceeded():
                 self._succeed(event)
+            case e.TaskStarted():
+                self._start(event)
+            case e.TasksPlanned():
+                self._plan(event)
+            case e.TaskReadied():
+                self._ready(event)
+            case e.TaskProgressed():
+                self._progress(event)
             case e.TaskFailed():
                 self._fail(event)
             case e.TaskCancelled():
-                self._cancel(event.task, event.at)
+                self._cancel(event.task, event.at, skipped=True)
             case e.TaskWaiting():
                 self._wait(event)
             case e.TaskResumed():
@@ -49,7 +68,7 @@ class TaskBoard:
         """Their worker is gone: whoever claims next starts them again, with the next attempt number."""
         for name, record in list(self.records.items()):
             if record.state is TaskStatus.RUNNING:
-                self._put(name, replace(record, state=TaskStatus.PENDING))
+                self._put(name, replace(record, state=TaskStatus.PENDING, ready_at=None))
 
     def close(self, at: float, *, keep_pending: bool) -> None:
         """Nothing stays unfinished in a run that is over, except branches that were never taken."""
@@ -63,54 +82,89 @@ class TaskBoard:
             if name not in self.records:
                 self._put(name, TaskRecord())
 
+    def _ready(self, event: e.TaskReadied) -> None:
+        record = self._of(event.task)
+        if record.state is TaskStatus.PENDING:
+            self._put(event.task, replace(record, state=TaskStatus.READY, ready_at=event.at))
+
     def _start(self, event: e.TaskStarted) -> None:
         record = self._of(event.task)
         if event.attempt <= record.attempt:
             return
         started = TaskRecord(
-            state=TaskStatus.RUNNING, attempt=event.attempt, started_at=event.at, inputs=event.inputs
+            state=TaskStatus.RUNNING,
+            attempt=event.attempt,
+            started_at=event.at,
+            inputs=event.inputs,
+            ready_at=record.ready_at,
+            worker_id=event.worker_id,
         )
         self._put(event.task, started)
+
+    def _progress(self, event: e.TaskProgressed) -> None:
+        record = self._of(event.task)
+        if record.state is TaskStatus.RUNNING:
+            message = event.message[:MESSAGE_CHARS_MAX] if event.message is not None else None
+            self._put(event.task, replace(record, progress=event.progress, message=message))
 
     def _succeed(self, event: e.TaskSucceeded) -> None:
         record = self._of(event.task)
         if _is_late(event.attempt, record):
             return
-        self._put(
-            event.task,
-            TaskRecord(
-                state=TaskStatus.SUCCEEDED,
-                attempt=event.attempt,
-                started_at=event.started_at,
-                ended_at=event.at,
-                inputs=record.inputs,
-                output=event.output,
-                kept=event.kept,
-                types=event.types,
-            ),
+        succeeded = replace(
+            record,
+            state=TaskStatus.SUCCEEDED,
+            attempt=event.attempt,
+            started_at=event.started_at,
+            ended_at=event.at,
+            error=None,
+            traceback=None,
+            code=None,
+            output=event.output,
+            kept=event.kept,
+            types=event.types,
+            wait=None,
+            time_left_sec=None,
         )
+        self._put(event.task, succeeded)
 
     def _fail(self, event: e.TaskFailed) -> None:
         record = self._of(event.task)
         if _is_late(event.attempt, record):
             return
-        self._put(
-            event.task,
-            TaskRecord(
-                state=TaskStatus.PENDING if event.will_retry else TaskStatus.FAILED,
-                attempt=event.attempt,
-                started_at=event.started_at,
-                ended_at=event.at,
-                inputs=record.inputs,
-                error=event.error,
-                traceback=event.traceback,
-            ),
+        failed = replace(
+            record,
+            state=TaskStatus.PENDING if event.will_retry else TaskStatus.FAILED,
+            attempt=event.attempt,
+            started_at=event.started_at,
+            ended_at=event.at,
+            error=event.error,
+            traceback=event.traceback,
+            code=event.code,
+            output=None,
+            kept=None,
+            types=None,
+            wait=None,
+            time_left_sec=None,
+            # What is READY again is so from then on.
+            ready_at=None if event.will_retry else record.ready_at,
         )
+        self._put(event.task, failed)
 
-    def _cancel(self, task: str, at: float) -> None:
+    def _cancel(self, task: str, at: float, *, skipped: bool = False) -> None:
         record = self._of(task)
         if not record.state.is_finished:
-            self._put(task, replace(record, state=TaskStatus.CANCELLED, ended_at=at, wait=None))
+            self._put(
+                task,
+                replace(
+                    record,
+                    state=TaskStatus.CANCELLED,
+                    ended_at=at,
+                    wait=None,
+                    time_left_sec=None,
+                    skipped=skipped,
+                ),
+            )
 
     def _wait(self, event: e.TaskWaiting) -> None:
         record = self._of(event.task)
@@ -122,14 +176,32 @@ class TaskBoard:
             attempt=event.attempt,
             prompt=event.prompt,
             deadline_at=event.deadline_at,
+            on_timeout=event.on_timeout,
         )
-        self._put(event.task, replace(record, state=TaskStatus.WAITING, attempt=event.attempt, wait=wait))
+        waiting = replace(
+            record,
+            state=TaskStatus.WAITING,
+            attempt=event.attempt,
+            started_at=event.at if event.attempt > record.attempt else record.started_at,
+            wait=wait,
+            waited_since=event.at,
+            time_left_sec=event.time_left_sec,
+        )
+        self._put(event.task, waiting)
 
     def _resume(self, event: e.TaskResumed) -> None:
         record = self._of(event.task)
         if record.state is not TaskStatus.WAITING:
             return
-        resumed = replace(record, state=TaskStatus.RUNNING, output=event.payload, wait=None)
+        resumed = replace(
+            record,
+            state=TaskStatus.RUNNING,
+            wait=None,
+            time_left_sec=None,
+            payload=event.payload,
+            by=event.by,
+            comment=event.comment,
+        )
         self._put(event.task, resumed)
 
     def _of(self, task: str) -> TaskRecord:

@@ -11,12 +11,14 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.lifecycle.commands import Command
+from pyoco_server.lifecycle.commands import Command, NeedsAllTasks
+from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.decide import Events, Reason, Refused, decide_and_fold
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import owes_job
@@ -46,17 +48,24 @@ async def apply(
     commit_id: str | None = None,
     project: bool = True,
     whole: bool = False,
+    meta: CommitMeta | None = None,
+    earlier: Callable[[], Awaitable[Applied | None]] | None = None,
 ) -> Applied:
     """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
 
     With `project=False` the caller writes the snapshot itself, having more to put into it. With a
     `commit_id` the same commands may be asked again after an Unavailable and still happen once. `whole`: the
-    caller needs all tasks with their results, also those that a snapshot leaves out.
+    caller needs all tasks with their results, also those that a snapshot leaves out. `meta`: who asks.
+    `earlier`: what came of these commands if somebody else has asked them with this `commit_id`; asked after
+    each reading, so that the commit is either found or stands in the way of ours.
     """
+    whole = whole or any(isinstance(command, NeedsAllTasks) for command in asked)
     commit_id = commit_id or new_commit_id()
     at_leader = False
     stored = held or await store.runs.load(run_id, whole=whole)
     for tries in range(DECIDE_TRIES_MAX):
+        if earlier is not None and (known := await earlier()) is not None:
+            return known
         instant = time.time() if at is None else at
         decided = decide_and_fold(stored.run if stored else None, asked, instant)
         decision = decided if isinstance(decided, Refused) else decided[0]
@@ -66,7 +75,7 @@ async def apply(
             stored, at_leader = await store.runs.load(run_id, at_leader=True, whole=whole), True
             continue
         try:
-            committed = await store.runs.append(stored, decision, commit_id, leads_to=decided[1])
+            committed = await store.runs.append(stored, decision, commit_id, leads_to=decided[1], meta=meta)
         except Overtaken as overtaken:
             if overtaken.now is None:
                 # Only the mark of an erased run is left: nothing can begin here while it lives.

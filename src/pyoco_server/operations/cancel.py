@@ -6,7 +6,10 @@ from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import CancelRequested
 from pyoco_server.operations.apply import Applied, apply, folded
+from pyoco_server.operations.idempotency import Reservation
+from pyoco_server.operations.log_notices import note
 from pyoco_server.operations.query import visible
+from pyoco_server.operations.redrive import apply_once
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 
@@ -18,10 +21,19 @@ async def cancel_run(
     by: str | None = None,
     reason: str | None = None,
     tenant_id: str | None = None,
+    reservation: Reservation | None = None,
 ) -> Applied:
-    if tenant_id is not None:
-        visible(await store.runs.load(run_id, at_leader=True), run_id, tenant_id)
-    applied = await apply(store, run_id, CancelRun(by=by, reason=reason))
+    """`reservation`: of a request that may come twice, and then gets what came of it the first time."""
+    stored = visible(await store.runs.load(run_id, at_leader=True), run_id, tenant_id)
+    run = stored.run
+    if not run.is_terminal and run.cancel is None and run.claim is None:
+        # It may end in this very commit, without a worker to say so; what is said of it comes before.
+        await note(store, run_id, "cancel requested; no worker has the run")
+    asked = CancelRun(by=by, reason=reason)
+    if reservation is not None:
+        applied = await apply_once(store, reservation, run_id, asked)
+    else:
+        applied = await apply(store, run_id, asked, held=stored)
     if applied.refused is not None and applied.refused.reason in (Reason.UNKNOWN, Reason.GONE):
         visible(None, run_id, tenant_id)
     return applied

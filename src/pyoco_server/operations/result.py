@@ -34,6 +34,14 @@ async def result(
     return _pieces(store, found)
 
 
+async def whole_result(store: Store, run: Run) -> bytes:
+    """The same as JSON in one piece, of a run that completed and is whole. NotFound if nothing was kept."""
+    found = results(run)
+    for name, record in found.items():
+        await _check(store, name, record)
+    return b"".join([piece async for piece in _pieces(store, found)])
+
+
 def _no_result(run: Run) -> Conflict:
     """What there is instead, in words for people and in members for programs."""
     status = run.status.value

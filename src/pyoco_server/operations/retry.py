@@ -15,9 +15,11 @@ from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceed
 from pyoco_server.lifecycle.retry import carried, checkpoints, retry_refused
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.operations.begun import Carried
 from pyoco_server.operations.callers import Caller
+from pyoco_server.operations.idempotency import Reservation
 from pyoco_server.operations.query import visible
-from pyoco_server.operations.submit import Carried, begin
+from pyoco_server.operations.submit import begin
 from pyoco_server.store.codec import encode_commit
 from pyoco_server.store.objects import ObjectDamaged
 from pyoco_server.store.runs import StoredRun
@@ -36,17 +38,25 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str | None = None
 
 
-async def retry(store: Store, run_id: str, wanted: Retry, caller: Caller) -> StoredRun:
-    """Conflict for a run that still lives: two of them would be at the same work."""
+async def retry(
+    store: Store, run_id: str, wanted: Retry, caller: Caller, *, reservation: Reservation | None = None
+) -> StoredRun:
+    """Conflict for a run that still lives: two of them would be at the same work.
+
+    `reservation`: of a request that may come twice; it names the new run and its first commit.
+    """
+    new_id = reservation.resource_id if reservation else new_uuid()
+    commit_id = reservation.command_id if reservation else None
     old = visible(await store.runs.load(run_id, at_leader=True, whole=True), run_id, caller.tenant_id).run
     if retry_refused(old):
         message = f"Run {run_id} is {old.status.value}. Cancel it, or wait for its end, and then retry it."
         raise Conflict(message, details={"run_id": run_id, "status": old.status.value})
-    submission = _submission(await _submitted(store, run_id), old, wanted, caller)
+    submission = _submission(await _submitted(store, run_id), old, new_id, wanted, caller)
     if wanted.from_start:
-        return await begin(store, submission)
+        return await begin(store, submission, commit_id=commit_id)
     results = [event for one in await _taken_over(store, old, submission.run_id) for event in carried(*one)]
-    return await begin(store, submission, _commits(submission, results, store.config.commit_max_bytes))
+    commits = _commits(submission, results, store.config.commit_max_bytes)
+    return await begin(store, submission, commits, commit_id=commit_id)
 
 
 async def _submitted(store: Store, run_id: str) -> RunSubmitted:
@@ -56,11 +66,11 @@ async def _submitted(store: Store, run_id: str) -> RunSubmitted:
     return first
 
 
-def _submission(first: RunSubmitted, old: Run, wanted: Retry, caller: Caller) -> RunSubmitted:
+def _submission(first: RunSubmitted, old: Run, new_id: str, wanted: Retry, caller: Caller) -> RunSubmitted:
     return replace(
         first,
         at=time.time(),
-        run_id=new_uuid(),
+        run_id=new_id,
         tags=list(old.tags),
         api_key_id=caller.id,
         correlation_id=wanted.correlation_id or first.correlation_id,

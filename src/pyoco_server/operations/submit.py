@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -18,21 +19,20 @@ from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
-from pyoco_server.lifecycle.commands import CarryResults, DiscardRun
-from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
+from pyoco_server.lifecycle.commands import DiscardRun
+from pyoco_server.lifecycle.commit_meta import CommitMeta
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.apply import apply
+from pyoco_server.operations.begun import Carried, carry_on, go_on, is_of_another_try
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.tags import check_routing_tag, check_run_id
+from pyoco_server.tags import check_routing_tag, check_run_id, check_tags
 
 log = logging.getLogger(__name__)
 
 FLOW_NAME_CHARS_MAX = 256
-TAGS_MAX = 32
-TAG_CHARS_MAX = 64
 DELAY_SEC_MAX = 366 * 86_400.0
-
-Carried = Sequence[TaskStarted | TaskSucceeded]
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,43 +57,52 @@ async def submit(store: Store, wanted: Submission) -> StoredRun:
     return await begin(store, checked(wanted, store.config))
 
 
-async def begin(store: Store, submission: RunSubmitted, carried: Iterable[Carried] = ()) -> StoredRun:
-    """A run of this, stored and queued. Conflict if one of its id exists.
+async def begin(
+    store: Store,
+    submission: RunSubmitted,
+    carried: Iterable[Carried] = (),
+    *,
+    commit_id: str | None = None,
+    meta: CommitMeta | None = None,
+) -> StoredRun:
+    """A run of this, stored and, if workers are to run it, queued. Conflict if one of its id exists.
 
     `carried`: results that it begins with, those of its first commit and then those of the next ones.
+    With a `commit_id` the same may be asked again after an Unavailable and makes one run: so nothing is given
+    up, and what an earlier try began is brought to its end.
     """
     commits = iter(carried)
     begins_with = next(commits, ())
     try:
-        stored = await store.runs.create(submission, new_commit_id(), begins_with)
+        stored = await store.runs.create(submission, commit_id or new_commit_id(), begins_with, meta)
     except Overtaken as overtaken:
         raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
     except Unavailable as error:
+        if commit_id:
+            raise
         return await _give_up(store, submission, error)
+    if commit_id and is_of_another_try(stored, submission):
+        return await go_on(store, stored, chain([begins_with], commits))
     try:
         for results in commits:
-            stored = await _carry_on(store, stored, results)
-        if submission.start_at is not None:
-            return stored  # its job is published when its time has come
+            stored = await carry_on(store, stored, results)
+        if submission.start_at is not None or submission.driver is Driver.CLIENT:
+            return stored  # its job is published when its time has come, or there is none
         # A job that says where its run stands says that the submission is all there is.
         job_of = stored if not stored.run.tasks else replace(stored, log_seq=0)
         await store.queue.publish(submission, job_of)
     except Unavailable as error:
+        if commit_id:
+            raise
         return await _give_up(store, submission, error)
     return stored
-
-
-async def _carry_on(store: Store, stored: StoredRun, results: Carried) -> StoredRun:
-    """Refused once somebody has claimed or cancelled it: then the rest is executed, or nothing is."""
-    applied = await apply(store, stored.run.run_id, CarryResults(results=list(results)), held=stored)
-    return applied.after or stored
 
 
 def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
         raise _invalid("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
-    tags = [tag] if wanted.tags is None else _checked_tags(wanted.tags)
+    tags = [tag] if wanted.tags is None else check_tags(wanted.tags)
     encoded = _encoded(wanted.params)
     size = len(encoded)
     if _is_nested_too_deeply(encoded, wanted.params):
@@ -130,13 +139,6 @@ def _checked_start(start_at: float | None, now: float) -> float | None:
     if not start_at <= now + DELAY_SEC_MAX:
         raise _invalid("start_at", "start_at is an instant in unix seconds, at most a year from now.")
     return start_at if start_at > now else None
-
-
-def _checked_tags(tags: list[str]) -> list[str]:
-    kept = list(dict.fromkeys(tag.strip() for tag in tags))
-    if len(kept) > TAGS_MAX or any(not 1 <= len(tag) <= TAG_CHARS_MAX for tag in kept):
-        raise _invalid("tags", f"tags: at most {TAGS_MAX}, each with 1 to {TAG_CHARS_MAX} characters.")
-    return kept
 
 
 def _encoded(params: dict[str, Any]) -> bytes:

@@ -1,7 +1,8 @@
 """Bytes in the log, in the bucket and on the queue, and the values they stand for.
 
-A commit is `{"v": 1, "events": […]}`. What a newer version wrote is read as far as it is understood: an
-event of an unknown type, or with members of the wrong type, becomes `UnknownEvent`.
+A commit is `{"v": 1, "events": […]}`, and who asked for it where that is known. What a newer version wrote
+is read as far as it is understood: an event of an unknown type, or with members of the wrong type, becomes
+`UnknownEvent`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pyoco_server.lifecycle.commit_meta import Actor, CommitMeta
 from pyoco_server.lifecycle.events import Event, RunSubmitted, UnknownEvent
 from pyoco_server.lifecycle.snapshot import RunSnapshot
 
@@ -22,6 +24,9 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 class _Commit(msgspec.Struct):
     events: list[Event]
     v: int = SCHEMA_VERSION
+    actor: Actor | msgspec.UnsetType = msgspec.UNSET
+    correlation_id: str | msgspec.UnsetType = msgspec.UNSET
+    causation_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _LooseCommit(msgspec.Struct):
@@ -59,15 +64,21 @@ class UnreadableJob(ValueError):
 
 _encode = msgspec.json.Encoder().encode
 _decode_commit = msgspec.json.Decoder(_Commit).decode
+_decode_meta = msgspec.json.Decoder(CommitMeta).decode
 _decode_loosely = msgspec.json.Decoder(_LooseCommit).decode
 _decode_event: Any = msgspec.json.Decoder(Event).decode
 _decode_loose_event = msgspec.json.Decoder(_LooseEvent).decode
 _decode_snapshot = msgspec.json.Decoder(RunSnapshot).decode
 _decode_job = msgspec.json.Decoder(Job).decode
 
+_NO_META = CommitMeta()
 
-def encode_commit(events: Sequence[Event]) -> bytes:
-    return _encode(_Commit(list(events)))
+
+def encode_commit(events: Sequence[Event], meta: CommitMeta | None = None) -> bytes:
+    if meta is None:
+        return _encode(_Commit(list(events)))
+    said = {name: value for name, value in msgspec.structs.asdict(meta).items() if value is not None}
+    return _encode(_Commit(list(events), **said))
 
 
 def decode_commit(data: bytes) -> list[Event]:
@@ -75,6 +86,15 @@ def decode_commit(data: bytes) -> list[Event]:
         return _decode_commit(data).events
     except UNREADABLE:
         return _understood(data)
+
+
+def decode_commit_meta(data: bytes) -> CommitMeta | None:
+    """Who asked for a commit; None where nobody said, or what was said is not understood."""
+    try:
+        meta = _decode_meta(data)
+    except UNREADABLE:
+        return None
+    return None if meta == _NO_META else meta
 
 
 def encode_snapshot(snapshot: RunSnapshot) -> bytes:

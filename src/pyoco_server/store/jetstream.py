@@ -30,6 +30,7 @@ class StoredMessage(NamedTuple):
     seq: int
     headers: bytes
     data: bytes
+    time: str | None = None  # as the leader tells it; others put it into the headers
 
     def header(self, name: bytes) -> str | None:
         return value_of(self.headers, name)
@@ -52,6 +53,7 @@ class _Message(msgspec.Struct):
     seq: int
     hdrs: str = ""
     data: str = ""
+    time: str | None = None
 
 
 class _MessageAnswer(msgspec.Struct):
@@ -153,9 +155,8 @@ class JetStream:
             raise BrokerRefused(answer.error.description, answer.error.err_code)
         assert answer.message is not None
         found = answer.message
-        return StoredMessage(
-            found.subject, found.seq, base64.b64decode(found.hdrs), base64.b64decode(found.data)
-        )
+        headers, data = base64.b64decode(found.hdrs), base64.b64decode(found.data)
+        return StoredMessage(found.subject, found.seq, headers, data, found.time)
 
 
 class _Publishing:

@@ -17,8 +17,9 @@ import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.errors import AnswerLost, WrongSequence
-from pyoco_server.store.headers import header_block, number_of
+from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import JetStream, StoredMessage
+from pyoco_server.store.log_chunks import chunk_of
 
 APPEND_TRIES_MAX = 3
 
@@ -54,6 +55,7 @@ class LogEnd(NamedTuple):
     lines: int = 0
     size: int = 0
     text_size: int = 0
+    omitted: int = 0
 
 
 class LogMoved(Exception):
@@ -79,9 +81,19 @@ class Logs:
         return _end_of(last) if last else LogEnd()
 
     async def append(
-        self, run_id: str, at: LogEnd, lines: Sequence[Line], *, fence: int, chunk_id: str
+        self,
+        run_id: str,
+        at: LogEnd,
+        lines: Sequence[Line],
+        *,
+        fence: int,
+        chunk_id: str,
+        omitted: int = 0,
     ) -> LogEnd:
-        """The end after these lines. Raises LogMoved; a lost answer is looked up, never guessed."""
+        """The end after these lines. Raises LogMoved; a lost answer is looked up, never guessed.
+
+        `omitted`: so many lines should stand here besides, and were left out.
+        """
         data, text_size = encode_lines(lines, at.lines + 1)
         headers = header_block(
             Nats_Expected_Last_Subject_Sequence=at.seq,
@@ -92,14 +104,24 @@ class Logs:
             Pyoco_Byte=at.size,
             Pyoco_Text_Byte=at.text_size,
             Pyoco_Text_Bytes=text_size,
+            Pyoco_Omitted=at.omitted + omitted,
         )
-        seq = await self._published(run_id, data, headers, chunk_id)
-        return LogEnd(seq, fence, at.lines + len(lines), at.size + len(data), at.text_size + text_size)
+        return LogEnd(
+            seq=await self._published(run_id, data, headers, chunk_id),
+            fence=fence,
+            lines=at.lines + len(lines),
+            size=at.size + len(data),
+            text_size=at.text_size + text_size,
+            omitted=at.omitted + omitted,
+        )
 
     async def entries(self, run_id: str) -> list[Entry]:
         """The whole log. For a part of a long one, find its chunk first."""
         chunks = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [entry for chunk in chunks for entry in decode_lines(chunk.data)]
+
+    async def erase(self, run_id: str) -> None:
+        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": self._subject(run_id)})
 
     async def _published(self, run_id: str, data: bytes, headers: bytes, chunk_id: str) -> int:
         subject = self._subject(run_id)
@@ -150,11 +172,12 @@ def decode_lines(data: bytes) -> list[Entry]:
 
 
 def _end_of(message: StoredMessage) -> LogEnd:
-    headers = message.headers
+    chunk = chunk_of(message)
     return LogEnd(
-        seq=message.seq,
-        fence=number_of(headers, b"Pyoco-Fence"),
-        lines=number_of(headers, b"Pyoco-Line") + number_of(headers, b"Pyoco-Lines") - 1,
-        size=number_of(headers, b"Pyoco-Byte") + len(message.data),
-        text_size=number_of(headers, b"Pyoco-Text-Byte") + number_of(headers, b"Pyoco-Text-Bytes"),
+        seq=chunk.seq,
+        fence=chunk.fence,
+        lines=chunk.last_line,
+        size=chunk.end_byte,
+        text_size=chunk.end_text,
+        omitted=chunk.omitted,
     )

@@ -58,6 +58,7 @@ class Delivery:
         # None for a job of another producer; of ours they are asked for several times.
         self.job_no: int | None = number_of(headers, b"Pyoco-Job") if number else None
         self.log_seq = number_of(headers, b"Pyoco-Log-Seq") if number else 0
+        self.chain = value_of(headers, b"Pyoco-Chain") if number else None  # of the commit at `log_seq`
         self.snapshot_revision = number_of(headers, b"Pyoco-Snapshot-Revision") if number else 0
 
     def ack(self) -> bool:
@@ -105,6 +106,7 @@ class JobQueue:
             Pyoco_Job=run.job_no,
             Pyoco_Log_Seq=stored.log_seq,
             Pyoco_Snapshot_Revision=stored.revision,
+            **({"Pyoco_Chain": stored.chain} if stored.chain else {}),
         )
         payload = encode_job(submission, run.tags)
         for tries_left in reversed(range(PUBLISH_TRIES_MAX)):

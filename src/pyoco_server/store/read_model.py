@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import Event
+from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
 from pyoco_server.store.client import BrokerClient
@@ -28,7 +29,9 @@ from pyoco_server.store.feed import Feed
 from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.read_table import Filter, Found, ReadTable, Row
+from pyoco_server.store.read_waits import Key, OpenWait, WaitPlace, WaitRow, wait_changes
 from pyoco_server.store.run_pages import Place, next_page
+from pyoco_server.store.tag_table import Begun, Last, Tagged
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,7 @@ class ReadModel:
         )
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, _Changed] = {}
+        self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
         self._followers: dict[str, set[OnCommit]] = {}
         self._clock = 0.0
         self._flusher: asyncio.TimerHandle | None = None
@@ -151,6 +155,11 @@ class ReadModel:
         found, goes_on = next_page(read, limit, place, self.feed.position)
         return _newest_first(found), goes_on
 
+    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[Run]:
+        """By tags, those submitted last first."""
+        self._flush()
+        return _decoded(self._table.begun(wanted, limit, after))
+
     def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
         self._flush()
         return _decoded(self._table.owed(tag, before, limit))
@@ -164,10 +173,26 @@ class ReadModel:
         self._flush()
         return _decoded(self._table.delayed(until, limit))
 
+    def due(self, *, until: float, limit: int) -> list[Run]:
+        """Those in which time alone changes something by then, the earliest first."""
+        self._flush()
+        return _decoded(self._table.due(until, limit))
+
+    def next_due(self, *, after: float) -> float | None:
+        self._flush()
+        return self._table.next_due(after)
+
     def stuck_cancels(self, limit: int) -> list[Run]:
         """Asked to stop, held by nobody, and not over: should not be, and would stay so for ever."""
         self._flush()
         return _decoded(self._table.stuck_cancels(limit))
+
+    def waiting(
+        self, tenant: str | None, limit: int, after: WaitPlace | None = None
+    ) -> list[tuple[WaitPlace, OpenWait]]:
+        """What somebody has to answer, the longest waiting first, from this place on."""
+        self._flush()
+        return self._table.waiting(tenant, limit, after or WaitPlace(0, 0))
 
     def claiming_instances(self) -> set[str]:
         self._flush()
@@ -213,6 +238,7 @@ class ReadModel:
         """Throw everything away and read the log again."""
         self._live.clear()
         self._dirty.clear()
+        self._waits.clear()
         self._counts.clear()
         self._clock = 0.0
         self._table.wipe()
@@ -243,7 +269,9 @@ class ReadModel:
                 self._told = seq
                 for on_news in self._on_news:
                     on_news(before, run, events)
-            slim = replace(run, params={}, tasks={}) if run.tasks or run.params else run
+            if run.waits or (before is not None and before.waits):
+                self._waits.update(wait_changes(before, run, seq))
+            slim = _slim(run) if run.tasks or run.params else run
             self._clock = max(self._clock, slim.updated_at)
             self._live[run_id] = slim
             self._dirty[run_id] = _Changed(slim, seq, self._clock)
@@ -280,9 +308,10 @@ class ReadModel:
             return
         dirty = self._dirty
         rows = [_row(changed) for changed in dirty.values() if not changed.run.gone]
+        begun = [_begun(changed.run) for changed in dirty.values() if not changed.run.gone]
         gone = [run_id for run_id, changed in dirty.items() if changed.run.gone]
-        self._table.write(rows, gone, self._meta())
-        self._dirty = {}
+        self._table.write(rows, gone, self._meta(), begun, self._waits)
+        self._dirty, self._waits = {}, {}
         for run_id, changed in dirty.items():
             if changed.run.is_terminal:
                 self._live.pop(run_id, None)
@@ -304,6 +333,11 @@ class ReadModel:
                 await self._moved.wait()
         except TimeoutError:
             await self.feed.confirm(target)
+
+
+def _slim(run: Run) -> Run:
+    """As lists need it. What there is to know of a task without its record (`due`) stays."""
+    return replace(run, params={}, tasks={}, graph=named_only(run.graph))
 
 
 def _decoded(states: list[bytes]) -> list[Run]:
@@ -334,4 +368,10 @@ def _row(changed: _Changed) -> Row:
         stuck_cancel=1 if run.cancel and owes_job(run) else None,
         state=_encode(run),
         schedule=run.schedule_id,
+        due_at=min(run.due.values()) if run.due else None,
+        archived=1 if run.archived else None,
     )
+
+
+def _begun(run: Run) -> Begun:
+    return Begun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)

@@ -11,23 +11,38 @@ Durability would be wasted on it (the log is the truth), so it does without: `sy
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from pyoco_server.store import tag_table
+from pyoco_server.store.read_waits import (
+    CREATE_WAITS,
+    OpenWait,
+    WaitChanges,
+    WaitPlace,
+    page_of_waits,
+    write_waits,
+)
+from pyoco_server.store.tag_table import Begun, Last, Tagged, TagTable
+
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 4
+SCHEMA = 7
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
   run_id TEXT PRIMARY KEY, tenant TEXT, flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
   yaml TEXT, seq INTEGER NOT NULL, clock REAL NOT NULL, updated_at REAL NOT NULL,
-  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT
+  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT,
+  due_at REAL, archived INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
+CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_archived ON runs (seq) WHERE archived IS NOT NULL;
 CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
 CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
 """
@@ -39,8 +54,9 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 # Of one schedule, and so of one tenant.
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
+_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 
-_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
 
 
@@ -60,10 +76,15 @@ class Row(NamedTuple):
     stuck_cancel: int | None
     state: bytes
     schedule: str | None = None
+    due_at: float | None = None
+    archived: int | None = None
 
 
 class Filter(NamedTuple):
-    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml."""
+    """Every member that is set must match, and no archived run does. `yaml`: the digest of its flow.yaml.
+
+    `active`: only those that are not over.
+    """
 
     status: str | None = None
     flow: str | None = None
@@ -72,6 +93,7 @@ class Filter(NamedTuple):
     tenant: str | None = None
     updated_after: float | None = None
     schedule: str | None = None
+    active: int | None = None
 
 
 class Found(NamedTuple):
@@ -94,14 +116,24 @@ class ReadTable:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._db = self._connect()
-        self._db.executescript(_CREATE + "".join(_list_indexes()))
+        self._db.executescript(_CREATE + tag_table.CREATE + CREATE_WAITS + "".join(_list_indexes()))
         self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
 
-    def write(self, rows: Iterable[Row], gone: Iterable[str], meta: dict[str, str]) -> None:
+    def write(
+        self,
+        rows: Iterable[Row],
+        gone: Sequence[str],
+        meta: dict[str, str],
+        begun: Iterable[Begun] = (),
+        waits: WaitChanges | None = None,
+    ) -> None:
         with self._db:
             self._db.execute("BEGIN")
             self._db.executemany(_UPSERT, rows)
+            TagTable(self._db).write(begun, gone)
             self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((run_id,) for run_id in gone))
+            if waits:
+                write_waits(self._db, waits)
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def meta(self) -> dict[str, str]:
@@ -112,16 +144,23 @@ class ReadTable:
 
     def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
         """Those that match and changed last between these two places of the log, the latest first."""
-        query, values = page_query(wanted, above, below)
-        rows = self._db.execute(query, values)
+        cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
+        # Each gives the latest first, and so does their merge, which reads no more than it hands on.
+        rows = merge(*cursors, key=lambda row: -row[0])
         try:
             return list(islice(_updated_after(wanted.updated_after, rows), limit))
         finally:
-            rows.close()
+            for cursor in cursors:
+                cursor.close()
+
+    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[bytes]:
+        """By tags, those submitted last first."""
+        return TagTable(self._db).page(wanted, limit, after)
 
     def clock(self) -> float:
-        row = self._db.execute("SELECT clock FROM runs ORDER BY seq DESC LIMIT 1").fetchone()
-        return float(row[0]) if row else 0.0
+        latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"
+        rows = (self._db.execute(latest.format(kind)).fetchone() for kind in ("NULL", "NOT NULL"))
+        return max((float(row[0]) for row in rows if row), default=0.0)
 
     def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
         rows = self._db.execute(
@@ -154,6 +193,17 @@ class ReadTable:
         )
         return [row[0] for row in rows]
 
+    def due(self, until: float, limit: int) -> list[bytes]:
+        """Those in which time alone changes something by then, the earliest first."""
+        rows = self._db.execute(
+            "SELECT state FROM runs WHERE due_at <= ? ORDER BY due_at LIMIT ?", (until, limit)
+        )
+        return [row[0] for row in rows]
+
+    def next_due(self, after: float) -> float | None:
+        row = self._db.execute("SELECT min(due_at) FROM runs WHERE due_at > ?", (after,)).fetchone()
+        return None if row[0] is None else float(row[0])
+
     def stuck_cancels(self, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE stuck_cancel IS NOT NULL LIMIT ?", (limit,))
         return [row[0] for row in rows]
@@ -164,6 +214,9 @@ class ReadTable:
     def claimed_by(self, instance: str, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE instance = ? LIMIT ?", (instance, limit))
         return [row[0] for row in rows]
+
+    def waiting(self, tenant: str | None, limit: int, after: WaitPlace) -> list[tuple[WaitPlace, OpenWait]]:
+        return page_of_waits(self._db, tenant, limit, after)
 
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
@@ -204,8 +257,14 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
     # Named, so that it is our choice and not a guess of SQLite's which index is read.
     source = f"runs INDEXED BY {_index_name(_best_index(given))}"
     columns = "seq, clock, updated_at, state"
-    query = f"SELECT {columns} FROM {source} WHERE {terms}seq > ? AND seq < ? ORDER BY seq DESC"
+    where = f"archived IS NULL AND {terms}seq > ? AND seq < ?"
+    query = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY seq DESC"
     return query, [*(getattr(wanted, column) for column in given), above, below]
+
+
+def _parts(wanted: Filter) -> list[Filter]:
+    """An index knows one status at a time."""
+    return [wanted._replace(status=status) for status in _ACTIVE] if wanted.active else [wanted]
 
 
 def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:
@@ -217,13 +276,16 @@ def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float
 
 
 def _list_indexes() -> Iterator[str]:
-    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing."""
+    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing.
+
+    None of them holds archived runs: however many there are, a list does not have to pass over them.
+    """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
     for columns in (*listed, _BY_SCHEDULE):
-        partial = " AND ".join(f"{name} IS NOT NULL" for name in columns if name in _RARE)
-        where = f" WHERE {partial}" if partial else ""
-        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}){where};\n"
+        rare = (f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
+        where = f"archived IS NULL{''.join(rare)}"
+        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}) WHERE {where};\n"
 
 
 def _index_name(columns: Iterable[str]) -> str:

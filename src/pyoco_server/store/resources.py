@@ -22,6 +22,10 @@ CONSUMER_EXISTS = 10148
 NO_STORAGE = 10047
 LEAST_BYTES = 16 * 2**20
 OLDEST_BROKER = (2, 14)
+# What was refused is told to whoever asks why; it is no history.
+REFUSED_PER_RUN_MAX = 20
+REFUSED_KEPT_SEC = 7 * 86_400.0
+REFUSED_MAX = 1_000_000
 
 
 def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
@@ -68,15 +72,16 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
                 "dest": f"{config.live_logs_subject_prefix}.{{{{wildcard(1)}}}}",
             },
         },
-        _bucket(config.runs_kv_bucket),
-        _bucket(config.workers_kv_bucket),
-        _bucket(config.auth_kv_bucket),
-        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
-        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
-        _bucket(config.wheel_history_kv_bucket)
-        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
-        _object_bucket(config.results_object_bucket),
-        _object_bucket(config.wheel_object_store_bucket),
+        {
+            "name": config.refused_stream,
+            "subjects": [f"{config.refused_subject_prefix}.*"],
+            "retention": "limits",
+            "max_msgs_per_subject": REFUSED_PER_RUN_MAX,
+            "max_age": int(REFUSED_KEPT_SEC * NANOSECONDS),
+            "max_msgs": REFUSED_MAX,
+            "allow_direct": True,
+        },
+        *_buckets(config),
     ]
 
 
@@ -101,7 +106,7 @@ async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> N
 
 async def ensure(jetstream: JetStream, config: NatsBackendConfig) -> None:
     for wanted in streams(config):
-        await _ensure_stream(jetstream, wanted | {"storage": "file", "num_replicas": config.nats_replicas})
+        await _ensure_stream(jetstream, {"storage": "file", "num_replicas": config.nats_replicas} | wanted)
 
 
 async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
@@ -140,6 +145,36 @@ class _OverNatsPy:
 
     async def send(self, subject: str, payload: bytes, headers: bytes = b"") -> list[Reply]:
         return [await self.ask(subject, payload, headers)]
+
+
+def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
+    return [
+        _bucket(config.runs_kv_bucket),
+        _bucket(config.workers_kv_bucket),
+        _bucket(config.auth_kv_bucket),
+        _bucket(config.leases_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.schedules_kv_bucket) | {"allow_msg_ttl": True},
+        _bucket(config.graphs_kv_bucket),
+        _bucket(config.idempotency_kv_bucket)
+        | {
+            "allow_msg_ttl": True,
+            # Those who wait for a record are told when it was stored; its value they read at the leader.
+            "republish": {
+                "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
+                "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
+                "headers_only": True,
+            },
+        },
+        _bucket(config.wheel_history_kv_bucket)
+        | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
+        _object_bucket(config.results_object_bucket),
+        _object_bucket(config.wheel_object_store_bucket),
+        _bucket(config.rechecks_kv_bucket) | {"allow_msg_ttl": True},
+        # How often somebody asked in the last minute is not worth a disk.
+        _bucket(config.limits_kv_bucket) | {"allow_msg_ttl": True, "storage": "memory"},
+        _object_bucket(config.artifacts_object_bucket)
+        | {"max_age": int(config.recheck_kept_sec * NANOSECONDS)},
+    ]
 
 
 def _bucket(name: str) -> dict[str, Any]:

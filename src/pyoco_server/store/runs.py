@@ -9,45 +9,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Awaitable, Coroutine, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_token
-from pyoco_server.lifecycle.events import Event, RunErased, RunSubmitted
+from pyoco_server.lifecycle.commit_meta import CommitMeta
+from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
-from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_commit, encode_snapshot
+from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
+from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_snapshot
+from pyoco_server.store.commits import Commit, commit_no, commits_of
 from pyoco_server.store.errors import AnswerLost, WrongSequence
-from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 from pyoco_server.store.keyvalue import Bucket, Entry
+from pyoco_server.store.stored_run import (
+    NewCommit,
+    StoredRun,
+    base_of,
+    commit_on,
+    folded,
+    is_left_behind,
+    nowhere,
+)
+from pyoco_server.store.whole_runs import WholeRuns
 from pyoco_server.tags import is_run_id
+
+__all__ = ["Commit", "Overtaken", "Runs", "StoredRun", "new_commit_id"]
 
 log = logging.getLogger(__name__)
 
-ERASED_MARK_TTL = "48h"
 APPEND_TRIES_MAX = 3
 PROJECT_TRIES_MAX = 8
-# A snapshot behind a commit of just now is most likely being written this moment by whoever committed.
-HEAL_AFTER_SEC = 2.0
 _TOO_LARGE = {"err_id": "ERR-PYOCO-0010", "msg_id": "MSG-PYOCO-0010"}
-
-
-class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run and where it stands: commits folded, sequence of the last one, revision of its snapshot."""
-
-    run: Run
-    commits: int
-    log_seq: int
-    revision: int
-    heartbeat_at: float = 0.0
 
 
 class Overtaken(Exception):
@@ -70,17 +67,25 @@ class Runs:
         self._bucket = Bucket(jetstream, config.runs_kv_bucket)
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
         self._healing: set[asyncio.Task[None]] = set()
+        self._whole = WholeRuns()
 
-    async def create(self, submission: RunSubmitted, commit_id: str, more: Sequence[Event] = ()) -> StoredRun:
+    async def create(
+        self,
+        submission: RunSubmitted,
+        commit_id: str,
+        more: Sequence[Event] = (),
+        meta: CommitMeta | None = None,
+    ) -> StoredRun:
         """The first commit and the first snapshot, side by side: the one case where that is safe."""
         events = (submission, *more)
         run = fold(None, events)
         assert run is not None
-        born = _nowhere(run)
-        commit = self._send_commit(born, events, commit_id)
+        born = nowhere(run)
+        commit = commit_on(born, run, events, commit_id, meta)
+        sent = self._send(commit)
         snapshot = self._bucket.put_soon(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
         try:
-            appended = await self._committed(commit, born, run, events, commit_id)
+            appended = await self._committed(sent, commit)
         except BaseException:
             asyncio.ensure_future(snapshot).add_done_callback(_unheard)
             raise
@@ -91,7 +96,13 @@ class Runs:
             return await self.project(appended)
 
     async def append(
-        self, at: StoredRun | None, events: Sequence[Event], commit_id: str, *, leads_to: Run | None = None
+        self,
+        at: StoredRun | None,
+        events: Sequence[Event],
+        commit_id: str,
+        *,
+        leads_to: Run | None = None,
+        meta: CommitMeta | None = None,
     ) -> StoredRun:
         """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed.
 
@@ -99,8 +110,8 @@ class Runs:
         """
         run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
-        at = at or _nowhere(run)
-        return await self._committed(self._send_commit(at, events, commit_id), at, run, events, commit_id)
+        commit = commit_on(at or nowhere(run), run, events, commit_id, meta)
+        return await self._committed(self._send(commit), commit)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out."""
@@ -110,12 +121,17 @@ class Runs:
         if last is None:
             return None
         snapshot = decode_snapshot(entry.value) if entry.value else None
-        base = _base(snapshot, last, whole=whole) if snapshot else None
-        folded = await self._forwarded(run_id, base, last, at_leader)
-        if folded is None:
+        base = base_of(snapshot, last, whole=whole) if snapshot else None
+        from_log = whole and base is None
+        if from_log:
+            base = self._whole.before(run_id, last)
+        forwarded = await self._forwarded(run_id, base, last, at_leader)
+        if forwarded is None:
             return None
-        stored = replace(folded, revision=entry.revision)
-        if not whole and _is_left_behind(snapshot, stored, last, at_leader):
+        stored = replace(forwarded, revision=entry.revision)
+        if from_log:
+            self._whole.keep(stored)
+        if not whole and is_left_behind(snapshot, stored, last, at_leader):
             self._heal_soon(stored)
         return stored
 
@@ -131,6 +147,13 @@ class Runs:
                     return stored
         return stored
 
+    async def overwrite(self, stored: StoredRun) -> StoredRun | None:
+        """Write the snapshot over the one of its revision; None if that one is not the last any more."""
+        try:
+            return replace(stored, revision=await self._write(stored))
+        except WrongSequence:
+            return None
+
     async def beat(self, stored: StoredRun, at: float) -> StoredRun:
         """Renew `heartbeat_at`. Not history: yields to whoever wrote meanwhile."""
         try:
@@ -143,6 +166,33 @@ class Runs:
         """The whole log of a run: sequence and events of each commit."""
         messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [(message.seq, decode_commit(message.data)) for message in messages]
+
+    async def history(self, run_id: str, after_log_seq: int = 0, *, at_leader: bool = False) -> list[Commit]:
+        """Commits after this place of the log, oldest first; without `at_leader` perhaps not the latest."""
+        if not is_run_id(run_id):
+            return []
+        subject = self._subject(run_id)
+        messages = await self._jetstream.after(self._stream, subject, after_log_seq)
+        if at_leader:
+            seen = messages[-1].seq if messages else after_log_seq
+            messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
+        return commits_of(messages)
+
+    async def find_commit(self, run_id: str, commit_id: str) -> Commit | None:
+        """The commit that carries this id; None only if the leader has none."""
+        found = (one for one in await self.history(run_id, at_leader=True) if one.commit_id == commit_id)
+        return next(found, None)
+
+    async def ids(self) -> AsyncIterator[str]:
+        """Of every run that has a log, in no order."""
+        offset, total = 0, 1
+        while offset < total:
+            asked = {"subjects_filter": f"{self._prefix}.>", "offset": offset}
+            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked)
+            subjects = info["state"].get("subjects") or {}
+            for subject in subjects:
+                yield subject.removeprefix(f"{self._prefix}.")
+            offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
 
     async def submission(self, run_id: str) -> RunSubmitted | None:
         """The first event, which alone has the whole specification."""
@@ -159,37 +209,40 @@ class Runs:
         if self._healing:
             await asyncio.wait(self._healing, timeout=1.0)
 
-    def _send_commit(self, at: StoredRun, events: Sequence[Event], commit_id: str) -> Awaitable[PubAck]:
-        headers = _commit_headers(at, events, commit_id)
-        return self._jetstream.publish_soon(self._subject(at.run.run_id), encode_commit(events), headers)
+    def _send(self, commit: NewCommit) -> Awaitable[PubAck]:
+        return self._jetstream.publish_soon(self._subject(commit.run.run_id), commit.data, commit.headers)
 
-    async def _committed(
-        self, sent: Awaitable[PubAck], at: StoredRun, run: Run, events: Sequence[Event], commit_id: str
-    ) -> StoredRun:
+    async def _committed(self, sent: Awaitable[PubAck], commit: NewCommit) -> StoredRun:
+        at = commit.at
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:
-                seq = (await sent).seq
-                return StoredRun(run=run, commits=at.commits + 1, log_seq=seq, revision=at.revision)
+                return StoredRun(
+                    run=commit.run,
+                    commits=at.commits + 1,
+                    log_seq=(await sent).seq,
+                    revision=at.revision,
+                    chain=commit.chain,
+                )
             except WrongSequence:
-                return await self._mine_or_overtaken(at, commit_id)
+                return await self._mine_or_overtaken(at, commit.commit_id)
             except AnswerLost:
                 # It may be in the log or not. Sending the same commit again at the same sequence is
                 # harmless: it is refused if the first one arrived, and then we find ourselves.
                 if not tries_left:
                     raise
-                sent = self._send_commit(at, events, commit_id)
+                sent = self._send(commit)
         raise AssertionError("unreachable")
 
     async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun:
         """Others may have committed after mine, and before it: an earlier try may have been decided anew."""
         run_id = at.run.run_id
         newer = await self._jetstream.after_at_leader(self._stream, self._subject(run_id), at.log_seq)
-        now = _folded(at if at.commits else None, newer)
+        now = folded(at if at.commits else None, newer)
         if now is not None and any(message.header(b"Pyoco-Commit") == commit_id for message in newer):
             return now
         if now is not None and now.log_seq == at.log_seq:
             # Another sequence, and nothing newer: what we stand on is not in the log any more.
-            now = await self.load(run_id, at_leader=True)
+            now = await self.load(run_id, at_leader=True, whole=True)
         raise Overtaken(now)
 
     def _reads(
@@ -203,13 +256,13 @@ class Runs:
     async def _forwarded(
         self, run_id: str, base: StoredRun | None, last: StoredMessage, at_leader: bool
     ) -> StoredRun | None:
-        behind = _commit_no(last) - (base.commits if base else 0)
+        behind = commit_no(last) - (base.commits if base else 0)
         if behind == 0:
             return base
         if behind == 1:
-            return _folded(base, [last])
+            return folded(base, [last])
         read_on = self._jetstream.after_at_leader if at_leader else self._jetstream.after
-        return _folded(base, await read_on(self._stream, self._subject(run_id), base.log_seq if base else 0))
+        return folded(base, await read_on(self._stream, self._subject(run_id), base.log_seq if base else 0))
 
     async def _is_superseded(self, stored: StoredRun, entry: Entry) -> bool:
         theirs = decode_snapshot(entry.value) if entry.value else None
@@ -281,79 +334,3 @@ def _unheard(done: asyncio.Future[PubAck]) -> None:
     """Nobody is interested any more; asyncio would complain about an error that nobody has looked at."""
     if not done.cancelled():
         done.exception()
-
-
-def _nowhere(run: Run) -> StoredRun:
-    return StoredRun(run=run, commits=0, log_seq=0, revision=0)
-
-
-def _base(snapshot: RunSnapshot, last: StoredMessage, *, whole: bool) -> StoredRun | None:
-    """The snapshot as something to fold on, if it stands where the log says.
-
-    One without a sequence was written beside the first commit, which may have lost against another one.
-    One ahead of the log is of an end that the broker has lost, or was read beside a lagging replica.
-    """
-    core = snapshot.pyoco
-    if whole and (snapshot.task_records_truncated or snapshot.tasks_truncated):
-        return None
-    number = _commit_no(last)
-    is_there = core.commits == number and core.log_seq == last.seq
-    is_before = core.commits < number and 0 < core.log_seq < last.seq
-    if not (is_there or is_before):
-        return None
-    return StoredRun(
-        run=run_of(snapshot),
-        commits=core.commits,
-        log_seq=core.log_seq,
-        revision=0,
-        heartbeat_at=snapshot.heartbeat_at,
-    )
-
-
-def _is_left_behind(
-    snapshot: RunSnapshot | None, stored: StoredRun, last: StoredMessage, at_leader: bool
-) -> bool:
-    if snapshot is None:
-        return not stored.run.gone
-    behind = stored.commits - snapshot.pyoco.commits
-    if behind == 0:
-        return snapshot.pyoco.log_seq != stored.log_seq and run_of(snapshot) != stored.run
-    if behind < 0:
-        return at_leader  # else it may be the log that we were shown an old one of
-    return _age_sec(last) >= HEAL_AFTER_SEC
-
-
-def _folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> StoredRun | None:
-    """Fold messages over what is known, leaving out those already in it."""
-    run = stored.run if stored else None
-    commits, seq, revision = (stored.commits, stored.log_seq, stored.revision) if stored else (0, 0, 0)
-    for message in messages:
-        number = _commit_no(message) or commits + 1  # not ours, but there
-        if number <= commits:
-            continue
-        run, commits, seq = fold(run, decode_commit(message.data)), number, message.seq
-    if run is None:
-        return None
-    heartbeat_at = stored.heartbeat_at if stored else 0.0
-    return StoredRun(run=run, commits=commits, log_seq=seq, revision=revision, heartbeat_at=heartbeat_at)
-
-
-def _commit_headers(at: StoredRun, events: Sequence[Event], commit_id: str) -> bytes:
-    erasing = any(isinstance(event, RunErased) for event in events)
-    rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if erasing else ""
-    return (
-        f"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: {at.log_seq}\r\n"
-        f"Pyoco-Commit: {commit_id}\r\nPyoco-Commit-No: {at.commits + 1}\r\n{rollup}\r\n"
-    ).encode()
-
-
-def _commit_no(message: StoredMessage) -> int:
-    return number_of(message.headers, b"Pyoco-Commit-No")
-
-
-def _age_sec(message: StoredMessage) -> float:
-    stamp = message.header(b"Nats-Time-Stamp")
-    if stamp is None:
-        return HEAL_AFTER_SEC
-    # Nanoseconds are more than fromisoformat takes.
-    return time.time() - datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()

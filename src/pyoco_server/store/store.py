@@ -19,17 +19,24 @@ from pyoco_server.store import resources
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.connecting import connect_options
 from pyoco_server.store.dlq import DeadLetters
+from pyoco_server.store.graphs import Graphs
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
+from pyoco_server.store.ledger import Ledger
+from pyoco_server.store.limits import Limits
+from pyoco_server.store.log_reading import LogReader
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
+from pyoco_server.store.rechecks import Rechecks
+from pyoco_server.store.refusals import Refusals
 from pyoco_server.store.registry import Registry
 from pyoco_server.store.requests import Requests
 from pyoco_server.store.runs import Runs
 from pyoco_server.store.schedules import Schedules
 from pyoco_server.store.secrets import Secrets
+from pyoco_server.store.tickets import Tickets
 from pyoco_server.store.wheels import Wheels
 
 log = logging.getLogger(__name__)
@@ -64,12 +71,20 @@ class Store:
         self.registry = Registry(self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
         self.schedules = Schedules(self.jetstream, config)
+        self.graphs = Graphs(self.jetstream, config)
+        self.refusals = Refusals(self.jetstream, config)
+        self.ledger = Ledger(self.client, self.jetstream, config)
         self.keys = Keys(self.jetstream, config)
+        self.tickets = Tickets(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Objects(self.jetstream, config.results_object_bucket)
+        self.rechecks = Rechecks(self.jetstream, config)
+        self.limits = Limits(self.jetstream, config)
+        self.artifacts = Objects(self.jetstream, config.artifacts_object_bucket)
         self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
         self.wheels = Wheels(self.jetstream, self.wheel_objects, config)
         self.logs = Logs(self.jetstream, config)
+        self.log_reader = LogReader(self.client, self.jetstream, config)
 
     @classmethod
     async def connect(cls, config: NatsBackendConfig, *, name: str) -> Store:

@@ -28,7 +28,12 @@ from pyoco_server.store.queue import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_run_id
-from pyoco_server.worker.checkpoints import NOTHING_RECORDED, recorded_results
+from pyoco_server.worker.checkpoints import (
+    NOTHING_RECORDED,
+    awaited,
+    recorded_failures,
+    recorded_results,
+)
 from pyoco_server.worker.disposition import TOO_EARLY_DELIVERIES_MAX, Outcome
 
 
@@ -47,6 +52,14 @@ class Claimed(NamedTuple):
     @property
     def fence(self) -> int:
         return self.stored.run.fence
+
+    @property
+    def failures(self) -> dict[str, str]:
+        return recorded_failures(self.stored.run)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        return awaited(self.stored.run)
 
 
 class NotOurs(NamedTuple):
@@ -106,7 +119,13 @@ def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
         return None
     run = fold(None, (submission,))
     assert run is not None
-    return StoredRun(run=run, commits=1, log_seq=delivery.log_seq, revision=delivery.snapshot_revision)
+    return StoredRun(
+        run=run,
+        commits=1,
+        log_seq=delivery.log_seq,
+        revision=delivery.snapshot_revision,
+        chain=delivery.chain,
+    )
 
 
 async def _claim_foreign(store: Store, submission: RunSubmitted, claimant: Claimant) -> Applied:

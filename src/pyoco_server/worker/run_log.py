@@ -17,11 +17,17 @@ from pyoco_server.ids import new_token
 from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.logs import Line, LogEnd, LogMoved
 from pyoco_server.store.store import Store
+from pyoco_server.worker.log_rate import Rate
+from pyoco_server.worker.slots.capture import as_line
 
 log = logging.getLogger(__name__)
 
-# A line is stored, and so seen by whoever follows, at most this long after it was printed.
+# A line is stored, and so seen by whoever follows, at most this long after it was printed. The first one
+# after a pause goes sooner, but may have company.
 FLUSH_SEC = 0.1
+GATHER_SEC = 0.01
+# While lines are left out, the log says so this often.
+MARK_SEC = 10.0
 CHUNK_BYTES_MAX = 192 * 1024
 CHUNK_LINES_MAX = 2_000
 LINE_WEIGHT = 120  # what a line costs besides its text
@@ -47,34 +53,40 @@ class RunLog:
         self._waiting: deque[Line] = deque()
         self._weight = 0
         self._left_out = 0
+        self._why_left_out = ""
+        self._marked = 0
+        self._marked_at = -MARK_SEC
+        self._rate = Rate(store.config.log_max_lines_per_sec)
         self._count = 0
         self._is_over = False
         self._timer: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[None] | None = None
+        self._flushed_at = -FLUSH_SEC
+        self._in_a_hurry = False
         self._on_room: Callable[[], None] | None = None
-        self.has_prints = False  # user code's own lines wait: the end of the run comes after them
 
     def notice(
         self, text: str, *, task: str | None = None, attempt: int | None = None, level: str = "INFO"
     ) -> None:
         """A line of our own about the run."""
-        self.add(Line(time.time(), "system", text, task, attempt or None, level))
+        for line in text.split("\n"):
+            self.add(Line(time.time(), "system", as_line(line), task, attempt or None, level))
 
     def add(self, line: Line) -> None:
         if self._is_over:
             return
-        if self._count >= self._store.config.log_max_lines_per_run or self._is_flooded():
-            self._left_out += 1
+        if why := self._why_not(line):
+            self._leave_out(why)
             return
+        if self._left_out:
+            self._mark_here()
         self._count += 1
         self._waiting.append(line)
         self._weight += len(line.text) + LINE_WEIGHT
-        if line.stream != "system":
-            self.has_prints = True
         if self._weight >= CHUNK_BYTES_MAX:
             self.flush_soon()
-        elif self._timer is None and self._writer is None:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_SEC, self.flush_soon)
+        elif self._timer is None or line.stream != "system":
+            self._flush_later(is_urgent=line.stream != "system")
 
     def is_full(self, on_room: Callable[[], None]) -> bool:
         """Whether whoever prints should wait; it is told when there is room again, or no hope of it."""
@@ -84,41 +96,87 @@ class RunLog:
         return True
 
     def flush_soon(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._forget_timer()
         if self._writer is None and (self._waiting or self._left_out):
             self._writer = asyncio.get_running_loop().create_task(self._write())
 
     async def flushed(self) -> None:
         """Everything added so far is stored, or given up."""
+        self._in_a_hurry = True
         self.flush_soon()
         if self._writer is not None:
             done, _ = await asyncio.wait([self._writer], timeout=LAST_FLUSH_SEC)
             if not done:
                 log.warning("the log is not stored in time", extra={"run_id": self._run_id})
+        self._in_a_hurry = False
 
     async def close(self) -> None:
         await self.flushed()
         self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._forget_timer()
         if self._writer is not None:
             self._writer.cancel()
 
-    def _is_flooded(self) -> bool:
-        return self._weight >= WAITING_BYTES_MAX
+    def _why_not(self, line: Line) -> str:
+        """Empty for a line that is kept. What is said of the run as a whole always is."""
+        if line.stream == "system" and line.task is None:
+            return ""
+        most = self._store.config.log_max_lines_per_run
+        if self._count >= most:
+            return f"a run keeps {most}"
+        if self._weight >= WAITING_BYTES_MAX:
+            return "they came faster than they could be stored"
+        if line.stream != "system" and not self._rate.take():
+            return f"a run may print {self._store.config.log_max_lines_per_sec} a second"
+        return ""
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out += 1
+        self._why_left_out = why
+        if self._timer is None:
+            self._flush_later(is_urgent=False)
+
+    def _flush_later(self, *, is_urgent: bool) -> None:
+        """Not while something is on its way: what comes meanwhile is looked at after it."""
+        if self._writer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = self._mark_is_due() if not self._waiting else now + FLUSH_SEC
+        if is_urgent:
+            due = max(now + GATHER_SEC, self._flushed_at + FLUSH_SEC)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self.flush_soon)
+
+    def _mark_is_due(self) -> float:
+        return max(self._marked_at + MARK_SEC, asyncio.get_running_loop().time() + FLUSH_SEC)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def _write(self) -> None:
         try:
-            while self._waiting or self._left_out:
-                await self._store_patiently(self._next_chunk())
-            self.has_prints = False
+            while True:
+                self._flushed_at = asyncio.get_running_loop().time()
+                await self._store_patiently(*self._next_chunk())
+                is_pressing = self._in_a_hurry or self._weight >= CHUNK_BYTES_MAX
+                if not (is_pressing and (self._waiting or self._left_out)):
+                    break
         finally:
             self._writer = None
             self._make_room()
+        if self._waiting or self._left_out:
+            self._flush_later(is_urgent=bool(self._waiting))
 
-    def _next_chunk(self) -> list[Line]:
+    def _next_chunk(self) -> tuple[list[Line], int]:
+        """Lines, and how many are left out between them."""
+        if self._left_out and len(self._waiting) < CHUNK_LINES_MAX:
+            self._mark_here()
         chunk: list[Line] = []
         weight = 0
         while self._waiting and len(chunk) < CHUNK_LINES_MAX:
@@ -128,17 +186,18 @@ class RunLog:
             chunk.append(self._waiting.popleft())
             weight += more
         self._weight -= weight
-        if self._left_out and not self._waiting:
-            chunk.append(self._mark())
         self._make_room()
-        return chunk
+        marked, self._marked = self._marked, 0
+        return chunk, marked
 
-    def _mark(self) -> Line:
+    def _mark_here(self) -> None:
         """Lines are missing here: said in the log itself, where somebody looks for them."""
-        count, self._left_out = self._left_out, 0
-        most = self._store.config.log_max_lines_per_run
-        why = f"a run keeps {most}" if self._count >= most else "they came faster than they could be stored"
-        return Line(time.time(), "system", f"{count} lines are left out here: {why}", level="WARNING")
+        self._marked_at = asyncio.get_running_loop().time()
+        self._marked += self._left_out
+        text = f"{self._left_out} lines are left out here: {self._why_left_out}"
+        self._waiting.append(Line(time.time(), "system", text, level="WARNING"))
+        self._weight += len(text) + LINE_WEIGHT
+        self._left_out = 0
 
     def _make_room(self) -> None:
         if self._on_room is not None and (
@@ -147,13 +206,13 @@ class RunLog:
             on_room, self._on_room = self._on_room, None
             on_room()
 
-    async def _store_patiently(self, chunk: list[Line]) -> None:
+    async def _store_patiently(self, chunk: list[Line], left_out: int) -> None:
         """Until the broker answers; what comes meanwhile is gathered, up to a bound."""
         chunk_id = new_token()
         pause = TRY_AGAIN_SEC[0]
         while not self._is_over:
             try:
-                await self._append(chunk, chunk_id)
+                await self._append(chunk, left_out, chunk_id)
                 return
             except BrokerRefused as refused:
                 if refused.code in COMES_BACK:
@@ -167,20 +226,23 @@ class RunLog:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, TRY_AGAIN_SEC[1])
 
-    async def _append(self, chunk: list[Line], chunk_id: str) -> None:
+    async def _append(self, chunk: list[Line], left_out: int, chunk_id: str) -> None:
         while not self._is_over:
             if self._end is None:
                 self._moved_to(await self._store.logs.end(self._run_id))
                 continue
             try:
                 self._end = await self._store.logs.append(
-                    self._run_id, self._end, chunk, fence=self._fence, chunk_id=chunk_id
+                    self._run_id, self._end, chunk, fence=self._fence, chunk_id=chunk_id, omitted=left_out
                 )
                 return
             except LogMoved as moved:
                 self._moved_to(moved.now)
 
     def _moved_to(self, end: LogEnd) -> None:
+        if self._end is not None and end.lines < self._end.lines:
+            # Everything went by age or size, our own last words too: the next line has the next number.
+            end = self._end._replace(seq=end.seq)
         self._end = end
         self._count = max(self._count, end.lines)
         if end.fence > self._fence:

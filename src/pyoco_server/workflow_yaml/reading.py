@@ -78,9 +78,9 @@ def decoded(raw: bytes, problems: Problems) -> str:
     return text
 
 
-def read(text: str, lines: Lines, problems: Problems) -> Node | None:
+def read(text: str, lines: Lines, problems: Problems, *, nodes_max: int = NODES_MAX) -> Node | None:
     """The one document of the text; None when it is empty. Raises where reading cannot go on."""
-    composer = _Composer(lines, problems)
+    composer = _Composer(lines, problems, nodes_max)
     events = yaml.parse(text, Loader=_LOADER)
     try:
         for event in events:
@@ -117,9 +117,10 @@ def _not_yaml(error: Any, lines: Lines, problems: Problems) -> WorkflowYamlValid
 class _Composer:
     """Events in, a tree out. Has a stack of its own: how deep the text is nested is the author's choice."""
 
-    def __init__(self, lines: Lines, problems: Problems) -> None:
+    def __init__(self, lines: Lines, problems: Problems, nodes_max: int) -> None:
         self._lines = lines
         self._problems = problems
+        self._nodes_max = nodes_max
         self._open: list[Items | Entries] = []
         self._keys: list[Node | None] = []  # beside each open collection: the key that waits for its value
         self._nodes = 0
@@ -150,8 +151,8 @@ class _Composer:
 
     def _checked(self, event: Any) -> None:
         self._nodes += 1
-        if self._nodes > NODES_MAX:
-            raise self._fail("too_many_values", f"The file has more than {NODES_MAX} values.", event)
+        if self._nodes > self._nodes_max:
+            raise self._fail("too_many_values", f"The file has more than {self._nodes_max} values.", event)
         if event.anchor is not None:
             self._tell("alias_refused", "Anchors (&name) are not accepted; remove it.", event)
         if event.tag is not None:

@@ -17,7 +17,8 @@ from typing import Any
 
 from pyoco_server.engine.whereabouts import CURRENT, Whereabouts
 
-LINE_CHARS_MAX = 8 * 1024
+LINE_BYTES_MAX = 8 * 1024
+LINE_CHARS_MAX = LINE_BYTES_MAX  # a character is a byte at least
 CUT_MARK = " … cut"
 
 # at, stream, where, lines, level
@@ -154,9 +155,12 @@ def as_line(text: str) -> str:
     """What a terminal would show in the end: a progress bar writes over itself. And what can be stored."""
     if "\r" in text:
         text = text.rstrip("\r").rpartition("\r")[2]
-    if len(text) > LINE_CHARS_MAX:
-        text = text[:LINE_CHARS_MAX] + CUT_MARK
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    if text.isascii():
+        return text if len(text) <= LINE_CHARS_MAX else text[:LINE_CHARS_MAX] + CUT_MARK
+    encoded = text[: LINE_CHARS_MAX + 1].encode("utf-8", "backslashreplace")
+    if len(encoded) <= LINE_BYTES_MAX:
+        return encoded.decode()
+    return encoded[:LINE_BYTES_MAX].decode("utf-8", "ignore") + CUT_MARK
 
 
 def decoded_lines(chunks: Iterable[bytes]) -> list[str]:

@@ -19,12 +19,14 @@ from queue import SimpleQueue
 from typing import Any
 
 import msgspec
-from pyoco.core.models import RunContext
+from pyoco.core.models import Flow, RunContext
 
-from pyoco_server.engine import Engine, Event, NullListener, Outcome, Status
+from pyoco_server.engine import Answer, Asked, Engine, Event, NullListener, Outcome, Status
 from pyoco_server.flows import ResolverError, load_resolver
+from pyoco_server.lifecycle.graph import OnTimeout
+from pyoco_server.worker.flow_changes import lost_wait, why_lost
 from pyoco_server.worker.flow_source import FlowSource
-from pyoco_server.worker.reasons import EXECUTION_ERROR, said, why_unresolved
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, said, why_unresolved
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.ears import Ears
 from pyoco_server.worker.slots.output import Output
@@ -89,6 +91,11 @@ class Slot:
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
             reason, text = why_unresolved(job.flow_name, error)
             return m.Ended(status=Status.FAILED, reason=reason, error=text)
+        if (lost := lost_wait(flow, job.awaited)) is not None:
+            return m.Ended(status=Status.FAILED, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
+        return self._run(flow, job)
+
+    def _run(self, flow: Flow, job: m.RunFlow) -> m.Ended:
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
         self._teller.result_bytes_max = job.result_bytes_max
@@ -96,7 +103,10 @@ class Slot:
         limit = getattr(flow, "timeout_sec", None) or job.timeout_sec
         params, recorded = msgspec.json.decode(job.params), results_from(job.recorded)
         try:
-            return _ended(self._engine.run(flow, params, context, recorded=recorded, timeout_sec=limit))
+            outcome = self._engine.run(
+                flow, params, context, recorded=recorded, failures=job.failures, timeout_sec=limit
+            )
+            return _ended(outcome)
         except Exception as error:  # the engine promises not to; if it does, the run must end and say so
             logging.getLogger(__name__).exception("the engine broke")
             return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=said(error))
@@ -122,6 +132,9 @@ class Slot:
                 acknowledged = self._waiting.pop(message.number, None)
                 if acknowledged is not None:
                     acknowledged()
+            case m.Answer():
+                answer = Answer(msgspec.json.decode(message.output), message.error)
+                self._engine.answer(message.run_id, message.task, answer)
 
 
 class _Teller(NullListener):
@@ -199,6 +212,22 @@ class _Teller(NullListener):
         )
         self._voice.say(failed, patience_sec=WITH_THE_NEXT)
 
+    def task_cancelled(self, name: str) -> None:
+        self._voice.say(m.Cancelled(task=name), patience_sec=WITH_THE_NEXT)
+
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+        kept, size = inputs_kept(asked.prompt)
+        waiting = m.Waiting(
+            task=name,
+            attempt=attempt,
+            key=asked.key,
+            prompt=_to_json(kept),
+            size=size,
+            timeout_sec=asked.timeout_sec,
+            on_timeout=OnTimeout(asked.on_timeout),
+        )
+        self._voice.say(waiting, patience_sec=WITH_THE_NEXT)
+
     def _awaited(self, name: str, acknowledged: Callable[[], None]) -> tuple[int, float]:
         """The number under which its success is to be acknowledged, and how long it may wait to be told."""
         if name not in self._last:
@@ -206,9 +235,6 @@ class _Teller(NullListener):
         acknowledged()  # nothing waits for it
         # Behind the last of them comes nothing but the end, and that follows at once.
         return m.NOT_AWAITED, SOON_SEC if self._unfinished else WITH_THE_NEXT
-
-    def task_cancelled(self, name: str) -> None:
-        self._voice.say(m.Cancelled(task=name), patience_sec=WITH_THE_NEXT)
 
 
 def main(handle: int, spec: str, parallelism: int, path: str) -> None:
@@ -233,6 +259,7 @@ def _ended(outcome: Outcome) -> m.Ended:
         error=outcome.error,
         task=outcome.failed_task,
         is_worn=bool(outcome.left_behind),
+        waiting=outcome.waiting,
     )
 
 

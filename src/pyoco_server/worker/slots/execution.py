@@ -75,6 +75,8 @@ class Execution:
             case m.Cancelled():
                 self._running.pop(message.task, None)
                 recorder.task_cancelled(message.task)
+            case m.Waiting():
+                self._waiting(message)
             case m.Ended():
                 self.ended.set_result(message)
             case m.Ready() | m.Broken():
@@ -87,6 +89,17 @@ class Execution:
             Result(message.output, message.kept, message.types),
             (message.started_at, message.ended_at),
             None if message.number == m.NOT_AWAITED else partial(self._acknowledge, message.number),
+        )
+
+    def _waiting(self, message: m.Waiting) -> None:
+        self._recorder.waiting(
+            message.task,
+            message.attempt,
+            message.key,
+            msgspec.json.decode(message.prompt, type=dict[str, msgspec.Raw]),
+            message.size,
+            message.timeout_sec,
+            message.on_timeout,
         )
 
     def _acknowledge(self, number: int) -> None:

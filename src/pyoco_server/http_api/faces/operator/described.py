@@ -106,8 +106,21 @@ LETTER: Described = {
     "parameters": [_path("letter_id")],
     "responses": _answers("The letter, and the run it was redriven as", _OBJECT, 401, 403, 404, 503),
 }
+KNOWN_KEY: Described = {
+    "description": "The first request that came with it, and `others` if it was used at several places. Only "
+    "the caller's own keys are known here. `answer` is null until `state` is `done`.",
+    "parameters": [_path("key")],
+    "responses": _answers("The request and its answer", _OBJECT, 401, 403, 404, 422, 503),
+}
 REDRIVE: Described = {
     "parameters": [_path("letter_id")],
     "requestBody": _body("application/json", {"again": _BOOL | {"default": False}}, required=[]),
     "responses": _answers("The new run", _OBJECT, 401, 403, 404, 409, 422, 503),
+}
+APPROVALS: Described = {
+    "parameters": [
+        _limit(wire.APPROVALS_DEFAULT, wire.APPROVALS_MAX),
+        _query("cursor", _TEXT, "Where the page before ended: its `next_cursor`."),
+    ],
+    "responses": _answers("Tasks that wait, and `next_cursor`", _OBJECT, 401, 403, 422, 503),
 }

@@ -5,27 +5,30 @@ What each number means, and how two gateways are read together, is in docs/metri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from prometheus_client import ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
 from pyoco_server.http_api.faces.operator.described import METRICS
-from pyoco_server.http_api.faces.operator.metrics_text import text_of
+from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
 from pyoco_server.operations.metrics import Standing, standing
 from pyoco_server.operations.observed import BOUNDS_SEC, Observed, Spread
+from pyoco_server.operations.rechecks.observed import RecheckObserved
 
 VERSION = version("pyoco-server")
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 T = TypeVar("T")
 
-_PROCESS = ProcessCollector(registry=None)
+_WHOLE = re.compile(rb"\.0$", re.MULTILINE)
 
 router = APIRouter()
 
@@ -34,12 +37,27 @@ router = APIRouter()
 async def metrics(request: Request) -> Response:
     gateway = ready_gateway(request)
     now = await standing(gateway.store, gateway.read_model)
-    return Response(exposition(now, gateway.observed, gateway.is_housekeeper), media_type=TEXT_FORMAT)
+    text = exposition(now, gateway.observed, gateway.is_housekeeper, gateway.rechecks.observed)
+    return Response(text, media_type=TEXT_FORMAT)
 
 
-def exposition(now: Standing, seen: Observed, is_housekeeper: bool) -> bytes:
-    ours = (*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen))
-    return text_of((*ours, *_PROCESS.collect()))
+def exposition(now: Standing, seen: Observed, is_housekeeper: bool, rechecks: RecheckObserved) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    families = [*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen), *recheck_families(rechecks)]
+    registry.register(_Families(families))
+    ProcessCollector(registry=registry)
+    # Whole numbers as the specification shows them: `1` and not `1.0`.
+    return _WHOLE.sub(b"", generate_latest(registry))
+
+
+class _Families(Collector):
+    """Made for one answer: whoever asks for it gets what was found a moment ago."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 def _standing(now: Standing) -> Iterator[Metric]:

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.http_api.faces.runs import openapi_following, openapi_schedules
+from pyoco_server.http_api.faces.runs import openapi_following, openapi_logs, openapi_schedules
 from pyoco_server.http_api.faces.runs.openapi_parts import (
     ACCEPTED,
     ERROR,
+    IDEMPOTENCY_KEY,
     INCLUDE,
     LIMIT,
     REF,
@@ -31,7 +32,7 @@ def add_to(schema: dict[str, Any]) -> dict[str, Any]:
     _, described = msgspec.json.schema_components(models, ref_template=REF)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     components |= described | {"Error": ERROR, "Schedule": openapi_schedules.SCHEDULE}
-    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_schedules.PATHS
+    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_logs.PATHS | openapi_schedules.PATHS
     return schema
 
 
@@ -41,11 +42,12 @@ _PATHS: dict[str, Any] = {
             "tags": ["runs"],
             "summary": "Submit a run",
             "operationId": "submit_run",
+            "parameters": [IDEMPOTENCY_KEY],
             "requestBody": {
                 "required": True,
                 "content": {"application/json": {"schema": ref("RunSubmitRequest")}},
             },
-            "responses": {"200": answer("Accepted and queued", ACCEPTED)} | errors(403, 413, 422, 503),
+            "responses": {"200": answer("Accepted and queued", ACCEPTED)} | errors(403, 409, 413, 422, 503),
         },
         "get": {
             "tags": ["runs"],
@@ -69,8 +71,9 @@ _PATHS: dict[str, Any] = {
             "tags": ["runs"],
             "summary": "Submit a run with the flow that it executes",
             "operationId": "submit_run_yaml",
+            "parameters": [IDEMPOTENCY_KEY],
             "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": YAML_FORM}}},
-            "responses": {"200": answer("Accepted and queued", ACCEPTED)} | errors(403, 413, 422, 503),
+            "responses": {"200": answer("Accepted and queued", ACCEPTED)} | errors(403, 409, 413, 422, 503),
         }
     },
     "/runs/{run_id}": {
@@ -104,8 +107,9 @@ _PATHS: dict[str, Any] = {
             "tags": ["runs"],
             "summary": "Ask it to stop; accepted once, never undone",
             "operationId": "cancel_run",
-            "parameters": [RUN_ID],
-            "responses": {"200": answer("The snapshot", {"type": "object"})} | errors(403, 404, 422, 503),
+            "parameters": [RUN_ID, IDEMPOTENCY_KEY],
+            "responses": {"200": answer("The snapshot", {"type": "object"})}
+            | errors(403, 404, 409, 422, 503),
         }
     },
 }

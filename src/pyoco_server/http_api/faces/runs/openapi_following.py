@@ -6,6 +6,7 @@ from typing import Any
 
 from pyoco_server.http_api.faces.runs.openapi_parts import (
     ACCEPTED,
+    IDEMPOTENCY_KEY,
     INCLUDE,
     RUN_ID,
     answer,
@@ -104,7 +105,7 @@ PATHS: dict[str, Any] = {
             "description": "`from: failed` (the default) takes the results of tasks that succeeded over; "
             "`from: start` executes everything again. 409 for a run that is not over.",
             "operationId": "retry_run",
-            "parameters": [RUN_ID],
+            "parameters": [RUN_ID, IDEMPOTENCY_KEY],
             "requestBody": {
                 "required": False,
                 "content": {"application/json": {"schema": ref("RunRetryRequest")}},

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pyoco_server.http_api.faces.runs.questions import LIMIT_DEFAULT, LIMIT_MAX
+from pyoco_server.http_api.keyed import HEADER, REPLAYED
+from pyoco_server.operations.idempotency_key import KEY_CHARS_MAX
 
 REF = "#/components/schemas/{name}"
 ERROR = {
@@ -36,6 +38,14 @@ def query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]
 
 
 RUN_ID = {"name": "run_id", "in": "path", "required": True, "schema": {"type": "string"}}
+IDEMPOTENCY_KEY: dict[str, Any] = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARS_MAX},
+    "description": "Sent again with the same key, this has no second effect: the first answer comes again, "
+    f"with `{REPLAYED}: true`. 409 for the same key with another body.",
+}
 INCLUDE = query(
     "include",
     {"type": "array", "items": {"enum": ["records", "full", "all"]}},

@@ -6,10 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pyoco_server.http_api.answers import json_answer
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.runs import questions, wire
+from pyoco_server.http_api.faces.runs import keyed_runs, questions, wire
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
+from pyoco_server.http_api.keyed import key_of
+from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import result, retry
 
 
@@ -28,9 +29,11 @@ async def get_result(request: Request) -> Response:
 
 async def retry_run(request: Request) -> Response:
     gateway = ready_gateway(request)
-    wanted = wire.retry_asked(await request.body(), request.headers)
-    stored = await retry.retry(gateway.store, run_id_of(request), wanted, caller_of(request))
-    return json_answer(wire.accepted(stored) | {"retry_of": stored.run.retry_of})
+    body, run_id, caller = await request.body(), run_id_of(request), caller_of(request)
+    wanted = wire.retry_asked(body, request.headers)
+    if (key := key_of(request)) is not None:
+        return await keyed_runs.retry_once(gateway.store, key, body, run_id, wanted, caller)
+    return json_answer(wire.retried(await retry.retry(gateway.store, run_id, wanted, caller)))
 
 
 ROUTES = [

@@ -6,16 +6,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.answers import json_answer
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.runs import questions, result_routes, watch_routes, wire
+from pyoco_server.http_api.faces.runs import (
+    keyed_runs,
+    log_routes,
+    questions,
+    result_routes,
+    ticket_routes,
+    watch_routes,
+    wire,
+)
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, shown_in_lists
+from pyoco_server.http_api.keyed import key_of
+from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import cancel, query, submit, watch, workers
 
 
 async def submit_run(request: Request) -> Response:
     gateway = ready_gateway(request)
-    wanted = wire.submission(await request.body(), request.headers, caller_of(request))
+    body = await request.body()
+    wanted = wire.submission(body, request.headers, caller_of(request))
+    if (key := key_of(request)) is not None:
+        valid = submit.checked(wanted, gateway.config)
+        return await keyed_runs.submit_once(gateway.store, key, body, valid)
     stored = await submit.submit(gateway.store, wanted)
     return json_answer(wire.accepted(stored))
 
@@ -61,10 +74,12 @@ async def list_runs(request: Request) -> Response:
 
 async def cancel_run(request: Request) -> Response:
     gateway = ready_gateway(request)
-    reason = wire.cancel_reason(await request.body())
-    caller = caller_of(request)
+    body, run_id, caller = await request.body(), run_id_of(request), caller_of(request)
+    reason = wire.cancel_reason(body)
+    if (key := key_of(request)) is not None:
+        return await keyed_runs.cancel_once(gateway.store, key, body, run_id, reason, caller)
     applied = await cancel.cancel_run(
-        gateway.store, run_id_of(request), by=caller.id, reason=reason, tenant_id=caller.tenant_id
+        gateway.store, run_id, by=caller.id, reason=reason, tenant_id=caller.tenant_id
     )
     return json_answer(wire.snapshot(cancel.as_asked(applied), records=False))
 
@@ -76,6 +91,8 @@ ROUTES = [
     Route("/runs/{run_id}/tasks", get_tasks, methods=["GET"]),
     Route("/runs/{run_id}/cancel", cancel_run, methods=["POST"]),
     *watch_routes.ROUTES,
+    *log_routes.ROUTES,
+    *ticket_routes.ROUTES,
     *result_routes.ROUTES,
 ]
 

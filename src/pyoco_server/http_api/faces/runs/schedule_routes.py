@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.answers import json_answer
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import questions
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, shown_in_lists
 from pyoco_server.http_api.faces.runs.schedule_form import timing_in
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
+from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import schedules
 from pyoco_server.schedules import Schedule
 

@@ -21,6 +21,7 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
+from pyoco_server.http_api.error_table import ErrorTable
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
@@ -70,7 +71,7 @@ def submission(body: bytes, headers: Mapping[str, str], caller: Caller) -> Submi
     try:
         asked = _decode_submit(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _invalid_body(error) from error
+        raise invalid_body(error) from error
     return Submission(
         flow_name=asked.flow_name,
         params=asked.params,
@@ -89,7 +90,7 @@ def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
     try:
         asked = _decode_retry(body if body.strip() else b"{}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _invalid_body(error) from error
+        raise invalid_body(error) from error
     return Retry(
         from_start=asked.from_ == "start",
         correlation_id=headers.get("x-correlation-id"),
@@ -99,6 +100,10 @@ def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
 
 def accepted(stored: StoredRun) -> dict[str, Any]:
     return {"run_id": stored.run.run_id, "status": RunStatus.PENDING}
+
+
+def retried(stored: StoredRun) -> dict[str, Any]:
+    return accepted(stored) | {"retry_of": stored.run.retry_of}
 
 
 def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
@@ -132,13 +137,9 @@ def cancel_reason(body: bytes) -> str | None:
     try:
         asked = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _invalid_body(error) from error
+        raise invalid_body(error) from error
     reason = asked.get("reason") if isinstance(asked, dict) else None
     return reason[:1000] if isinstance(reason, str) else None
-
-
-def status_of(error: PyocoError) -> int:
-    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
 
 
 def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
     return body
 
 
-def _invalid_body(error: Exception) -> Invalid:
+def invalid_body(error: Exception) -> Invalid:
     """msgspec says `Expected `str`, got `int` - at `$.flow_name``; FastAPI's shape has the place apart."""
     message = str(error) or "the body is nested too deeply"
     place = _PLACE.search(message)
@@ -179,3 +180,22 @@ def _placed(problem: dict[str, Any]) -> dict[str, Any]:
     """Below the faces nobody knows where a member came from; here it came in the body."""
     loc = list(problem.get("loc", ()))
     return problem if loc[:1] in _PLACES else problem | {"loc": ["body", *loc]}
+
+
+def _problem_of(body: dict[str, Any]) -> dict[str, Any]:
+    detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
+    ids = {key: body[key] for key in ("err_id", "msg_id") if body.get(key)}
+    return {"title": body["message"], "detail": detail} | ids
+
+
+def _sentence(problems: list[dict[str, Any]]) -> str:
+    """`body.tag: must match …`, each problem with its place."""
+    return "; ".join(f"{_place_of(one)}: {one['msg']}" for one in problems)
+
+
+def _place_of(problem: dict[str, Any]) -> str:
+    place = ".".join(map(str, problem["loc"]))
+    return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place
+
+
+ERRORS = ErrorTable(_STATUS, error_body, _problem_of)

@@ -1,0 +1,72 @@
+"""`Range`, `If-Range`, `If-None-Match` (RFC 9110): which part of a representation is wanted. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+_ONE_RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)", re.IGNORECASE)
+_TAG = re.compile(r'\s*(W/)?("[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
+DIGITS_MAX = 18  # beyond every size there is
+
+
+class Part(NamedTuple):
+    """The bytes from `start` up to `stop`, which is not in it."""
+
+    start: int
+    stop: int
+
+
+class Wanted(Enum):
+    WHOLE = "all of it"
+    NOTHING = "a part that is not there"
+
+
+def wanted_part(header: str | None, size: int) -> Part | Wanted:
+    """One range of bytes. What cannot be read, other units and several ranges ask for the whole."""
+    found = _ONE_RANGE.fullmatch(header.strip()) if header is not None else None
+    if found is None:
+        return Wanted.WHOLE
+    first, last = found.groups()
+    if not first:
+        return _last_bytes(last, size)
+    start, end = _number(first), _number(last) if last else None
+    if end is not None and end < start:
+        return Wanted.WHOLE
+    if start >= size:
+        return Wanted.NOTHING
+    return Part(start, size if end is None else min(end + 1, size))
+
+
+def is_same(if_range: str | None, tag: str) -> bool:
+    """Whether a part may be given: the caller has some of this very representation, or does not care."""
+    return if_range is None or if_range.strip() == tag
+
+
+def is_known(if_none_match: str | None, tag: str) -> bool:
+    """Compared weakly, as the method asks for; `*` knows everything that is there."""
+    if if_none_match is None:
+        return False
+    return if_none_match.strip() == "*" or tag in _tags(if_none_match)
+
+
+def _last_bytes(count: str, size: int) -> Part | Wanted:
+    if not count:
+        return Wanted.WHOLE
+    if _number(count) == 0 or size == 0:
+        return Wanted.NOTHING
+    return Part(max(0, size - _number(count)), size)
+
+
+def _number(digits: str) -> int:
+    short = digits.lstrip("0")
+    return int(short or "0") if len(short) <= DIGITS_MAX else 10**DIGITS_MAX
+
+
+def _tags(header: str) -> Iterator[str]:
+    place = 0
+    while found := _TAG.match(header, place):
+        yield found.group(2)
+        place = found.end()

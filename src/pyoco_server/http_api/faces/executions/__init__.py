@@ -1,0 +1,1 @@
+"""The executions face: runs as executions of graphs, driven by commands."""

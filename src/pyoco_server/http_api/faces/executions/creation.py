@@ -1,0 +1,50 @@
+"""What `POST /executions` begins: a run of a registered graph, or of a flow that workers know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from pyoco_server.http_api.faces.executions import asking, wire
+from pyoco_server.http_api.faces.executions.graph_document import GRAPH_ID
+from pyoco_server.http_api.faces.executions.requests import CreateExecution
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.status import Driver
+from pyoco_server.operations import graphs
+from pyoco_server.operations.callers import Caller
+from pyoco_server.operations.submit import Submission, checked
+
+
+async def submission_of(
+    store: Any, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
+) -> Callable[[str], RunSubmitted]:
+    """Checked, and in want of an id only. Raises for a graph that is not there."""
+    is_flow = wanted.graphId.startswith(wire.FLOW)
+    if not is_flow and wanted.tag is not None:
+        raise asking.wrong("body", "tag", "tag says which workers run a flow:…; it means nothing here.")
+    if is_flow and wanted.graphVersion is not None:
+        raise asking.wrong("body", "graphVersion", "graphVersion is of registered graphs; a flow:… has none.")
+    submission = checked(_submission(caller, wanted, correlation_id, headers), store.config)
+    if is_flow:
+        return lambda run_id: replace(submission, run_id=run_id)
+    if not GRAPH_ID.fullmatch(wanted.graphId):
+        raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
+    stored = await graphs.find(store, caller, wanted.graphId, wanted.graphVersion)
+    driven = replace(submission, driver=Driver.CLIENT, graph=stored.graph, tags=[])
+    return lambda run_id: replace(driven, run_id=run_id)
+
+
+def _submission(
+    caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
+) -> Submission:
+    return Submission(
+        flow_name=wire.flow_name_of(wanted.graphId),
+        params=wanted.input,
+        tag=wanted.tag,
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.id,
+        correlation_id=correlation_id,
+        traceparent=headers.get("traceparent"),
+    )

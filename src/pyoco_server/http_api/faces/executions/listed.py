@@ -1,0 +1,220 @@
+"""Facts of the core in this face's words: which events are listed, and with what payload. Pure.
+
+A fact without a type here (claims, losses, parking, tags) is passed over, and so is one that changed nothing:
+a success that came after a cancel is in the log and no part of this story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from pyoco_server.http_api.faces.executions import wire
+from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.reduce import Folding
+from pyoco_server.lifecycle.run import Run, TaskRecord
+from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
+from pyoco_server.lifecycle.task_board import TaskEvent
+
+
+class EventType(StrEnum):
+    """A closed set; a few of them are reserved by the contract and never made."""
+
+    EXECUTION_CREATED = "EXECUTION_CREATED"
+    EXECUTION_STARTED = "EXECUTION_STARTED"
+    EXECUTION_COMPLETED = "EXECUTION_COMPLETED"
+    EXECUTION_FAIL_REQUESTED = "EXECUTION_FAIL_REQUESTED"
+    EXECUTION_FAILED = "EXECUTION_FAILED"
+    EXECUTION_CANCEL_REQUESTED = "EXECUTION_CANCEL_REQUESTED"
+    EXECUTION_CANCELED = "EXECUTION_CANCELED"
+    EXECUTION_ARCHIVED = "EXECUTION_ARCHIVED"
+    NODE_CREATED = "NODE_CREATED"
+    NODE_READY = "NODE_READY"
+    NODE_STARTED = "NODE_STARTED"
+    NODE_PROGRESS_REPORTED = "NODE_PROGRESS_REPORTED"
+    NODE_WAITING = "NODE_WAITING"
+    NODE_RESUME_REQUESTED = "NODE_RESUME_REQUESTED"
+    NODE_RESUMED = "NODE_RESUMED"
+    NODE_SUCCEEDED = "NODE_SUCCEEDED"
+    NODE_FAIL_REPORTED = "NODE_FAIL_REPORTED"
+    NODE_FAILED = "NODE_FAILED"
+    NODE_CANCEL_REQUESTED = "NODE_CANCEL_REQUESTED"
+    NODE_CANCELED = "NODE_CANCELED"
+    NODE_INTERRUPT_REQUESTED = "NODE_INTERRUPT_REQUESTED"
+    FORK_OPENED = "FORK_OPENED"
+    JOIN_GATE_UPDATED = "JOIN_GATE_UPDATED"
+    JOIN_PASSED = "JOIN_PASSED"
+
+
+_ENDS = (e.RunCompleted, e.RunFailed, e.RunCancelled)
+_UNFINISHED = frozenset(state for state in TaskStatus if not state.is_finished)
+
+Kinds = type[e.Event] | tuple[type[e.Event], ...]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    type: EventType
+    at: float
+    payload: dict[str, Any]
+
+
+class Listing:
+    """Facts in, listed events out; keeps the run that they lead to."""
+
+    def __init__(self, run: Run | None = None) -> None:
+        self._folding = Folding(run)
+
+    @property
+    def run(self) -> Run | None:
+        return self._folding.run
+
+    def add(self, event: e.Event) -> list[Listed]:
+        before = self._folding.run
+        if before is None:
+            self._folding.add((event,))
+            return _begun(event)
+        if isinstance(event, e.TasksPlanned):
+            return self._planned(before, event)
+        return self._task(before, event) if isinstance(event, TaskEvent) else self._whole(before, event)
+
+    def _planned(self, before: Run, event: e.TasksPlanned) -> list[Listed]:
+        new = dict.fromkeys(name for name in event.tasks if name not in before.tasks)
+        self._folding.add((event,))
+        return [_created(name, event.at) for name in new if name in self._tasks]
+
+    @property
+    def _tasks(self) -> dict[str, TaskRecord]:
+        run = self._folding.run
+        return run.tasks if run is not None else {}
+
+    def _task(self, before: Run, event: TaskEvent) -> list[Listed]:
+        assert not isinstance(event, e.TasksPlanned)
+        known = before.tasks.get(event.task)
+        self._folding.add((event,))
+        record = self._tasks.get(event.task)
+        if record is None or record == known:
+            return []
+        told = _told(event, record)
+        return [told] if known is not None else [_created(event.task, event.at), told]
+
+    def _whole(self, before: Run, event: e.Event) -> list[Listed]:
+        """What is about the run and not about one task. Who stood how has to be asked before it happens."""
+        running = _standing(before, event, e.CancelRequested, {TaskStatus.RUNNING})
+        unfinished = _standing(before, event, _ENDS, _UNFINISHED)
+        self._folding.add((event,))
+        after = self._folding.run
+        assert after is not None
+        match event:
+            case e.RunStarted() if before.started_at is None and before.driver is Driver.CLIENT:
+                return [Listed(EventType.EXECUTION_STARTED, event.at, {})]
+            case e.CancelRequested() if before.cancel is None and after.cancel is not None:
+                interrupted = (
+                    _of_node(EventType.NODE_INTERRUPT_REQUESTED, name, event.at) for name in running
+                )
+                return [_asked(event), *interrupted]
+            case e.RunArchived() if after.archived and not before.archived:
+                return [Listed(EventType.EXECUTION_ARCHIVED, event.at, {})]
+            case _ if after.ended is not None and before.ended is None and not after.gone:
+                return [*_closed(after, unfinished, event.at), _ended(after, event.at)]
+        return []
+
+
+def _begun(event: e.Event) -> list[Listed]:
+    if not isinstance(event, e.RunSubmitted):
+        return []
+    payload: dict[str, Any] = {
+        "graphId": wire.graph_id(event.flow_name, event.driver),
+        "graphVersion": event.graph.version if event.graph else None,
+        "driver": event.driver,
+        "input": event.params,
+    }
+    created = Listed(EventType.EXECUTION_CREATED, event.at, payload)
+    if event.driver is Driver.WORKER:
+        return [created, Listed(EventType.EXECUTION_STARTED, event.at, {})]
+    nodes = event.graph.nodes if event.graph else ()
+    return [created, *(_created(node.id, event.at) for node in nodes)]
+
+
+def _told(event: TaskEvent, record: TaskRecord) -> Listed:
+    said: dict[str, Any]
+    match event:
+        case e.TaskReadied():
+            return _of_node(EventType.NODE_READY, event.task, event.at)
+        case e.TaskStarted():
+            said = {"attempt": record.attempt, "workerId": event.worker_id}
+            said |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
+            return _of_node(EventType.NODE_STARTED, event.task, event.at, said)
+        case e.TaskProgressed():
+            said = {"progress": wire.plain_number(event.progress), "message": event.message}
+            return _of_node(EventType.NODE_PROGRESS_REPORTED, event.task, event.at, said)
+        case e.TaskWaiting():
+            said = {"attempt": record.attempt, "waitKey": event.wait_key, "prompt": event.prompt}
+            said |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
+            return _of_node(EventType.NODE_WAITING, event.task, event.at, said)
+        case e.TaskResumed():
+            return _of_node(EventType.NODE_RESUMED, event.task, event.at, _answer(event))
+        case e.TaskSucceeded():
+            said = {"attempt": record.attempt, "output": record.output}
+            said |= {"startedAt": wire.instant_or_none(record.started_at)}
+            return _of_node(EventType.NODE_SUCCEEDED, event.task, event.at, said)
+        case e.TaskFailed():
+            return _of_node(EventType.NODE_FAILED, event.task, event.at, _failure(event, record))
+        case e.TaskCancelled():
+            return _of_node(EventType.NODE_CANCELED, event.task, event.at, {"canceledByExecution": False})
+    raise AssertionError(f"no word for {type(event).__name__}")
+
+
+def _answer(event: e.TaskResumed) -> dict[str, Any]:
+    said: dict[str, Any] = {"payload": event.payload}
+    if event.rejected:
+        said["decision"] = "reject"
+    return said | _if_set("by", event.by) | _if_set("comment", event.comment)
+
+
+def _failure(event: e.TaskFailed, record: TaskRecord) -> dict[str, Any]:
+    said: dict[str, Any] = {"attempt": record.attempt, "error": wire.error_of(record)}
+    said["willRetry"] = event.will_retry
+    said |= {"startedAt": wire.instant_or_none(record.started_at)}
+    return said | _if_set("retryAt", wire.instant_or_none(event.retry_at))
+
+
+def _asked(event: e.CancelRequested) -> Listed:
+    said = _if_set("by", event.by) | _if_set("reason", event.reason)
+    return Listed(EventType.EXECUTION_CANCEL_REQUESTED, event.at, said)
+
+
+def _closed(after: Run, unfinished: Iterable[str], at: float) -> list[Listed]:
+    """Those that the end took with it. Branches that were never taken may stay as they are."""
+    said = {"canceledByExecution": after.ended is RunStatus.CANCELLED}
+    gone = (name for name in unfinished if after.tasks[name].state is TaskStatus.CANCELLED)
+    return [_of_node(EventType.NODE_CANCELED, name, at, said) for name in gone]
+
+
+def _ended(after: Run, at: float) -> Listed:
+    match after.ended:
+        case RunStatus.COMPLETED:
+            return Listed(EventType.EXECUTION_COMPLETED, at, {})
+        case RunStatus.CANCELLED:
+            return Listed(EventType.EXECUTION_CANCELED, at, {})
+        case _:
+            return Listed(EventType.EXECUTION_FAILED, at, {"error": wire.run_error(after)})
+
+
+def _created(name: str, at: float) -> Listed:
+    return _of_node(EventType.NODE_CREATED, name, at)
+
+
+def _of_node(kind: EventType, name: str, at: float, said: dict[str, Any] | None = None) -> Listed:
+    return Listed(kind, at, {"nodeId": name} | (said or {}))
+
+
+def _standing(run: Run, event: e.Event, of: Kinds, states: Collection[TaskStatus]) -> list[str]:
+    """Those in one of these states, if the event is of such a kind: to go through all costs something."""
+    return [name for name, one in run.tasks.items() if one.state in states] if isinstance(event, of) else []
+
+
+def _if_set(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}

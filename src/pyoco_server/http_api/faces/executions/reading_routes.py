@@ -1,0 +1,143 @@
+"""`GET /executions…`: one as it is and as it was, what happened to it, whether that holds, and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.errors import NotFound
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.executions import asking, wire
+from pyoco_server.http_api.faces.executions.chronicle import Chronicle
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.faces.executions.state import state_at
+from pyoco_server.http_api.faces.executions.why_texts import explained
+from pyoco_server.http_api.replies import json_answer
+from pyoco_server.operations import drive, query, verify, why
+from pyoco_server.texts import choose_language
+
+EVENTS_DEFAULT, EVENTS_MAX = 500, 2_000
+LIMIT_DEFAULT, LIMIT_MAX = 50, 200
+SEQ_MAX = 10**12
+STATUSES = {"ACTIVE": None, "COMPLETED": "COMPLETED", "FAILED": "FAILED", "CANCELED": "CANCELLED"}
+
+_decode = msgspec.json.decode
+
+
+async def get_execution(request: Request) -> Response:
+    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    tenant_id = caller_of(request).tenant_id
+    try:
+        run = await drive.latest(gateway.desk, execution_id, tenant_id)
+    except NotFound:
+        raise ExecutionNotFound(execution_id) from None
+    return json_answer(wire.execution(run))
+
+
+async def list_events(request: Request) -> Response:
+    asked = request.query_params
+    after = asking.whole_number(asked, "afterSeq", default=0, least=0, most=SEQ_MAX)
+    limit = asking.whole_number(asked, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
+    chronicle = await chronicle_of(request)
+    shown = chronicle.events[after : after + limit]
+    answer = {
+        "executionId": asking.execution_id_of(request),
+        "events": [msgspec.Raw(one) for one in shown],
+        "hasMore": after + limit < len(chronicle.events),
+    }
+    return json_answer(answer)
+
+
+async def get_state(request: Request) -> Response:
+    at_seq = asking.whole_number(request.query_params, "atSeq", default=0, least=1, most=SEQ_MAX)
+    chronicle = await chronicle_of(request)
+    last = len(chronicle.events)
+    if at_seq > last:
+        raise asking.wrong("query", "atSeq", f"atSeq must be a whole number from 1 to {last}.")
+    at_seq = at_seq or last
+    body = state_at([_decode(one) for one in chronicle.events[:at_seq]])
+    return json_answer(body | {"atSeq": at_seq})
+
+
+async def verify_execution(request: Request) -> Response:
+    """The chain of commits and the stored projection by the core; beside them, that our own words agree."""
+    gateway = asking.ready_gateway(request)
+    chronicle = await chronicle_of(request)
+    assert chronicle.run is not None
+    checked = await verify.verify(gateway.store, chronicle.run.run_id)
+    if checked is None:
+        raise ExecutionNotFound(chronicle.run.run_id)
+    problems = list(checked.problems)
+    folded = msgspec.json.encode(state_at([_decode(one) for one in chronicle.events]), order="sorted")
+    if folded != msgspec.json.encode(wire.execution(chronicle.run), order="sorted"):
+        problems.append("the listed events do not fold into the execution as it is shown")
+    answer = {
+        "ok": not problems,
+        "events": len(chronicle.events),
+        "head": chronicle.head,
+        "problems": problems,
+    }
+    return json_answer(answer)
+
+
+async def explain(request: Request) -> Response:
+    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    tenant_id = caller_of(request).tenant_id
+    try:
+        run = await drive.latest(gateway.desk, execution_id, tenant_id)
+    except NotFound:
+        raise ExecutionNotFound(execution_id) from None
+    reasons = await why.why(gateway.store, run)
+    refused = await why.refusals_of(gateway.store, execution_id)
+    language = choose_language(request.headers.get("accept-language"))
+    return json_answer(explained(reasons, refused, language))
+
+
+async def list_executions(request: Request) -> Response:
+    gateway, asked = asking.ready_gateway(request), request.query_params
+    status, graph_id = asked.get("status") or None, asked.get("graphId") or None
+    if status is not None and status not in STATUSES:
+        raise asking.wrong("query", "status", f"status must be one of {', '.join(STATUSES)}.")
+    limit = asking.whole_number(asked, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
+    wanted = query.Filter(
+        status=STATUSES[status] if status else None,
+        active=1 if status == "ACTIVE" else None,
+        flow=wire.flow_name_of(graph_id) if graph_id else None,
+        tenant=caller_of(request).tenant_id,
+    )
+    runs, cursor = await query.page_of_runs(
+        gateway.store, gateway.read_model, wanted, limit, asked.get("cursor") or None
+    )
+    shown = [wire.summary(run) for run in runs]
+    # A flow may be called like the runs of a graph are.
+    listed: dict[str, Any] = {
+        "executions": [one for one in shown if graph_id is None or one["graphId"] == graph_id]
+    }
+    return json_answer(listed if cursor is None else listed | {"nextCursor": cursor})
+
+
+async def chronicle_of(request: Request) -> Chronicle:
+    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    try:
+        chronicle: Chronicle = await gateway.histories.read(
+            execution_id,
+            tenant_id=caller_of(request).tenant_id,
+            known_seq=gateway.desk.held.log_seq(execution_id),
+        )
+    except NotFound:
+        raise ExecutionNotFound(execution_id) from None
+    return chronicle
+
+
+ROUTES = [
+    Route("/executions", list_executions, methods=["GET"]),
+    Route("/executions/{executionId}", get_execution, methods=["GET"]),
+    Route("/executions/{executionId}/events", list_events, methods=["GET"]),
+    Route("/executions/{executionId}/state", get_state, methods=["GET"]),
+    Route("/executions/{executionId}/why", explain, methods=["GET"]),
+    Route("/executions/{executionId}/verify", verify_execution, methods=["GET"]),
+]

@@ -1,0 +1,43 @@
+"""A guard's no in this face's words: which guard, and how the execution stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyoco_server.http_api.faces.executions import wire
+from pyoco_server.http_api.faces.executions.errors import CommandRejected
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.run import Run
+
+# The word of the contract, and why in a sentence.
+_REASONS: dict[Reason, tuple[str, str]] = {
+    Reason.TERMINAL: ("EXECUTION_TERMINAL", "execution is over"),
+    Reason.CANCEL_REQUESTED: ("CANCEL_REQUESTED", "execution is cancel-requested"),
+    Reason.TASK_STATUS: ("NODE_STATUS", "node is {node_status}"),
+    Reason.NOT_WAITING: ("NODE_STATUS", "node is {node_status}"),
+    Reason.WAIT_KEY: ("RESUME_KEY", "resumeKey is not the waitKey that the node waits for"),
+    Reason.ATTEMPT: ("ATTEMPT", "attempt must be {next_attempt}"),
+    Reason.WRONG_DRIVER: ("WRONG_DRIVER", "execution is driven by {driver}s"),
+    Reason.NOT_TERMINAL: ("NOT_TERMINAL", "execution is not over; cancel it first"),
+}
+
+
+def rejection(command: str, reason: Reason, run: Run, node_id: str | None) -> CommandRejected:
+    word, why = _REASONS[reason]
+    record = run.tasks.get(node_id) if node_id is not None else None
+    details: dict[str, Any] = {"reason": word, "status": wire.status_of(run)}
+    if record is not None:
+        details["nodeStatus"] = wire.node_status(record)
+    if run.cancel is not None:
+        details["cancelRequestedAt"] = wire.instant(run.cancel.at)
+    sentence = why.format(
+        node_status=details.get("nodeStatus"),
+        next_attempt=record.attempt + 1 if record else 1,
+        driver=run.driver,
+    )
+    return CommandRejected(f"{command} rejected because {sentence}", details=details)
+
+
+def word_of(reason: str) -> str:
+    """Of a refusal that was noted earlier, perhaps by another version."""
+    return _REASONS[Reason(reason)][0] if reason in _REASONS else reason

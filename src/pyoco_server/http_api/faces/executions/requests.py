@@ -1,0 +1,155 @@
+"""What a command brings: headers and bodies, strictly read. Refuses before anything is looked up."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+
+from pyoco_server import canonical_json
+from pyoco_server.errors import Invalid, TooLarge
+from pyoco_server.http_api.faces.executions import asking
+from pyoco_server.ids import new_uuid
+from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
+from pyoco_server.operations.idempotency_key import checked_key
+
+KEY_HEADER, CORRELATION_HEADER = "X-Idempotency-Key", "X-Correlation-Id"
+CORRELATION_CHARS_MAX = 256
+# What is in a body stands a few levels deeper in its event, which must have a canonical form too.
+DEPTH_MAX = canonical_json.DEPTH_MAX - 4
+
+_PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+_STEP = re.compile(r"[^.\[\]]+")
+_MISSING = re.compile(r"missing required field `(\w+)`")
+
+_Name = Annotated[str, Meta(min_length=1, max_length=256)]
+_Text = Annotated[str, Meta(max_length=4096)]
+
+
+class CreateExecution(msgspec.Struct, frozen=True, kw_only=True):
+    graphId: Annotated[str, Meta(min_length=1, max_length=256 + 5)]
+    input: dict[str, Any] = {}
+    graphVersion: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    tag: str | None = None
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """The body may be left out."""
+
+
+class CancelExecution(msgspec.Struct, frozen=True, kw_only=True):
+    reason: _Text | None = None
+
+
+class StartNode(msgspec.Struct, frozen=True, kw_only=True):
+    attempt: Annotated[int, Meta(ge=1, le=ATTEMPTS_MAX)]
+    workerId: _Name
+
+
+class ReportNodeProgress(msgspec.Struct, frozen=True, kw_only=True):
+    progress: Annotated[float, Meta(ge=0, le=100)]
+    message: _Text | None = None
+
+
+class PutNodeWaiting(msgspec.Struct, frozen=True, kw_only=True):
+    waitKey: _Name
+    prompt: dict[str, Any] | None = None
+
+
+class ResumeNode(msgspec.Struct, frozen=True, kw_only=True):
+    resumeKey: _Name
+    payload: Any = None
+    decision: Literal["approve", "reject"] = "approve"
+    comment: _Text | None = None
+
+
+class SucceedNode(msgspec.Struct, frozen=True, kw_only=True):
+    output: Any = None
+
+
+class NodeError(msgspec.Struct, frozen=True, kw_only=True):
+    code: _Name
+    message: _Text = ""
+
+
+class FailNode(msgspec.Struct, frozen=True, kw_only=True):
+    error: NodeError
+
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """What every command comes with."""
+
+    key: str
+    correlation_id: str
+    raw: bytes
+
+
+async def envelope_of(request: Request, *, bytes_max: int) -> Envelope:
+    asking.content_type_of(request, asking.JSON)
+    key = checked_key(request.headers.getlist(KEY_HEADER), name=KEY_HEADER)
+    correlation_id = _correlation_id(request)
+    raw = await request.body()
+    if len(raw) > bytes_max:
+        raise TooLarge(
+            f"The body has {len(raw)} bytes; a command brings at most {bytes_max} (PYOCO_PARAMS_MAX_BYTES). "
+            "Store the data elsewhere and pass its address."
+        )
+    return Envelope(key=key, correlation_id=correlation_id, raw=raw)
+
+
+def body_of(raw: bytes, kind: type[B]) -> tuple[B, dict[str, Any]]:
+    """What it says to us, and all that it says. Strict JSON: nothing said twice, no NaN.
+
+    Members we do not know are passed over, but they are part of what a key was used for.
+    """
+    try:
+        value = canonical_json.parse(raw if raw.strip() else b"{}")
+        _check_depth(raw, value)
+        return msgspec.convert(value, kind), value
+    except canonical_json.CanonicalJsonError as error:
+        raise _invalid([], f"The body is not strict JSON: {error}.", "json_invalid") from None
+    except msgspec.ValidationError as error:
+        raise _explained(error) from None
+
+
+def _check_depth(raw: bytes, value: Any) -> None:
+    if raw.count(b"[") + raw.count(b"{") <= DEPTH_MAX:
+        return  # as for nearly everybody: there is nothing to measure
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH_MAX):
+        within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
+    if level:
+        raise canonical_json.CanonicalJsonError(f"nested deeper than {DEPTH_MAX} levels")
+
+
+def _correlation_id(request: Request) -> str:
+    given = request.headers.get(CORRELATION_HEADER)
+    if not given:
+        return new_uuid()
+    if len(given) > CORRELATION_CHARS_MAX or not given.isprintable():
+        message = f"{CORRELATION_HEADER} may have {CORRELATION_CHARS_MAX} printable characters."
+        raise asking.wrong("header", CORRELATION_HEADER, message)
+    return given
+
+
+def _explained(error: msgspec.ValidationError) -> Invalid:
+    message = str(error)
+    place, missing = _PLACE.search(message), _MISSING.search(message)
+    path: list[str] = _STEP.findall(place.group(1)) if place else []
+    if missing:
+        name = missing.group(1)
+        where = ".".join([*path, name])
+        return _invalid([*path, name], f"{where} is required.", "missing")
+    told = _PLACE.sub("", message).replace("`", "'")
+    return _invalid(path, f"{'.'.join(path)}: {told}." if path else f"{told}.", "value_error")
+
+
+def _invalid(path: list[str], message: str, kind: str) -> Invalid:
+    return Invalid(message, details=[{"loc": ["body", *path], "msg": message, "type": kind}])

@@ -1,0 +1,140 @@
+"""What listed events fold into: the body of `GET /executions/{id}` as it was after the first k of them. Pure.
+
+It knows the events only as they are shown, so anybody with the list can do the same. That it comes to what is
+made from the run itself (`wire.execution`) is held by a property test.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyoco_server.http_api.faces.executions.listed import EventType
+from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX
+
+_NODE = {
+    "status": "IDLE",
+    "canceledByExecution": False,
+    "attempt": 0,
+    "workerId": None,
+    "progress": None,
+    "message": None,
+    "waitKey": None,
+    "prompt": None,
+    "input": None,
+    "output": None,
+    "error": None,
+    "startedAt": None,
+    "endedAt": None,
+}
+_NO_WAIT = {"waitKey": None, "prompt": None}
+
+
+class State:
+    """Takes envelopes, one after the other."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Any] = {}
+        self._nodes: dict[str, dict[str, Any]] = {}
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self._whole | {"nodes": [dict(node) for node in self._nodes.values()]}
+
+    def take(self, event: dict[str, Any]) -> None:
+        kind, payload = EventType(event["type"]), event["payload"]
+        if "nodeId" in payload:
+            self._take_node(kind, payload["nodeId"], payload, event["occurredAt"])
+        else:
+            self._take_whole(kind, payload, event)
+
+    def _take_whole(self, kind: EventType, payload: dict[str, Any], event: dict[str, Any]) -> None:
+        at = event["occurredAt"]
+        match kind:
+            case EventType.EXECUTION_CREATED:
+                self._whole = _begun(event)
+            case EventType.EXECUTION_STARTED:
+                self._whole["startedAt"] = at
+            case EventType.EXECUTION_CANCEL_REQUESTED:
+                self._whole["cancelRequestedAt"] = at
+            case EventType.EXECUTION_COMPLETED:
+                self._whole |= {"status": "COMPLETED", "endedAt": at}
+            case EventType.EXECUTION_CANCELED:
+                self._whole |= {"status": "CANCELED", "endedAt": at}
+            case EventType.EXECUTION_FAILED:
+                self._whole |= {"status": "FAILED", "endedAt": at, "error": payload["error"]}
+            case EventType.EXECUTION_ARCHIVED:
+                self._whole["archived"] = True
+            case _:
+                pass  # reserved: never made
+
+    def _take_node(self, kind: EventType, name: str, payload: dict[str, Any], at: str) -> None:
+        if kind is EventType.NODE_CREATED:
+            self._nodes[name] = {"nodeId": name} | _NODE
+            return
+        node = self._nodes[name]
+        match kind:
+            case EventType.NODE_READY:
+                node["status"] = "READY"
+            case EventType.NODE_STARTED:
+                node |= _NODE | {"status": "RUNNING", "startedAt": at}
+                node |= {"attempt": payload["attempt"], "workerId": payload["workerId"]}
+            case EventType.NODE_PROGRESS_REPORTED:
+                message = payload["message"]
+                node["progress"] = payload["progress"]
+                node["message"] = message if message is None else message[:MESSAGE_CHARS_MAX]
+            case EventType.NODE_WAITING:
+                _put_waiting(node, payload, at)
+            case EventType.NODE_RESUMED:
+                node |= _NO_WAIT | {"status": "RUNNING", "input": payload["payload"]}
+            case EventType.NODE_SUCCEEDED:
+                node |= _ended("SUCCEEDED", payload, at) | {"output": payload["output"], "error": None}
+            case EventType.NODE_FAILED:
+                status = "IDLE" if payload["willRetry"] else "FAILED"
+                node |= _ended(status, payload, at) | {"output": None, "error": payload["error"]}
+            case EventType.NODE_CANCELED:
+                canceled = {"canceledByExecution": payload["canceledByExecution"]}
+                node |= _NO_WAIT | canceled | {"status": "CANCELED", "endedAt": at}
+            case _:
+                pass  # asks for something; what comes of it is told by others
+
+
+def state_at(events: list[dict[str, Any]]) -> dict[str, Any]:
+    state = State()
+    for event in events:
+        state.take(event)
+    return state.body
+
+
+def _begun(event: dict[str, Any]) -> dict[str, Any]:
+    payload = event["payload"]
+    return {
+        "executionId": event["executionId"],
+        "status": "ACTIVE",
+        "graphId": payload["graphId"],
+        "graphVersion": payload["graphVersion"],
+        "driver": payload["driver"],
+        "createdAt": event["occurredAt"],
+        "startedAt": None,
+        "endedAt": None,
+        "cancelRequestedAt": None,
+        "archived": False,
+        "error": None,
+        "input": payload["input"],
+    }
+
+
+def _put_waiting(node: dict[str, Any], payload: dict[str, Any], at: str) -> None:
+    if payload["attempt"] > node["attempt"]:
+        node["startedAt"] = at
+    node |= {"status": "WAITING", "attempt": payload["attempt"]}
+    node |= {"waitKey": payload["waitKey"], "prompt": payload["prompt"]}
+
+
+def _ended(status: str, payload: dict[str, Any], at: str) -> dict[str, Any]:
+    ended = {
+        "status": status,
+        "attempt": payload["attempt"],
+        "startedAt": payload["startedAt"],
+        "endedAt": at,
+    }
+    return _NO_WAIT | ended

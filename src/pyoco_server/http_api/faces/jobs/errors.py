@@ -1,0 +1,85 @@
+"""What this face says when it refuses: one table from our errors to its codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyoco_server.errors import (
+    Conflict,
+    Forbidden,
+    IdempotencyConflict,
+    Internal,
+    Invalid,
+    Limited,
+    NotFound,
+    PyocoError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
+from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
+from pyoco_server.operations.erase import StillLive
+from pyoco_server.operations.log_places import BadToken
+from pyoco_server.operations.run_list import NotOfThisList
+from pyoco_server.texts import Language
+
+
+class Malformed(Invalid):
+    """Not JSON at all, or JSON that says one thing twice."""
+
+
+class JobNotFound(NotFound):
+    def __init__(self) -> None:
+        super().__init__("There is no such job. Check the id, or list them: GET /jobs.")
+
+
+_STATUSES: dict[type[PyocoError], int] = {
+    Malformed: 400,
+    NotOfThisList: 400,
+    BadToken: 400,
+    Invalid: 422,
+    TooLarge: 413,
+    NotFound: 404,
+    Conflict: 409,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    Limited: 429,
+    Unavailable: 503,
+    Internal: 500,
+}
+_CODES: dict[type[PyocoError], str] = {
+    Malformed: "MALFORMED_JSON",
+    NotOfThisList: "INVALID_TOKEN",
+    BadToken: "INVALID_TOKEN",
+    Invalid: "INVALID_REQUEST",
+    TooLarge: "TOO_LARGE",
+    JobNotFound: "JOB_NOT_FOUND",
+    NotFound: "NOT_FOUND",
+    StillLive: "JOB_NOT_TERMINAL",
+    IdempotencyConflict: "IDEMPOTENCY_CONFLICT",
+    Conflict: "CONFLICT",
+    Unauthenticated: "UNAUTHENTICATED",
+    Forbidden: "FORBIDDEN",
+    Limited: "TOO_MANY_REQUESTS",
+    Unavailable: "UNAVAILABLE",
+    Internal: "INTERNAL",
+}
+
+
+def _code(error: PyocoError) -> str:
+    if isinstance(error, FrameworkRefusal):
+        return error.name
+    return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
+
+
+def error_object(error: PyocoError) -> dict[str, Any]:
+    """As it stands in an answer, and in a frame of a socket."""
+    shown: dict[str, Any] = nested(_code(error), error)["error"]
+    return shown
+
+
+def _body(error: PyocoError, language: Language) -> dict[str, Any]:
+    return {"error": error_object(error)}
+
+
+TABLE = ErrorTable(_STATUSES, _body, nested_problem)

@@ -1,0 +1,71 @@
+"""Frames of the socket: what a client may say, in our words, and what it is told. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pyoco_server.errors import Invalid, PyocoError
+from pyoco_server.http_api.faces.jobs.errors import error_object
+from pyoco_server.http_api.instants import rfc3339
+
+FRAME_BYTES_MAX = 65_536
+
+
+class NotJson(ValueError):
+    """Nothing that could be answered."""
+
+
+class Subscribe(msgspec.Struct, frozen=True, tag="subscribe"):
+    since_token: str | None = msgspec.field(name="sinceToken", default=None)
+    logs: bool = True
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    pass
+
+
+class Ping(msgspec.Struct, frozen=True, tag="ping"):
+    pass
+
+
+ClientFrame = Subscribe | Cancel | Ping
+
+
+def client_frame(text: str) -> ClientFrame:
+    try:
+        said = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise NotJson from None
+    try:
+        frame: ClientFrame = msgspec.convert(said, ClientFrame)
+    except msgspec.ValidationError as error:
+        raise Invalid(
+            f"This frame is not understood: {error}. Send subscribe, cancel or ping as its type."
+        ) from None
+    return frame
+
+
+def status_frame(job: bytes) -> bytes:
+    return b'{"type":"status","job":' + job + b"}"
+
+
+def end_frame(job: bytes) -> bytes:
+    return b'{"type":"end","job":' + job + b"}"
+
+
+def log_frame(token: str, line: bytes) -> bytes:
+    return b'{"type":"log","token":"' + token.encode() + b'","entry":' + line + b"}"
+
+
+def heartbeat_frame(at: float) -> bytes:
+    return _encode({"type": "heartbeat", "ts": rfc3339(at)})
+
+
+def error_frame(error: PyocoError) -> bytes:
+    return _encode({"type": "error", "error": error_object(error)})
+
+
+def _encode(frame: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(frame)

@@ -1,0 +1,43 @@
+"""`/jobs/{id}/logs`: what a job printed, as pages, as a file that grows, and as a stream."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.errors import NotFound
+from pyoco_server.http_api.faces.jobs import asking, wire
+from pyoco_server.http_api.faces.jobs.errors import JobNotFound
+from pyoco_server.http_api.log_answers import log_answer
+from pyoco_server.http_api.log_questions import LogWords
+from pyoco_server.http_api.log_stream import check_accept, log_stream
+from pyoco_server.operations.query import StoredRun
+
+WORDS = LogWords(since_token="sinceToken", from_line="fromLine", next_token="nextToken")
+
+
+async def get_logs(request: Request) -> Response:
+    gateway = asking.ready_gateway(request)
+    return await log_answer(request, gateway, await asking.found_job(request), WORDS)
+
+
+async def stream_logs(request: Request) -> Response:
+    gateway = asking.ready_gateway(request)
+    check_accept(request)
+    since = request.query_params.get(WORDS.since_token)
+    try:
+        return await log_stream(request, gateway, asking.job_id_of(request), since, shown)
+    except NotFound:
+        raise JobNotFound from None
+
+
+def shown(stored: StoredRun) -> bytes:
+    return msgspec.json.encode(wire.job(stored.run))
+
+
+ROUTES = [
+    Route("/jobs/{job_id}/logs", get_logs, methods=["GET"]),
+    Route("/jobs/{job_id}/logs/stream", stream_logs, methods=["GET"]),
+]

@@ -1,0 +1,124 @@
+"""`/jobs` and their tags: HTTP in and out. Logs, streams and sockets have files of their own."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from pyoco_server.errors import NotFound
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.jobs import asking, log_routes, socket, wire
+from pyoco_server.http_api.faces.jobs.errors import JobNotFound
+from pyoco_server.http_api.keyed import key_of, once_answer
+from pyoco_server.http_api.replies import json_answer
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations import cancel, erase, query, run_list, submit, tagging
+from pyoco_server.operations.idempotency import Answer, Reservation, once
+from pyoco_server.operations.query import StoredRun
+
+
+async def create_job(request: Request) -> Response:
+    gateway = asking.ready_gateway(request)
+    caller, body = caller_of(request), await request.body()
+    wanted = wire.submission(body, request.headers, caller, gateway.config.jobs_flow)
+    submission = submit.checked(wanted, gateway.config)
+    key = key_of(request)
+    if key is None:
+        return created(await submit.begin(gateway.store, submission))
+
+    async def begin(reservation: Reservation) -> Answer:
+        begun = replace(submission, run_id=reservation.resource_id)
+        answer = created(await submit.begin(gateway.store, begun, commit_id=reservation.command_id))
+        return Answer(status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]})
+
+    return once_answer(await once(gateway.store, key, body, begin))
+
+
+def created(stored: StoredRun) -> Response:
+    return json_answer(wire.job(stored.run), 201, {"Location": f"/jobs/{stored.run.run_id}"})
+
+
+async def get_job(request: Request) -> Response:
+    return json_answer(wire.job((await asking.found_job(request)).run))
+
+
+async def list_jobs(request: Request) -> Response:
+    gateway = asking.ready_gateway(request)
+    asked = asking.list_asked(request)
+    runs, token = await run_list.newest_runs(
+        gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.token
+    )
+    stored = await query.get_many(gateway.store, [run.run_id for run in runs])
+    shown = {"jobs": _with_tasks(runs, stored)}
+    return json_answer(shown if token is None else shown | {"nextToken": token})
+
+
+async def delete_job(request: Request) -> Response:
+    """Cancels. Whatever is not there, or not any more, is as the caller wants it: 204 always."""
+    gateway = asking.ready_gateway(request)
+    caller = caller_of(request)
+    purge = asking.flag(request, "purge")
+    try:
+        job_id = asking.job_id_of(request)
+        if purge:
+            await erase.erase_run(gateway.store, job_id, by=caller.id, tenant_id=caller.tenant_id)
+        else:
+            await cancel.cancel_run(gateway.store, job_id, by=caller.id, tenant_id=caller.tenant_id)
+    except NotFound:
+        pass
+    return Response(status_code=204)
+
+
+async def get_tags(request: Request) -> Response:
+    return json_answer(list((await asking.found_job(request)).run.tags))
+
+
+async def add_tag(request: Request) -> Response:
+    gateway = asking.ready_gateway(request)
+    tag = wire.tag_asked(await request.body(), request.headers)
+    try:
+        stored = await tagging.add_tag(
+            gateway.store, asking.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
+        )
+    except NotFound:
+        raise JobNotFound from None
+    return json_answer(list(stored.run.tags))
+
+
+async def remove_tag(request: Request) -> Response:
+    gateway = asking.ready_gateway(request)
+    tag = request.path_params["tag"]
+    try:
+        await tagging.remove_tag(
+            gateway.store, asking.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
+        )
+    except NotFound:
+        raise JobNotFound from None
+    return Response(status_code=204)
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/jobs", create_job, methods=["POST"]),
+    Route("/jobs", list_jobs, methods=["GET"]),
+    Route("/jobs/{job_id}", get_job, methods=["GET"]),
+    Route("/jobs/{job_id}", delete_job, methods=["DELETE"]),
+    Route("/jobs/{job_id}/tags", get_tags, methods=["GET"]),
+    Route("/jobs/{job_id}/tags", add_tag, methods=["POST"]),
+    # A tag may hold slashes.
+    Route("/jobs/{job_id}/tags/{tag:path}", remove_tag, methods=["DELETE"]),
+    *log_routes.ROUTES,
+    *socket.ROUTES,
+]
+
+
+def _with_tasks(runs: list[Run], stored: list[StoredRun]) -> list[dict[str, object]]:
+    """The list says which runs and how they stand; what their tasks have come to is in their snapshots."""
+    tasks = {one.run.run_id: one.run for one in stored}
+    shown = []
+    for run in runs:
+        known = tasks.get(run.run_id)
+        if known is not None:  # else it was erased this moment
+            shown.append(wire.job(replace(run, tasks=known.tasks, last_tasks=known.last_tasks)))
+    return shown

@@ -1,0 +1,193 @@
+"""`WS /jobs/{id}/ws`: how a job stands and what it prints, both ways. Frames are in `frames`.
+
+Two tasks: one hears the client, one tells it what there is. Before `subscribe` only the status is told; after
+the end of a job that is subscribed to, the socket is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from pyoco_server.errors import NotFound, PyocoError
+from pyoco_server.http_api import sse
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.jobs import asking, frames
+from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
+from pyoco_server.http_api.faces.jobs.log_routes import shown
+from pyoco_server.http_api.replies import json_answer
+from pyoco_server.operations import cancel
+from pyoco_server.operations.callers import Scope
+from pyoco_server.operations.log_follower import LogFollower
+from pyoco_server.operations.log_places import Place, Places
+from pyoco_server.operations.log_views import LogView
+
+NORMAL, GOING_AWAY, UNREADABLE, TOO_BIG = 1000, 1001, 1003, 1009
+# What sending ends in when nobody is there to receive.
+_GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
+
+
+async def job_socket(socket: WebSocket) -> None:
+    try:
+        gateway = asking.ready_gateway(socket)
+        job_id = asking.job_id_of(socket)
+        places = Places(await gateway.store.secrets.for_tokens(), job_id)
+        view = await gateway.log_views.enter(job_id, tenant_id=caller_of(socket).tenant_id)
+    except NotFound:
+        await socket.send_denial_response(_refusal(JobNotFound()))
+        return
+    except PyocoError as error:
+        await socket.send_denial_response(_refusal(error))
+        return
+    try:
+        await socket.accept()
+        await _Talk(socket, gateway, job_id, view, places).run()
+    finally:
+        gateway.log_views.leave(job_id, view)
+
+
+ROUTES = [WebSocketRoute("/jobs/{job_id}/ws", job_socket)]
+
+
+class _Talk:
+    def __init__(self, socket: WebSocket, gateway: Any, job_id: str, view: LogView, places: Places) -> None:
+        self._socket = socket
+        self._gateway = gateway
+        self._job_id = job_id
+        self._view = view
+        self._places = places
+        self._bell = asyncio.Event()
+        self._follower: LogFollower | None = None
+        self._subscribed: frames.Subscribe | None = None
+        self._told = b""
+        self._close_code: int | None = None
+
+    async def run(self) -> None:
+        ring = self._bell.set
+        self._view.run_view.attach(ring)
+        self._gateway.streams.enter(ring)
+        hearing = asyncio.ensure_future(self._hear())
+        hearing.add_done_callback(lambda _: ring())
+        try:
+            await self._tell(hearing)
+            if not hearing.done() or self._close_code is not None:
+                await self._socket.close(self._close_code or NORMAL)
+        except _GONE:
+            pass  # the client has left, or takes nothing any more; it can come back with its last token
+        finally:
+            hearing.cancel()
+            with contextlib.suppress(asyncio.CancelledError, *_GONE):
+                await hearing
+            self._view.run_view.detach(ring)
+            self._gateway.streams.leave(ring)
+            self._unfollow()
+
+    async def _tell(self, hearing: asyncio.Future[None]) -> None:
+        loop = asyncio.get_running_loop()
+        speaks_at = loop.time() + sse.KEEP_ALIVE_SEC
+        while not hearing.done():
+            self._bell.clear()
+            if self._gateway.streams.ended:
+                self._close_code = GOING_AWAY
+                return
+            news = self._next()
+            if not news and self._is_over:
+                await self._send(frames.end_frame(self._told))
+                return
+            if not news and self._subscribed is not None and loop.time() >= speaks_at:
+                news = [frames.heartbeat_frame(time.time())]
+            for frame in news:
+                await self._send(frame)
+            if news:
+                speaks_at = loop.time() + sse.KEEP_ALIVE_SEC
+            else:
+                await _rung(self._bell, speaks_at if self._subscribed is not None else None)
+
+    @property
+    def _is_over(self) -> bool:
+        if self._subscribed is None or not self._view.run_view.stored.run.is_terminal:
+            return False
+        return self._follower is None or self._follower.is_over
+
+    def _next(self) -> list[bytes]:
+        """How the job stands when that has changed; its end only after its last line."""
+        run_view = self._view.run_view
+        has_lines = self._follower is not None and not self._follower.is_over
+        if not self._told or not (has_lines and run_view.stored.run.is_terminal):
+            status = run_view.shown(("log stream", shown), shown)
+            if status != self._told:
+                self._told = status
+                return [frames.status_frame(status)]
+        news = self._follower.take() if self._follower is not None else None
+        if news is None:
+            return []
+        seq, token = news.chunk.seq, self._places.token
+        return [
+            frames.log_frame(token(Place(number, seq)), line)
+            for number, line in enumerate(news.lines, news.begin)
+        ]
+
+    async def _hear(self) -> None:
+        """Until the client has left, or says something that cannot be answered."""
+        while (message := await self._socket.receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            if text is None:
+                self._close_code = UNREADABLE
+                return
+            if len(text.encode()) > frames.FRAME_BYTES_MAX:
+                self._close_code = TOO_BIG
+                return
+            try:
+                await self._heed(frames.client_frame(text))
+            except frames.NotJson:
+                self._close_code = UNREADABLE
+                return
+            except PyocoError as error:
+                await self._send(frames.error_frame(error))
+
+    async def _heed(self, frame: frames.ClientFrame) -> None:
+        match frame:
+            case frames.Subscribe():
+                self._subscribe(frame)
+            case frames.Ping():
+                await self._send(frames.heartbeat_frame(time.time()))
+            case frames.Cancel():
+                caller = caller_of(self._socket)
+                caller.require(Scope.RUNS_WRITE)
+                await cancel.cancel_run(
+                    self._gateway.store, self._job_id, by=caller.id, tenant_id=caller.tenant_id
+                )
+
+    def _subscribe(self, asked: frames.Subscribe) -> None:
+        after = Place() if asked.since_token is None else self._places.opened(asked.since_token)
+        self._unfollow()
+        self._subscribed = asked
+        if asked.logs:
+            self._follower = LogFollower(self._gateway.store, self._job_id, self._view, after)
+            self._follower.attach(self._bell.set)
+        self._bell.set()
+
+    def _unfollow(self) -> None:
+        if self._follower is not None:
+            self._follower.detach()
+            self._follower = None
+
+    async def _send(self, frame: bytes) -> None:
+        async with asyncio.timeout(sse.SLOW_READER_SEC):
+            await self._socket.send_text(frame.decode())
+
+
+async def _rung(bell: asyncio.Event, until: float | None) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(until):
+            await bell.wait()
+
+
+def _refusal(error: PyocoError) -> Response:
+    return json_answer(TABLE.body(error, "en"), TABLE.status_of(error))

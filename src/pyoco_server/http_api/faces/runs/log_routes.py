@@ -1,0 +1,41 @@
+"""`/runs/{run_id}/logs`: what a run printed, as pages, as a file that grows, and as a stream."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
+from pyoco_server.http_api.log_answers import log_answer
+from pyoco_server.http_api.log_questions import LogWords
+from pyoco_server.http_api.log_stream import check_accept, log_stream
+from pyoco_server.operations import query
+
+WORDS = LogWords(since_token="since_token", from_line="from_line", next_token="next_token")
+
+
+async def get_logs(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    stored = await query.get_run(gateway.store, run_id_of(request), tenant_id=caller_of(request).tenant_id)
+    return await log_answer(request, gateway, stored, WORDS)
+
+
+async def stream_logs(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    check_accept(request)
+    since = request.query_params.get(WORDS.since_token)
+    return await log_stream(request, gateway, run_id_of(request), since, shown)
+
+
+def shown(stored: query.StoredRun) -> bytes:
+    return msgspec.json.encode(wire.snapshot(stored, records=False))
+
+
+ROUTES = [
+    Route("/runs/{run_id}/logs", get_logs, methods=["GET"]),
+    Route("/runs/{run_id}/logs/stream", stream_logs, methods=["GET"]),
+]

@@ -1,0 +1,117 @@
+"""One task as a snapshot has it: pyoco's members, ours after them, and the way back."""
+
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
+from pyoco_server.lifecycle.status import OutputKept, TaskStatus
+
+# Ours that stand in a record only where there is something to say. The first of them stay in a slim one.
+_KEPT = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_since")
+_LEFT_OUT = ("message", "payload", "by", "comment")
+_OURS = (*_KEPT, *_LEFT_OUT)
+# Of a task that a worker executes there is nothing to say: found out at once, for there are many of them.
+_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment", "waited_since")
+_NOTHING = (False, *(None,) * 7)
+
+
+class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `task_records`."""
+
+    state: TaskStatus
+    started_at: float | None
+    ended_at: float | None
+    duration_ms: float | None
+    error: str | None
+    traceback: str | None
+    inputs: dict[str, Any]
+    output: Any
+    artifacts: dict[str, Any]
+    attempt: int
+    kept: OutputKept | None = None
+    wait: Wait | None = None
+    types: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    ready_at: float | msgspec.UnsetType = msgspec.UNSET
+    worker_id: str | msgspec.UnsetType = msgspec.UNSET
+    progress: float | msgspec.UnsetType = msgspec.UNSET
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    time_left_sec: float | msgspec.UnsetType = msgspec.UNSET
+    waited_since: float | msgspec.UnsetType = msgspec.UNSET
+    code: str | msgspec.UnsetType = msgspec.UNSET
+    payload: Any = msgspec.UNSET
+    by: str | msgspec.UnsetType = msgspec.UNSET
+    comment: str | msgspec.UnsetType = msgspec.UNSET
+    skipped: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+def record_of(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
+    shown = _plain_record(record, slim=slim)
+    if _ours_of(record) == _NOTHING:
+        return shown
+    said = _said(record, _KEPT if slim else _OURS)
+    return replace(shown, skipped=True if record.skipped else msgspec.UNSET, **said)
+
+
+def record_back(shown: SnapshotRecord) -> TaskRecord:
+    return TaskRecord(
+        state=_state_back(shown),
+        attempt=shown.attempt,
+        started_at=shown.started_at,
+        ended_at=shown.ended_at,
+        error=shown.error,
+        traceback=shown.traceback,
+        inputs=shown.inputs or None,
+        output=shown.output,
+        kept=shown.kept,
+        wait=shown.wait,
+        types=None if shown.types is msgspec.UNSET else shown.types,
+        skipped=shown.skipped is True,
+        **_said(shown, _OURS),
+    )
+
+
+def shown_state(state: TaskStatus) -> TaskStatus:
+    """A waiting task reads RUNNING here, a ready one PENDING; what is beside it says the rest."""
+    if state is TaskStatus.WAITING:
+        return TaskStatus.RUNNING
+    return TaskStatus.PENDING if state is TaskStatus.READY else state
+
+
+def _plain_record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
+    error = record.error
+    return SnapshotRecord(
+        state=shown_state(record.state),
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        duration_ms=_duration_ms(record),
+        error=error[:ERROR_SLIM_CHARS] if slim and error else error,
+        traceback=None if slim else record.traceback,
+        inputs={} if slim else record.inputs or {},
+        output=None if slim else record.output,
+        artifacts={},
+        attempt=record.attempt,
+        kept=record.kept,
+        wait=record.wait,
+        types=msgspec.UNSET if slim or record.types is None else record.types,
+    )
+
+
+def _state_back(shown: SnapshotRecord) -> TaskStatus:
+    if shown.wait:
+        return TaskStatus.WAITING
+    is_ready = shown.state is TaskStatus.PENDING and shown.ready_at is not msgspec.UNSET
+    return TaskStatus.READY if is_ready else shown.state
+
+
+def _said(record: TaskRecord | SnapshotRecord, members: tuple[str, ...]) -> dict[str, Any]:
+    said = ((name, getattr(record, name)) for name in members)
+    return {name: value for name, value in said if value is not None and value is not msgspec.UNSET}
+
+
+def _duration_ms(record: TaskRecord) -> float | None:
+    if record.started_at is None or record.ended_at is None:
+        return None
+    return (record.ended_at - record.started_at) * 1000

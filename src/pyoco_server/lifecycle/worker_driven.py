@@ -1,0 +1,91 @@
+"""What a worker reports of the run it holds, as events. Whether it holds it is for `decide.py` to say."""
+
+from typing import assert_never
+
+from pyoco_server.lifecycle import commands as c
+from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.decision import Decision, Reason, Refused
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import TaskStatus
+
+
+def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
+    match command:
+        case c.SucceedTask():
+            return (_succeeded(command),)
+        case c.StartTask():
+            return (_started(command, at),)
+        case c.PlanTasks():
+            return (e.TasksPlanned(at=at, tasks=command.tasks, last=command.last),)
+        case c.FailTask():
+            return (_failed(command),)
+        case c.SkipTask():
+            return (e.TaskCancelled(at=at, task=command.task),)
+        case c.PutTaskWaiting():
+            return () if _is_known_to_wait(run, command) else (_waiting(command, at),)
+        case c.ParkRun():
+            return (e.RunParked(at=at),) if _only_waits(run, command) else Refused(Reason.NOT_WAITING)
+        case c.CompleteRun():
+            return (e.RunCompleted(at=at),)
+        case c.FailRun():
+            return (e.RunFailed(at=at, reason=command.reason, error=command.error, task=command.task),)
+        case _:
+            assert_never(command)
+
+
+def _only_waits(run: Run, command: c.ParkRun) -> bool:
+    """An answer that came while the worker was about to park has no job: parked, it would lie for ever."""
+    # What is RUNNING is for the worker to say: a task in a loop is, as a whole, while its iterations wait.
+    unanswered = (run.tasks.get(task) for task in command.waiting)
+    return bool(command.waiting) and all(one and one.state is TaskStatus.WAITING for one in unanswered)
+
+
+def _is_known_to_wait(run: Run, command: c.PutTaskWaiting) -> bool:
+    """It waits since an earlier claim, and its time runs from then on; or the wait is over already."""
+    record = run.tasks.get(command.task)
+    if record is None:
+        return False
+    if record.state.is_finished or command.attempt < record.attempt:
+        return True
+    return record.wait is not None and record.wait.key == command.wait_key
+
+
+def _started(command: c.StartTask, at: float) -> e.TaskStarted:
+    started_at = at if command.started_at is None else command.started_at
+    return e.TaskStarted(at=started_at, task=command.task, attempt=command.attempt, inputs=command.inputs)
+
+
+def _succeeded(command: c.SucceedTask) -> e.TaskSucceeded:
+    return e.TaskSucceeded(
+        at=command.ended_at,
+        task=command.task,
+        attempt=command.attempt,
+        started_at=command.started_at,
+        output=command.output,
+        kept=command.kept,
+        types=command.types,
+    )
+
+
+def _failed(command: c.FailTask) -> e.TaskFailed:
+    return e.TaskFailed(
+        at=command.ended_at,
+        task=command.task,
+        attempt=command.attempt,
+        started_at=command.started_at,
+        error=command.error,
+        traceback=command.traceback,
+        will_retry=command.will_retry,
+    )
+
+
+def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
+    return e.TaskWaiting(
+        at=at,
+        task=command.task,
+        attempt=command.attempt,
+        wait_key=command.wait_key,
+        prompt=command.prompt,
+        deadline_at=command.deadline_at,
+        on_timeout=command.on_timeout,
+    )

@@ -1,0 +1,177 @@
+"""The history of runs for those who read it whole: kept, and read on from where it was, bounded in all.
+
+What is made of a history is the caller's (`Grown`); it is made once and grows commit by commit. Whoever
+follows a run is told by the feed that there is more, and then the log is read on: so nothing is missed,
+nothing comes twice, and a gateway that was cut off goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from pyoco_server.errors import NotFound, Unavailable
+from pyoco_server.lifecycle.events import Event
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.store.commits import Commit as Commit
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+KEPT_MAX = 512
+KEPT_BYTES_MAX = 64 * 2**20
+# A long history is taken in slices: others want to be answered too.
+SLICE_COMMITS = 100
+READ_AGAIN_SEC = 0.5
+
+Ring = Callable[[], None]
+
+
+class Grown(Protocol):
+    @property
+    def run(self) -> Run | None: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def add(self, commit: Commit) -> None: ...
+
+
+G = TypeVar("G", bound=Grown)
+
+
+class History(Generic[G]):
+    """What was made of one run's commits, and how far."""
+
+    def __init__(self, store: Store, run_id: str, make: Callable[[], G]) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._make = make
+        self._turn = asyncio.Lock()
+        self._telling: asyncio.Task[None] | None = None
+        self.grown = make()
+        self.log_seq = 0
+        self.told_seq = 0
+        self.guests: set[Ring] = set()
+
+    async def catch_up(self, *, at_leader: bool = False) -> None:
+        """Everything that was committed before this call; without the leader, all that a replica knows."""
+        async with self._turn:
+            commits = await self._store.runs.history(self._run_id, self.log_seq, at_leader=at_leader)
+            for start in range(0, len(commits), SLICE_COMMITS):
+                self._take(commits[start : start + SLICE_COMMITS])
+                await asyncio.sleep(0)
+
+    def on_commit(self, seq: int, _number: int, _events: Sequence[Event]) -> None:
+        """The feed says that there is more."""
+        self.told_seq = max(self.told_seq, seq)
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    def close(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+
+    async def _tell(self) -> None:
+        """One at a time, and until nothing is left that we were told of."""
+        at_leader = False
+        while self.log_seq < self.told_seq and self.guests:
+            try:
+                await self.catch_up(at_leader=at_leader)
+                at_leader = True  # what the feed has told, a replica may not have yet
+            except Unavailable as error:
+                log.info(
+                    "a history waits for the broker", extra={"run_id": self._run_id, "error": error.message}
+                )
+                await asyncio.sleep(READ_AGAIN_SEC)
+            for ring in tuple(self.guests):
+                ring()
+
+    def _take(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            if commit.number == 1 and self.log_seq:
+                self.grown = self._make()  # erased, and begun anew
+            self.grown.add(commit)
+            self.log_seq = commit.log_seq
+
+
+class Histories(Generic[G]):
+    def __init__(self, store: Store, read_model: ReadModel, make: Callable[[], G]) -> None:
+        self._store = store
+        self._read_model = read_model
+        self._make = make
+        self._kept: OrderedDict[str, History[G]] = OrderedDict()
+
+    async def read(self, run_id: str, *, tenant_id: str | None = None, known_seq: int = 0) -> G:
+        """As of now. NotFound for a run that is not there, or not the tenant's.
+
+        `known_seq`: a place of the log that must be in it, for this gateway has written it.
+        """
+        return (await self._read(run_id, tenant_id, known_seq)).grown
+
+    async def follow(
+        self, run_id: str, ring: Ring, *, tenant_id: str | None = None, known_seq: int = 0
+    ) -> History[G]:
+        """The same, kept up to date until `unfollow`; `ring` is called when it has grown."""
+        history = self._history(run_id)
+        # First to hear of what comes, then to read what is there: nothing falls between.
+        self._enter(run_id, history, ring)
+        try:
+            return await self._read(run_id, tenant_id, known_seq)
+        except BaseException:
+            self.unfollow(run_id, history, ring)
+            raise
+
+    def unfollow(self, run_id: str, history: History[G], ring: Ring) -> None:
+        history.guests.discard(ring)
+        if not history.guests:
+            self._read_model.unfollow(run_id, history.on_commit)
+            history.close()
+
+    def forget(self) -> None:
+        """The broker was away, and may have come back with another log."""
+        for run_id in [run_id for run_id, history in self._kept.items() if not history.guests]:
+            del self._kept[run_id]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _enter(self, run_id: str, history: History[G], ring: Ring) -> None:
+        if not history.guests:
+            self._read_model.follow(run_id, history.on_commit)
+        history.guests.add(ring)
+
+    async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> History[G]:
+        history = self._history(run_id)
+        await history.catch_up()
+        if history.log_seq < max(known_seq, 1):
+            await history.catch_up(at_leader=True)
+        run = history.grown.run
+        if run is None or run.gone or (tenant_id is not None and run.tenant_id != tenant_id):
+            if run is None or run.gone:
+                self._kept.pop(run_id, None)
+            raise NotFound(f"There is no run {run_id}. Check the id, or list runs with GET /runs.")
+        self._make_room(run_id)
+        return history
+
+    def _history(self, run_id: str) -> History[G]:
+        history = self._kept.get(run_id)
+        if history is None:
+            history = self._kept[run_id] = History(self._store, run_id, self._make)
+        self._kept.move_to_end(run_id)
+        return history
+
+    def _make_room(self, newest: str) -> None:
+        """The longest unread go first; those that are followed stay, and so does the one just asked for."""
+        size = sum(history.grown.size_bytes for history in self._kept.values())
+        for run_id in list(self._kept):
+            if len(self._kept) <= KEPT_MAX and size <= KEPT_BYTES_MAX:
+                return
+            history = self._kept[run_id]
+            if run_id != newest and not history.guests:
+                size -= history.grown.size_bytes
+                del self._kept[run_id]

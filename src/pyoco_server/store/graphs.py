@@ -1,0 +1,93 @@
+"""The bucket of graphs: every version for itself, written once, and beside them which one is the latest.
+
+A version is there before the head that names it. So a head can be behind by the one that is being written,
+never ahead. Decides nothing about versions: see `operations.graphs`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.graph import Graph
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.keyvalue import Bucket
+
+# No tenant can be called so.
+NO_TENANT = "="
+
+
+class StoredGraph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    graph: Graph
+    digest: str
+    created_at: float
+    created_by: str | None = None
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The latest version of a graph, as lists show it."""
+
+    graph_id: str
+    version: int
+    digest: str
+    created_at: float
+    tasks: int
+
+
+class PlacedHead(msgspec.Struct, frozen=True):
+    head: Head
+    revision: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_graph = msgspec.json.Decoder(StoredGraph).decode
+_decode_head = msgspec.json.Decoder(Head).decode
+
+
+class Graphs:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.graphs_kv_bucket}"
+        self._prefix = f"$KV.{config.graphs_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.graphs_kv_bucket)
+
+    async def head(self, tenant_id: str | None, graph_id: str) -> PlacedHead | None:
+        """Through the leader: whoever reads it decides something."""
+        entry = await self._bucket.get_at_leader(_head_key(tenant_id, graph_id))
+        return PlacedHead(_decode_head(entry.value), entry.revision) if entry.value else None
+
+    async def version(self, tenant_id: str | None, graph_id: str, version: int) -> StoredGraph | None:
+        """They never change: only one that was not found has to be looked for at the leader."""
+        key = _version_key(tenant_id, graph_id, version)
+        entry = await self._bucket.get(key)
+        if not entry.value:
+            entry = await self._bucket.get_at_leader(key)
+        return _decode_graph(entry.value) if entry.value else None
+
+    async def create(self, tenant_id: str | None, stored: StoredGraph) -> None:
+        """Raises WrongSequence when there is such a version already."""
+        key = _version_key(tenant_id, stored.graph.id, stored.graph.version)
+        await self._bucket.put(key, _encode(stored), revision=0)
+
+    async def point(self, tenant_id: str | None, head: Head, *, revision: int) -> None:
+        """Raises WrongSequence when somebody else has moved it."""
+        await self._bucket.put(_head_key(tenant_id, head.graph_id), _encode(head), revision=revision)
+
+    async def heads(self, tenant_id: str | None, *, after: int, limit: int) -> list[PlacedHead]:
+        """Those that were changed after that place of the bucket, in the order of their last change."""
+        subject = f"{self._prefix}head.{_token(tenant_id)}.*"
+        messages = await self._jetstream.page(self._stream, subject, after, limit)
+        return [PlacedHead(_decode_head(one.data), one.seq) for one in messages if one.data]
+
+
+def _head_key(tenant_id: str | None, graph_id: str) -> str:
+    return f"head.{_token(tenant_id)}.{_token(graph_id)}"
+
+
+def _version_key(tenant_id: str | None, graph_id: str, version: int) -> str:
+    return f"version.{_token(tenant_id)}.{_token(graph_id)}.{version}"
+
+
+def _token(name: str | None) -> str:
+    """One token of a key: a dot would part it. No name has a `=`, and keys may."""
+    return NO_TENANT if name is None else name.replace(".", "=2E")

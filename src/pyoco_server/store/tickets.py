@@ -1,0 +1,58 @@
+"""Tickets that wait to be used: a key each, beside the leases, that vanishes by itself. Taken once.
+
+Lies under the hash of the ticket: what is stored lets nobody in.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.store.errors import WrongSequence
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.keyvalue import Bucket
+
+# Longer than any is good for: clocks of two gateways differ.
+KEPT = "5m"
+
+
+class StoredTicket(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    expires_at: float
+    tenant_id: str | None = None
+    caller_id: str | None = None
+    scopes: list[str] | None = None
+    audiences: list[str] | None = None
+    good_until: float | None = None
+
+
+class Tickets:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._subject = f"$KV.{config.leases_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.leases_kv_bucket)
+
+    async def put(self, hashed: str, ticket: StoredTicket) -> None:
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=0, Nats_TTL=KEPT)
+        await self._jetstream.publish(self._subject + _key(hashed), msgspec.json.encode(ticket), headers)
+
+    async def find(self, hashed: str) -> tuple[StoredTicket | None, int]:
+        entry = await self._bucket.get_at_leader(_key(hashed))
+        ticket = msgspec.json.decode(entry.value, type=StoredTicket) if entry.value else None
+        return ticket, entry.revision
+
+    async def take(self, hashed: str, *, revision: int) -> bool:
+        """Whether it is ours: of all who want it, one gets it."""
+        headers = header_block(
+            KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=KEPT
+        )
+        try:
+            await self._jetstream.publish(self._subject + _key(hashed), b"", headers)
+        except WrongSequence:
+            return False
+        return True
+
+
+def _key(hashed: str) -> str:
+    return f"ticket.{hashed}"

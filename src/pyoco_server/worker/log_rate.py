@@ -1,0 +1,36 @@
+"""How fast one run may print for long: a burst is free, what goes on is counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+# What a run has saved up by being quiet: so many seconds of printing at full speed.
+BURST_SEC = 10.0
+# Once it has nothing left it is silent until it has saved up this much: gaps are few, and worth telling.
+PAUSE_SEC = 1.0
+
+
+class Rate:
+    """Asked for every line: while there is something left it costs a subtraction."""
+
+    def __init__(self, per_sec: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_sec = per_sec
+        self._most = per_sec * BURST_SEC
+        self._left = self._most
+        self._needs = 1.0
+        self._clock = clock
+        self._counted_at = clock()
+
+    def take(self) -> bool:
+        """Whether one more is allowed now."""
+        if self._left < self._needs:
+            now = self._clock()
+            earned = (now - self._counted_at) * self._per_sec
+            self._left, self._counted_at = min(self._most, self._left + earned), now
+            if self._left < self._needs:
+                self._needs = max(1.0, self._per_sec * PAUSE_SEC)
+                return False
+            self._needs = 1.0
+        self._left -= 1
+        return True
