@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chromium check types lint format tidy bench soak lock docs clean
+.PHONY: help up test chromium check types lint format tidy bench soak lock docs demo-recheck clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,9 @@ format: $(READY)  ## write the code the way the check wants it
 
 bench: $(READY)  ## measure; ratios against a raw reference, in one run
 	$(BIN)/python -m bench $(ARGS)
+
+demo-recheck: $(READY)  ## recheck thirty example strategies, end to end
+	$(BIN)/python examples/recheck/demo.py
 
 soak: $(READY)  ## the slow ones
 	$(BIN)/python -m pytest -m soak $(ARGS)

@@ -106,5 +106,5 @@ async def _a_key_among_many(url: str) -> str:
 
 
 def _cpu_sec(started: Stack) -> float:
-    fields = Path(f"/proc/{started._children[0].pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{started.children[0].pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -20,6 +20,7 @@ from pyoco_server.broker import EmbeddedBroker
 Durability = Literal["always", "interval"]
 FLOWS = Path(__file__).with_name("flows.py")
 TAG = "bench"
+HTTP = "pyoco_server.http_api.one_write:OneWrite"  # as `pyoco-server up` has it
 
 
 class Stack:
@@ -27,7 +28,7 @@ class Stack:
         self.broker = broker
         self.port = port
         self._folder = folder
-        self._children: list[subprocess.Popen[bytes]] = []
+        self.children: list[subprocess.Popen[bytes]] = []
         self.env = os.environ | {"PYOCO_NATS_URL": broker.url, "PYOCO_LOAD_DOTENV": "0"}
         self.env |= {"PYOCO_READ_MODEL_PATH": str(folder / "read_model.sqlite")}
         self.seen = folder / "seen"
@@ -36,7 +37,7 @@ class Stack:
 
     async def gateway(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
-        command += ["--port", str(self.port), "--loop", "uvloop", "--http", "httptools"]
+        command += ["--port", str(self.port), "--loop", "uvloop", "--http", HTTP]
         self._run([*command, "--no-access-log", "--no-proxy-headers", "--log-level", "warning"])
         await self._until_ready()
 
@@ -48,21 +49,21 @@ class Stack:
         return await Connection.open("127.0.0.1", self.port)
 
     def end(self) -> None:
-        for child in self._children:
+        for child in self.children:
             child.send_signal(signal.SIGTERM)
-        for child in self._children:
+        for child in self.children:
             child.wait(20)
 
     def memory_mb(self) -> list[float]:
-        return [_resident_mb(child.pid) for child in self._children]
+        return [_resident_mb(child.pid) for child in self.children]
 
     def processor_sec(self) -> list[float]:
         """Of each process, in the order they were started: what another load on the machine cannot change."""
-        return [_processor_sec(child.pid) for child in self._children]
+        return [_processor_sec(child.pid) for child in self.children]
 
     def _run(self, command: list[str]) -> None:
         with (self._folder / "processes.log").open("ab") as log:
-            self._children.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
+            self.children.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
 
     async def _until_ready(self) -> None:
         while True:
@@ -73,7 +74,7 @@ class Stack:
                 if status == 200:
                     return
             except OSError:
-                pass
+                assert self.children[-1].poll() is None, (self._folder / "processes.log").read_text()
             await asyncio.sleep(0.02)
 
 

@@ -18,7 +18,10 @@ from bench.http_client import Connection
 from bench.stack import TAG, Durability, Stack, percentile, stack
 
 WARM_UP = 100
+# Asking costs the gateway something too: every list writes what is waiting to be listed.
+POLL_SEC = 0.03
 LINES = 100_000
+LISTED = f"/runs?tag={TAG}&limit=1&status="
 PRINT = f"for number in range({LINES}): print('line', number)"
 
 
@@ -28,8 +31,9 @@ async def worker_rates(durability: Durability, *, burst: int = 2000) -> dict[str
         async with stack(durability) as started:
             raw = await raw_cycles(started.broker.url, count=1000, in_flight=slots)
             await started.gateway()
-            await _submitted(started, "noop", burst)
-            rate = burst / await _drain(started, slots)
+            await submitted(started, "noop", burst)
+            await begun(started, slots)
+            rate = burst / await drained(started)
             figures[f"raw cycles/s, {slots} in flight"] = raw
             figures[f"no-op runs/s, {slots} slots"] = rate
             figures[f"ratio, {slots} slots"] = rate / raw
@@ -42,8 +46,9 @@ async def task_rates(durability: Durability, *, chains: int = 200, fans: int = 6
     for flow, count, tasks in (("chain_10", chains, 10), ("fan_100", fans, 100)):
         async with stack(durability) as started:
             await started.gateway()
-            await _submitted(started, flow, count)
-            seconds = await _drain(started, 8)
+            await submitted(started, flow, count)
+            await begun(started, 8)
+            seconds = await drained(started)
             figures[f"{flow}: tasks/s, 8 slots"] = count * tasks / seconds
     return figures
 
@@ -115,7 +120,7 @@ async def raw_cycles(url: str, *, count: int, in_flight: int) -> float:
     return count / seconds
 
 
-async def _submitted(started: Stack, flow: str, count: int) -> None:
+async def submitted(started: Stack, flow: str, count: int) -> None:
     body = msgspec.json.encode({"flow_name": flow, "tag": TAG})
     connections = [await started.connect() for _ in range(32)]
 
@@ -130,15 +135,21 @@ async def _submitted(started: Stack, flow: str, count: int) -> None:
         connection.close()
 
 
-async def _drain(started: Stack, slots: int) -> float:
-    """From the first run that has begun to the last that has ended: starting the worker is not counted."""
+async def begun(started: Stack, slots: int) -> None:
+    """A worker is started, and its first run has ended: starting it is not counted."""
     started.worker(slots)
     connection = await started.connect()
-    path = f"/runs?tag={TAG}&limit=1&status="
-    await _until(lambda: _has(connection, path + "COMPLETED"))
+    await _until(lambda: _has(connection, f"{LISTED}COMPLETED"))
+    connection.close()
+
+
+async def drained(started: Stack) -> float:
+    """Seconds until the last run has ended."""
     begun = time.perf_counter()
+    connection = await started.connect()
     for status in ("PENDING", "RUNNING"):
-        await _until(lambda status=status: _has_none(connection, path + status))  # type: ignore[misc]
+        await _until(lambda status=status: _has_none(connection, LISTED + status))  # type: ignore[misc]
+    connection.close()
     return time.perf_counter() - begun
 
 
@@ -152,7 +163,7 @@ async def _has_none(connection: Connection, path: str) -> bool:
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
     while not await condition():  # noqa: ASYNC110 — what is awaited is behind HTTP
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(POLL_SEC)
 
 
 async def _cancelled(connection: Connection, seen: Path) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.flows.waits import approval, sleep
     from pyoco_server.http_client import PyocoHttpClient
     from pyoco_server.logging_config import configure_logging
     from pyoco_server.nats_client import PyocoNatsClient
@@ -18,8 +19,10 @@ __all__ = [
     "PyocoHttpClient",
     "PyocoNatsClient",
     "PyocoNatsWorker",
+    "approval",
     "configure_logging",
     "ensure_resources",
+    "sleep",
 ]
 
 _HOMES = {
@@ -27,8 +30,10 @@ _HOMES = {
     "PyocoHttpClient": "http_client",
     "PyocoNatsClient": "nats_client",
     "PyocoNatsWorker": "worker",
+    "approval": "flows.waits",
     "configure_logging": "logging_config",
     "ensure_resources": "store.resources",
+    "sleep": "flows.waits",
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -293,6 +294,31 @@ class PyocoHttpClient(LogCalls):
     def redrive_dead_letter(self, letter_id: str, *, again: bool = False) -> dict[str, Any]:
         """`{"letter_id", "run_id", "status"}` of a new run; a second one of the same letter only `again`."""
         return _object(self._http.post(f"/dlq/{quote(letter_id, safe='')}/redrive", json={"again": again}))
+
+    def list_approvals(self, *, limit: int | None = None, cursor: str | None = None) -> dict[str, Any]:
+        """`{"items", "next_cursor"}`: the tasks that wait for an answer, the longest waiting first."""
+        return _object(self._http.get("/approvals", params=_given(limit=limit, cursor=cursor)))
+
+    def resume_task(
+        self,
+        run_id: str,
+        task: str,
+        *,
+        wait_key: str | None = None,
+        payload: Any = None,
+        decision: str | None = None,
+        comment: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Answer a task that waits; `decision`: `approve` or `reject`; `wait_key`: its name unless given.
+
+        An answer that may have been lost can be sent again with the same `idempotency_key`: it counts once.
+        """
+        path = f"/executions/{quote(run_id, safe='')}/nodes/{quote(task, safe='')}/resume"
+        body = {"resumeKey": task if wait_key is None else wait_key}
+        body |= _given(payload=payload, decision=decision, comment=comment)
+        headers = {"X-Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        return _object(self._http.post(path, json=body, headers=headers))
 
     def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[Event]:
         headers = {"Last-Event-ID": place} if place else {}

@@ -112,3 +112,12 @@ def test_the_command_to_try_can_be_typed_as_it_is(monkeypatch: pytest.MonkeyPatc
     assert as_typed("pyoco-client list") == ".venv/bin/pyoco-client list"
     monkeypatch.setenv("PATH", str(folder))
     assert as_typed("pyoco-client list") == "pyoco-client list"
+
+
+def test_where_only_tokens_count_no_key_is_suggested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_JWT_JWKS", "jwks.json")
+    monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "jwt")
+    suggested = next_command(plan(), "http://127.0.0.1:8000")
+    assert suggested == "curl -H 'Authorization: Bearer TOKEN' http://127.0.0.1:8000/runs"
+    monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key,jwt")
+    assert next_command(plan(), "http://127.0.0.1:8000").startswith("pyoco-server-admin api-key create")

@@ -9,7 +9,7 @@ from typing import Any
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
-from pyoco_server.engine import Engine, NullListener, Outcome
+from pyoco_server.engine import Answer, Asked, Engine, NullListener, Outcome
 
 DEADLINE_SEC = 20.0
 Acknowledge = Callable[[], None]
@@ -104,6 +104,9 @@ class Diary(NullListener):
     def task_cancelled(self, name: str) -> None:
         self.note("cancelled", name)
 
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+        self.note("waiting", name, attempt, asked.key, dict(asked.prompt))
+
 
 class Background:
     """A run in a thread of its own. Left open at the end of the block, it is abandoned."""
@@ -133,6 +136,9 @@ class Background:
 
     def abandon(self) -> None:
         self.engine.abandon(self.context.run_id)
+
+    def answer(self, name: str, answer: Answer) -> None:
+        self.engine.answer(self.context.run_id, name, answer)
 
     def outcome(self) -> Outcome:
         self._thread.join(DEADLINE_SEC)

@@ -73,3 +73,11 @@ def test_every_described_flow_exists_and_is_built_anew_each_time() -> None:
 def test_an_unknown_flow_is_a_key_error_that_names_those_there_are() -> None:
     with pytest.raises(KeyError, match="hello, parallel, ticker, fails"):
         demo.resolver("nope")
+
+
+def test_release_waits_for_an_approval_and_then_deploys() -> None:
+    parked = run("release", version="2.0")
+    assert (parked.status, parked.waiting) == (Status.PARKED, ("approve",))
+    recorded = {"build": "2.0", "approve": {"by": "you"}}
+    ended = Engine().run(demo.resolver("release"), recorded=recorded)
+    assert (ended.status, ended.results["deploy"]) == (Status.COMPLETED, "2.0 is out")

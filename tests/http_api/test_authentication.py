@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.authentication import Authentication
 from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.proofs import Checks
 from pyoco_server.operations.api_keys import revoke_key
 from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.callers import ANYBODY, Caller
@@ -46,7 +47,7 @@ class House:
             Route("/health", self._health),
             WebSocketRoute("/runs/socket", self._socket),
         ]
-        self.door = Authentication(Starlette(routes=rooms), config, keys)
+        self.door = Authentication(Starlette(routes=rooms), config, Checks(keys))
 
     async def _stream(self, request: Request) -> Response:
         self.callers.append(caller_of(request))

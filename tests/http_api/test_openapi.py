@@ -8,7 +8,15 @@ import httpx
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.faces.operator import dead_letters, known_keys, metrics, routes, wheels, workers
+from pyoco_server.http_api.faces.operator import (
+    approvals,
+    dead_letters,
+    known_keys,
+    metrics,
+    routes,
+    wheels,
+    workers,
+)
 from tests.http_api.serving import serving
 
 
@@ -54,7 +62,7 @@ async def test_the_described_routes_are_those_that_are_served(config: NatsBacken
     unnamed = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", "/", "/static"}
     async with serving(config) as client:
         described = set((await client.get("/openapi.json")).json()["paths"])
-    parts = (dead_letters, known_keys, metrics, routes, wheels, workers)
+    parts = (approvals, dead_letters, known_keys, metrics, routes, wheels, workers)
     by_fastapi = {getattr(route, "path_format", "/") for part in parts for route in part.router.routes}
     assert described <= served | by_fastapi
     assert served - unnamed - described == set()

@@ -270,7 +270,7 @@ def test_prefixes_that_only_begin_alike_do_not_overlap() -> None:
     ],
 )
 def test_the_auth_mode_names_its_methods(written: Any, mode: str, methods: set[str]) -> None:
-    settings = NatsBackendConfig(http_auth_mode=written)
+    settings = NatsBackendConfig(http_auth_mode=written, jwt_jwks="jwks.json")
     assert settings.http_auth_mode == mode
     assert settings.auth_methods == methods
 

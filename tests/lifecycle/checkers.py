@@ -36,6 +36,7 @@ def step_violations(before: Seen, event: e.Event, after: Seen) -> list[str]:
     return [
         *_cancel_violations(after.run, after),
         *_terminal_violations(after.run),
+        *_wait_violations(after.run),
         *([] if before.run is None else _change_violations(before.run, event, after.run)),
         *([] if before.run is None or not before.asked else _asked_violations(before.run, after.run)),
     ]
@@ -62,6 +63,12 @@ def _terminal_violations(run: Run) -> list[str]:
     if run.claim is not None or run.parked or run.job_owed_since is not None:
         found.append("a run that is over still binds somebody")
     return found
+
+
+def _wait_violations(run: Run) -> list[str]:
+    """Copies that have left the tasks out know of waits from here alone."""
+    open_waits = {name: record.wait for name, record in run.tasks.items() if record.wait}
+    return [] if run.waits == open_waits else ["its waits are not those of its tasks"]
 
 
 def _change_violations(before: Run, event: e.Event, after: Run) -> list[str]:

@@ -70,10 +70,19 @@ def test_a_resume_that_came_before_the_park_is_not_slept_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [CLAIMED, run_after(claim(), start(1, "a")), run_after(claim(), wait(1, "b"), start(1, "a"))]
+    "run", [CLAIMED, run_after(claim(), start(1, "b")), run_after(claim(), wait(1, "a"))]
 )
-def test_a_run_is_parked_only_when_nothing_but_waits_remains(run: Run) -> None:
+def test_a_run_is_parked_only_over_waits_that_are_open(run: Run) -> None:
     assert refused(run, PARK) is Reason.NOT_WAITING
+
+
+def test_a_run_is_not_parked_over_nothing() -> None:
+    assert refused(WAITING, c.ParkRun(fence=1, waiting=[])) is Reason.NOT_WAITING
+
+
+def test_a_loop_that_is_under_way_as_a_whole_does_not_hinder_parking() -> None:
+    """Its iteration waits: `a[0]`, say; the task `a` is RUNNING until its loop has ended."""
+    assert after(run_after(claim(), start(1, "a"), wait(1, "b")), PARK).parked
 
 
 def test_tasks_behind_a_wait_do_not_hinder_parking() -> None:

@@ -12,6 +12,7 @@ from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, DiscardRun, E
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.query import get_many, get_run, list_runs
+from pyoco_server.operations.run_views import RunViews
 from pyoco_server.operations.watch import wait_for_end
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Filter
@@ -95,21 +96,23 @@ async def test_whoever_waits_for_an_end_is_told_at_once(
     store: Store, other_store: Store, read_model: ReadModel
 ) -> None:
     born = await begun(store)
-    waiting = asyncio.create_task(wait_for_end(store, read_model, born.run.run_id, timeout_sec=3600.0))
-    await until(lambda: read_model._watchers)
+    waiting = asyncio.create_task(
+        wait_for_end(RunViews(store, read_model), born.run.run_id, timeout_sec=3600.0)
+    )
+    await until(lambda: read_model._followers)
     await apply(other_store, born.run.run_id, CLAIM)
     await apply(other_store, born.run.run_id, DONE)
     async with asyncio.timeout(10):
         assert (await waiting).run.status is RunStatus.COMPLETED
-    assert read_model._watchers == {}
+    assert read_model._followers == {}
 
 
 async def test_whoever_waits_too_long_is_shown_what_there_is(store: Store, read_model: ReadModel) -> None:
     born = await begun(store)
-    found = await wait_for_end(store, read_model, born.run.run_id, timeout_sec=0.05)
+    found = await wait_for_end(RunViews(store, read_model), born.run.run_id, timeout_sec=0.05)
     assert found.run.status is RunStatus.PENDING
     await apply(store, born.run.run_id, CLAIM, DONE)
-    assert (await wait_for_end(store, read_model, born.run.run_id, timeout_sec=0.0)).run.is_terminal
+    assert (await wait_for_end(RunViews(store, read_model), born.run.run_id, timeout_sec=0.0)).run.is_terminal
     with pytest.raises(NotFound):
-        await wait_for_end(store, read_model, submission().run_id, timeout_sec=1.0)
-    assert read_model._watchers == {}
+        await wait_for_end(RunViews(store, read_model), submission().run_id, timeout_sec=1.0)
+    assert read_model._followers == {}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyoco import Flow, task
+
+from pyoco_server import approval
+from pyoco_server.flows import waits
 
 FOOTPRINTS = "PYOCO_TEST_FOOTPRINTS"
 
@@ -28,7 +32,7 @@ def footprints(path: Path) -> list[str]:
 
 
 def resolve(flow_name: str) -> Flow:
-    return {"quick": _quick, "steps": _steps, "five": _five}[flow_name]()
+    return FLOWS[flow_name]()
 
 
 def _quick() -> Flow:
@@ -74,3 +78,31 @@ def _step(name: str) -> Any:
     wrapped = task(step)
     wrapped.task.name = name
     return wrapped
+
+
+def _around(wait: Any) -> Flow:
+    """build >> the wait >> deploy"""
+
+    @task
+    def build(ctx: Any) -> str:
+        leave_footprint(ctx, "build")
+        return "v1"
+
+    @task
+    def deploy(ctx: Any) -> dict[str, Any]:
+        leave_footprint(ctx, "deploy")
+        return dict(ctx.results)
+
+    flow: Flow = Flow(name="around") >> build >> wait >> deploy
+    return flow
+
+
+FLOWS: dict[str, Callable[[], Flow]] = {
+    "quick": _quick,
+    "steps": _steps,
+    "five": _five,
+    "release": lambda: _around(approval("release", prompt={"version": "$node.build.output"})),
+    "nap": lambda: _around(waits.sleep(1.5, "nap")),
+    "expires": lambda: _around(approval("release", timeout_sec=0.5)),
+    "goes_on": lambda: _around(approval("release", timeout_sec=0.5, on_timeout="succeed")),
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -448,16 +448,22 @@ async def test_a_cancel_that_nobody_can_confirm_is_found(store: Store, read_mode
     assert held.run.claim is not None
 
 
-async def test_watchers_hear_of_their_run_until_they_ask_no_more(store: Store, read_model: ReadModel) -> None:
+async def test_followers_hear_of_their_run_until_they_ask_no_more(
+    store: Store, read_model: ReadModel
+) -> None:
     event = submission()
-    heard: list[Run] = []
-    read_model.watch(event.run_id, heard.append)
+    heard: list[int] = []
+
+    def follow(_seq: int, number: int, _events: Sequence[Event]) -> None:
+        heard.append(number)
+
+    read_model.follow(event.run_id, follow)
     at = await store.runs.create(event, "c1")
     await begun(store)
     at = await over(store, at)
     await read_model.caught_up()
-    assert [run.status for run in heard] == ["PENDING", "COMPLETED"]
-    read_model.unwatch(event.run_id, heard.append)
+    assert heard == [1, 2]
+    read_model.unfollow(event.run_id, follow)
     await tagged(store, at, "late")
     await read_model.caught_up()
     assert len(heard) == 2

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.engine import Answer
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunLost
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
@@ -133,6 +134,9 @@ class _Stopped:
 
     def abandon(self, run_id: str) -> None:
         self.abandoned.append(run_id)
+
+    def answer(self, run_id: str, task: str, answer: Answer) -> None:
+        raise AssertionError("nothing waits")
 
 
 async def _any_delivery(store: Store, tmp_path: Path) -> Delivery:

@@ -12,6 +12,8 @@ from hypothesis import assume, given, settings
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
 
+from pyoco_server import approval
+from pyoco_server.engine import Engine, Status
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.reasons import CodeMissing, CodeRefused
 from pyoco_server.worker.yaml.building import build_flow
@@ -20,6 +22,7 @@ from pyoco_server.worker.yaml.plugins import Plugins
 from pyoco_server.workflow_yaml import WorkflowYamlValidationError, parse_workflow_yaml_bytes
 from tests.workflow_yaml.test_graph import GRAPHS
 
+RELEASE = approval("release", prompt={"question": "Deploy it?"})
 NAMES = ("a", "b", "load", "_x1", "pipe", "switch", "default", "いろ")
 PIPES = {"a": "load >> deep: b", "b": "repeat(count=2){ a }", "load": "pipe(b)"}
 
@@ -146,3 +149,17 @@ def _edges(flow: Flow) -> dict[str, set[str]]:
 
 def _yaml(value: Any) -> bytes:
     return yaml.safe_dump(value, allow_unicode=True, sort_keys=False).encode()
+
+
+def test_a_callable_may_name_a_wait_and_its_inputs_are_asked() -> None:
+    flow = built("asks", {"asks": {"callable": f"{__name__}:RELEASE", "inputs": {"who": "$ctx.params.team"}}})
+    outcome = Engine().run(flow, {"team": "shop"})
+    assert (outcome.status, outcome.waiting) == (Status.PARKED, ("asks",))
+    assert outcome.context.run_context is not None
+    record = outcome.context.run_context.task_records["asks"]
+    assert record.inputs == {"question": "Deploy it?", "who": "shop"}
+
+
+def test_a_wait_of_a_module_that_is_not_open_is_refused() -> None:
+    with pytest.raises(CodeRefused):
+        Callables(["elsewhere"]).get(f"{__name__}:RELEASE")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli import admin_keys, doctor
+from pyoco_server.cli import admin_keys, admin_strategies, doctor
 from pyoco_server.cli.asking import DataDirOption, NatsUrlOption, ask_broker
 from pyoco_server.cli.entry import CANNOT, Refusal, WrongArguments, run
 from pyoco_server.store.resources import streams
@@ -19,6 +19,7 @@ app = typer.Typer(rich_markup_mode=None, epilog="Example: pyoco-server-admin ver
 RunIdArgument = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run's id.")]
 
 admin_keys.add_to(app)
+admin_strategies.add_to(app)
 doctor.add_to(app)
 
 

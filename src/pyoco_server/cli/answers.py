@@ -46,6 +46,12 @@ def _refused(response: httpx.Response) -> Refusal:
 
 
 def _sentence(body: dict[str, Any]) -> str:
+    """Of an answer in the words of any face."""
+    error = body.get("error")
+    if isinstance(error, dict):
+        details = error.get("details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        return f"{error.get('message', '')} ({reason or error.get('code', '')})"
     detail = body.get("detail")
     if isinstance(detail, list):
         problems = [_problem(one) for one in detail if isinstance(one, dict)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyoco_server.cli.client_approvals import add_approval_commands
 from pyoco_server.cli.client_logs import add_log_command
 from pyoco_server.cli.client_operator import add_operator_commands
 from pyoco_server.cli.client_schedules import add_schedule_commands
@@ -196,6 +197,7 @@ add_operator_commands(app, _client)
 add_yaml_command(app, _client, _finish)
 add_schedule_commands(app, _client)
 add_watch_commands(app, _client, _one_id, _finish)
+add_approval_commands(app, _client)
 add_log_command(app, _client, _one_id)
 
 

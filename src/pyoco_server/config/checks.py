@@ -38,6 +38,12 @@ def broken_relations(c: Names) -> Iterator[str]:
         yield "PYOCO_NATS_TLS_CERT_FILE and PYOCO_NATS_TLS_KEY_FILE go together; set both or neither."
     if bool(c.nats_user) != bool(c.nats_password):
         yield "PYOCO_NATS_USER and PYOCO_NATS_PASSWORD go together; set both or neither."
+    if "jwt" in c.auth_methods and not c.jwt_jwks:
+        yield "PYOCO_HTTP_AUTH_MODE names jwt, which needs keys to check tokens with; set PYOCO_JWT_JWKS."
+    if c.recheck_executor == "airflow" and not c.airflow_url.startswith(("http://", "https://")):
+        yield "PYOCO_RECHECK_EXECUTOR is airflow; write in PYOCO_AIRFLOW_URL where it is: http://host:8080."
+    if bool(c.airflow_user) != bool(c.airflow_password):
+        yield "PYOCO_AIRFLOW_USER and PYOCO_AIRFLOW_PASSWORD go together; set both or neither."
     yield from _names_that_meet(c)
 
 
@@ -50,7 +56,8 @@ def _names_that_meet(c: Names) -> Iterator[str]:
     """Two things of one name, or two streams with overlapping subjects, are one thing to the broker."""
     kv = [getattr(c, name) for name in field_names() if name.endswith("_kv_bucket")]
     kv += [c.leases_kv_bucket, c.schedules_kv_bucket, c.idempotency_kv_bucket]
-    stores = [c.wheel_object_store_bucket, c.results_object_bucket]
+    kv += [c.rechecks_kv_bucket, c.limits_kv_bucket]
+    stores = [c.wheel_object_store_bucket, c.results_object_bucket, c.artifacts_object_bucket]
     if len({*kv}) < len(kv) or len({*stores}) < len(stores):
         yield "Every bucket needs a name of its own; change one of the PYOCO_*_BUCKET settings."
     if len({c.work_stream, c.dlq_stream, c.events_stream, c.logs_stream}) < 4:

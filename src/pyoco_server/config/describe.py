@@ -10,7 +10,7 @@ from pyoco_server.config.kinds import Allowed
 from pyoco_server.config.table import Table
 
 ENV_PREFIX = "PYOCO_"
-SECRETS = frozenset({"auth_pepper", "nats_password"})
+SECRETS = frozenset({"auth_pepper", "nats_password", "airflow_token", "airflow_password"})
 
 
 def field_names() -> tuple[str, ...]:
@@ -55,4 +55,6 @@ def shown(name: str, value: Any) -> str:
     """A value as people may see it: no secret, no password inside an address."""
     if name in SECRETS:
         return "'***'"
-    return repr(without_credentials(value)) if name == "nats_url" and isinstance(value, str) else repr(value)
+    return (
+        repr(without_credentials(value)) if name.endswith("_url") and isinstance(value, str) else repr(value)
+    )

@@ -74,11 +74,13 @@ Packages = Annotated[
     str, _text(rf"\s*({_MODULE}(\s*,\s*{_MODULE})*\s*)?"), Allowed("packages joined by commas, or empty")
 ]
 FilePath = Annotated[str, Field(min_length=1), Allowed("a path")]
+Word = Annotated[str, _text(r"\S+"), Allowed("text without spaces")]
 Secret = Annotated[str | None, Allowed("text, or empty")]
 Text = Annotated[str, Allowed("text, or empty")]
 Replicas = Annotated[Literal[1, 3, 5], BeforeValidator(_number)]
 Durability = Annotated[Literal["always", "interval"], BeforeValidator(_plain)]
 AuthMode = Annotated[Literal["none", "api_key", "jwt", "api_key,jwt"], BeforeValidator(_methods)]
+Executor = Annotated[Literal["pyoco", "airflow"], BeforeValidator(_plain)]
 Language = Annotated[Literal["auto", "ja", "en"], BeforeValidator(_plain)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"], BeforeValidator(_capital)

@@ -75,6 +75,18 @@ class Names(Table):
         return f"{self._environment}.refused"
 
     @property
+    def rechecks_kv_bucket(self) -> str:
+        return f"{self._environment}_rechecks"
+
+    @property
+    def limits_kv_bucket(self) -> str:
+        return f"{self._environment}_limits"
+
+    @property
+    def artifacts_object_bucket(self) -> str:
+        return f"{self._environment}_artifacts"
+
+    @property
     def idempotency_kv_bucket(self) -> str:
         return f"{self._environment}_idempotency"
 

@@ -16,6 +16,7 @@ from pyoco_server.config.kinds import (
     Bytes,
     Count,
     Durability,
+    Executor,
     FilePath,
     Flag,
     Header,
@@ -39,6 +40,7 @@ from pyoco_server.config.kinds import (
     Tag,
     Text,
     Wait,
+    Word,
 )
 
 
@@ -116,12 +118,28 @@ class Table:
     allowed_hosts: Hosts = opt("", "Hosts accepted besides loopback while authentication is off.")
     http_auth_mode: AuthMode = opt("none", "How callers prove who they are.")
     http_api_key_header: Header = opt("X-API-Key", "Header that carries the API key.")
+    jwt_jwks: Text = opt("", "JWKS that tokens are checked with: a path or a URL.")
+    jwt_issuer: Word = opt("noctria.auth", "Who tokens must be issued by.")
+    jwt_audience: Word = opt("pyoco-server", "Audience of tokens, besides `pdca` and `pdca.gui`.")
+    jwt_leeway_sec: Wait = opt(120.0, "How far the clocks of whoever issues tokens may be off.")
     auth_pepper: Secret = opt(None, "Mixed into API key hashes. A secret; changing it ends every key.")
     read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
     jobs_flow: Text = opt("main", "Flow of a job that is created without naming one.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
     idempotency_ttl_sec: Kept = opt(172_800.0, "How long an `Idempotency-Key` and its answer are kept.")
     dashboard_lang: Language = opt("auto", "Language of the dashboard; `auto` follows the browser.")
+
+    # Rechecks
+    strategies_file: Text = opt("", "Catalogue of strategies that fills the default tenant at start.")
+    recheck_reads_per_min: Count = opt(600, "Reads that one client may make in a minute.")
+    recheck_per_min: Count = opt(120, "Rechecks that one client may ask for in a minute.")
+    recheck_all_per_min: Count = opt(10, "Rechecks of many that one client may ask for in a minute.")
+    recheck_kept_sec: Seconds = opt(31_536_000.0, "Requests, results and artifacts are kept this long.")
+    recheck_executor: Executor = opt("pyoco", "Who evaluates: our workers, or a DAG of Airflow's.")
+    airflow_url: Text = opt("", "Where Airflow's REST API is.")
+    airflow_token: Secret = opt(None, "Bearer token for Airflow. A secret.")
+    airflow_user: Text = opt("", "User at Airflow, where there is no token.")
+    airflow_password: Secret = opt(None, "Password of that user. A secret.")
 
     # Wheels
     wheel_object_store_bucket: Name = opt("pyoco_wheels", "Object store of the wheels.")

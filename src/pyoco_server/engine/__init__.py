@@ -7,24 +7,30 @@ How it is built, from the door inwards:
     graph, program        two walks through a flow: as wide as its edges allow, or step by step through loops
     plan, ready; places, looped    what the walks know of the flow
     supervisor   the scheduler: fills threads, waits, winds down, within its limits
+    waits        tasks without code: open until they are answered
     under_way    what becomes of an attempt: success, retry (backoff), failure, expiry (timers)
     launch, wiring, attempt, crew  arguments, user code, threads
     control, reporter, listener    what others may do to a run, and what it tells them
     whereabouts  which attempt a thread speaks for
 """
 
+from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.cancelled import Cancelled
+from pyoco_server.engine.control import Event
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
 from pyoco_server.engine.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
-from pyoco_server.engine.listener import Listener, NullListener, StopRun
+from pyoco_server.engine.listener import Asked, Listener, NullListener, StopRun
 from pyoco_server.engine.outcome import Outcome, Status
 
 __all__ = [
     "ERROR_BYTES_MAX",
     "PARALLELISM_DEFAULT",
     "TRACEBACK_BYTES_MAX",
+    "Answer",
+    "Asked",
     "Cancelled",
     "Engine",
+    "Event",
     "Listener",
     "NullListener",
     "Outcome",

@@ -22,25 +22,30 @@ class ArtifactFolder:
 
     def __init__(self, path: Path | None) -> None:
         self._temporary = path is None
-        # A random name in place of the run id: others can write to the temp dir and must not guess it.
-        self._path = path or Path(gettempdir()) / f"pyoco-artifacts-{uuid.uuid4().hex}"
+        self._path = path
         self._lock = threading.Lock()
         self._made = False
 
     def path(self) -> str:
         with self._lock:
+            path = self._path = self._path or _unguessed()
             if not self._made:
-                self._path.mkdir(mode=0o700 if self._temporary else 0o777, parents=True, exist_ok=True)
+                path.mkdir(mode=0o700 if self._temporary else 0o777, parents=True, exist_ok=True)
                 self._made = True
-        return str(self._path)
+        return str(path)
 
     def close(self) -> None:
         """Later questions get the path only, so that looking at an ended run leaves no folder behind."""
         with self._lock:
-            if self._temporary and self._made:
+            if self._temporary and self._made and self._path is not None:
                 with suppress(OSError):  # not empty: the artifacts belong to the user
                     self._path.rmdir()
             self._made = True
+
+
+def _unguessed() -> Path:
+    """A random name in place of the run id: others can write to the temp dir and must not guess it."""
+    return Path(gettempdir()) / f"pyoco-artifacts-{uuid.uuid4().hex}"
 
 
 class EngineContext(Context):

@@ -1,4 +1,4 @@
-"""What other threads may do to a run: cancel it, abandon it, acknowledge a result. Owns flags and mailbox.
+"""What other threads may do to a run: cancel, abandon, acknowledge a result, answer a wait. Owns the mailbox.
 
 Everything here is safe to call from any thread at any time, also twice, also when the run is over.
 """
@@ -10,11 +10,14 @@ from queue import SimpleQueue
 
 from pyoco.core.models import RunContext, RunStatus
 
+from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.outcome import Status
 
-# Cancels for runs that have not begun here yet are remembered up to this number, oldest forgotten first.
+# For so many runs that have not begun here yet a cancel, or answers, are remembered; oldest forgotten first.
+# A forgotten answer is no loss: the run cannot be parked then, and finds it when it comes back.
 EARLY_CANCELS_MAX = 1024
+EARLY_ANSWERED_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,19 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """The wait with this record name has ended, and the log knows."""
+
+    name: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
 class Woken:
     """A flag has changed; look at them."""
 
 
-Event = Ended | Acknowledged | Woken
+Event = Ended | Acknowledged | Answered | Woken
 
 
 class Control:
@@ -57,6 +68,9 @@ class Control:
         self.is_abandoned = True
         self.events.put(Woken())
 
+    def answer(self, name: str, answer: Answer) -> None:
+        self.events.put(Answered(name, answer))
+
     def is_cancelling(self) -> bool:
         return self.run_context.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
@@ -66,26 +80,34 @@ class Control:
             self._is_closed = True
             if self.is_cancelling() and status is not Status.ABANDONED:
                 status = Status.CANCELLED
-            # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
-            known = Status.CANCELLED if status is Status.ABANDONED else status
-            self.run_context.status = RunStatus[known]
-            self.run_context.end_time = time.time()
+            if status is not Status.PARKED:  # the run is not over then, and pyoco has no word for it
+                self._end(status)
         return status
+
+    def _end(self, status: Status) -> None:
+        # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
+        known = Status.CANCELLED if status is Status.ABANDONED else status
+        self.run_context.status = RunStatus[known]
+        self.run_context.end_time = time.time()
 
 
 class Registry:
-    """Finds live runs by id, and remembers cancels that came before their run."""
+    """Finds live runs by id, and remembers cancels and answers that came before their run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._live: set[Control] = set()  # as many as runs at once: few
         self._early: dict[str, None] = {}
+        self._early_answers: dict[str, dict[str, Answer]] = {}  # by run, then by task
 
     def enter(self, control: Control) -> None:
+        run_id = control.run_context.run_id
         with self._lock:
             self._live.add(control)
-            is_cancelled = control.run_context.run_id in self._early
-            self._early.pop(control.run_context.run_id, None)
+            is_cancelled = run_id in self._early
+            self._early.pop(run_id, None)
+            for name, answer in self._early_answers.pop(run_id, {}).items():
+                control.answer(name, answer)
         if is_cancelled:
             control.cancel()
 
@@ -102,3 +124,14 @@ class Registry:
                 if len(self._early) > EARLY_CANCELS_MAX:
                     del self._early[next(iter(self._early))]
         return found
+
+    def answer(self, run_id: str, name: str, answer: Answer) -> None:
+        """Passed on to the live runs of this id; if there is none, kept for the one to come."""
+        with self._lock:
+            found = [control for control in self._live if control.run_context.run_id == run_id]
+            for control in found:
+                control.answer(name, answer)
+            if not found:
+                self._early_answers.setdefault(run_id, {})[name] = answer
+                if len(self._early_answers) > EARLY_ANSWERED_MAX:
+                    del self._early_answers[next(iter(self._early_answers))]

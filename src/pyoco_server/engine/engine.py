@@ -1,4 +1,4 @@
-"""The engine's front door: run a flow, cancel a run, abandon a run. Owns the set of live runs."""
+"""The engine's front door: run a flow, cancel or abandon a run, answer its waits. Owns which are live."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -7,10 +7,12 @@ from typing import Any
 
 from pyoco.core.models import Flow, RunContext
 
+from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.control import Control, Registry
-from pyoco_server.engine.limits import Limits
+from pyoco_server.engine.limits import Limits, Receive, receive
 from pyoco_server.engine.listener import Listener, NullListener
 from pyoco_server.engine.outcome import Outcome
+from pyoco_server.engine.past import Past
 from pyoco_server.engine.run import Run
 
 PARALLELISM_DEFAULT = 8
@@ -26,13 +28,16 @@ class Engine:
         listener: Listener | None = None,
         may_start: Callable[[], bool] | None = None,
         lone_tasks_here: bool = False,
+        receive: Receive = receive,
     ) -> None:
         """`may_start` is asked before each attempt at a task; a no abandons the run.
 
         With `lone_tasks_here` the calling thread executes what has nothing beside it; `abandon` then does
-        not end the call before such a task has returned.
+        not end the call before such a task has returned. `receive` is how it waits for what happens.
         """
-        self._limits = Limits(parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here)
+        self._limits = Limits(
+            parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here, receive=receive
+        )
         self._listener = listener if listener is not None else NullListener()
         self._registry = Registry()
 
@@ -43,17 +48,23 @@ class Engine:
         run_context: RunContext | None = None,
         *,
         recorded: Mapping[str, Any] | None = None,
+        failures: Mapping[str, str] | None = None,
         artifact_dir: Path | None = None,
         timeout_sec: float | None = None,
     ) -> Outcome:
-        """Block until the run has ended. Raises only what the listener raises, never what user code does."""
-        limits = replace(self._limits, timeout_sec=timeout_sec)
+        """Block until the run has ended. Raises only what the listener raises, never what user code does.
+
+        `recorded`, `failures`: results and errors that tasks have from an earlier life of the run. A failure
+        is taken as it is where it is final (a wait, a task that fails alone); others are executed again.
+        """
+        limits = self._limits if timeout_sec is None else replace(self._limits, timeout_sec=timeout_sec)
         run_context = run_context if run_context is not None else RunContext(flow_name=flow.name)
         run_context.params = dict(params or {})
         control = Control(run_context)
         self._registry.enter(control)
         try:
-            run = Run(flow, control, self._listener, limits, dict(recorded or {}), artifact_dir)
+            past = Past(dict(recorded or {}), dict(failures or {}))
+            run = Run(flow, control, self._listener, limits, past, artifact_dir)
             return run.perform()
         finally:
             self._registry.leave(control)
@@ -67,3 +78,7 @@ class Engine:
         """Cancel, and stop waiting for running tasks now: their threads are left behind, results ignored."""
         for control in self._registry.find(run_id):
             control.abandon()
+
+    def answer(self, run_id: str, name: str, answer: Answer) -> None:
+        """A wait has ended, and the log knows. Also for a run that has not begun, or not got to it yet."""
+        self._registry.answer(run_id, name, answer)

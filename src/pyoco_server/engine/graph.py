@@ -1,12 +1,13 @@
 """Walk a flow without control flow: start what is ready, as wide as it can. Owns when such a run ends."""
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import assert_never
 
+from pyoco_server.engine.failure import Failure
 from pyoco_server.engine.news import Failed, Released, Succeeded
 from pyoco_server.engine.outcome import Ending, Halt, Status
-from pyoco_server.engine.plan import Plan
+from pyoco_server.engine.past import Past
+from pyoco_server.engine.plan import Plan, TaskSpec
 from pyoco_server.engine.ready import ReadySet
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.supervisor import Supervisor
@@ -29,35 +30,52 @@ class GraphWalk:
     def last(self) -> tuple[str, ...]:
         return tuple(name for name in self._plan.order if not self._plan.needed_by[name])
 
-    def run(self, recorded: Mapping[str, Any]) -> None:
-        self._ready = ReadySet(self._plan, recorded)
+    def run(self, past: Past) -> None:
+        self._past = past
+        failed = [name for name in past.failures if self._is_final(name)]
+        self._ready = ReadySet(self._plan, past.results, failed)
         for name in self._plan.order:
-            if name in recorded:
-                self._supervisor.take_recorded(self._plan.specs[name], name, recorded[name])
+            if name in past.results:
+                self._supervisor.take_recorded(self._plan.specs[name], name, past.results[name])
                 self._unsettled.discard(name)
-        self._start(self._ready.first())
+        first = self._ready.first()
+        for name in failed:
+            self._recall_failure(name)
+        self._start(first)
         while self._unsettled:
             self._step()
 
+    def _is_final(self, name: str) -> bool:
+        spec = self._plan.specs.get(name)
+        return spec is not None and name not in self._past.results and (spec.isolate or spec.wait is not None)
+
+    def _recall_failure(self, name: str) -> None:
+        failure = Failure(self._past.failures[name])
+        self._reporter.recorded_failure(name, failure)
+        self._fail(self._plan.specs[name], failure)
+
     def _step(self) -> None:
-        if self._supervisor.is_idle():
+        if self._supervisor.is_stuck():
             raise Halt(self._deadlock())
         match self._supervisor.next():
             case Succeeded(spec, _):
                 self._unsettled.discard(spec.name)
             case Released(spec):
                 self._start(self._ready.succeeded(spec.name))
-            case Failed(spec, failure) if not spec.isolate:
-                raise Halt(Ending(Status.FAILED, failure.error, spec.name, failure.traceback))
-            case Failed(spec, _):
-                self._unsettled.discard(spec.name)
-                self._doom(spec.name)
+            case Failed(spec, failure):
+                self._fail(spec, failure)
             case other:
                 assert_never(other)
 
     def _start(self, names: list[str]) -> None:
         for name in names:
             self._supervisor.start(self._plan.specs[name], name)
+
+    def _fail(self, spec: TaskSpec, failure: Failure) -> None:
+        if not spec.isolate:
+            raise Halt(Ending(Status.FAILED, failure.error, spec.name, failure.traceback))
+        self._unsettled.discard(spec.name)
+        self._doom(spec.name)
 
     def _doom(self, failed: str) -> None:
         """Fail everything that cannot start any more, near and far."""
@@ -66,7 +84,7 @@ class GraphWalk:
             cause = queue.popleft()
             for name in self._ready.failed(cause):
                 self._unsettled.discard(name)
-                self._reporter.doomed(name, because_of=cause)
+                self._reporter.doomed(name, because_of=cause, is_known=name in self._past.failures)
                 queue.append(name)
 
     def _deadlock(self) -> Ending:

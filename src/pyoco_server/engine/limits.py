@@ -1,8 +1,19 @@
-"""What one run may use: threads, time, and whether it may start anything at all. Values only."""
+"""What one run may use: threads, time, whether it may start anything at all, how it waits. Values only."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
+
+from pyoco_server.engine.control import Event
+
+# Gives the next event out of the mailbox, or raises Empty after so many seconds (None: waits for ever). The
+# last argument says whether threads of the run may put something there, too, and not only other people.
+Receive = Callable[[SimpleQueue[Event], float | None, bool], Event]
+
+
+def receive(mailbox: SimpleQueue[Event], timeout_sec: float | None, _beside_others: bool) -> Event:
+    return mailbox.get(timeout=timeout_sec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +24,7 @@ class Limits:
     # A task beside which no other could run is executed by the scheduler's own thread: two switches between
     # threads cost more than a small task. For whoever can end the process, for the thread cannot be left.
     lone_tasks_here: bool = False
+    receive: Receive = receive
 
     def __post_init__(self) -> None:
         if self.parallelism < 1:

@@ -7,11 +7,24 @@ second place of a program where the task is reached. A task in a loop is told as
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from pyoco_server.flows.waits import OnTimeout
 
 
 class StopRun(Exception):
     """Raised by a listener: the run does not belong to us any more, stop and say ABANDONED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a task waits for: the key that its answer must name, and what happens without one."""
+
+    key: str
+    prompt: Mapping[str, Any]
+    timeout_sec: float | None
+    on_timeout: OnTimeout
 
 
 class Listener(Protocol):
@@ -55,6 +68,9 @@ class Listener(Protocol):
     def task_cancelled(self, name: str) -> None:
         """The task will not end by itself any more, whether or not it had started."""
 
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+        """Also when an earlier life of the run has told it. How it ends comes in by `Engine.answer`."""
+
 
 class NullListener(Listener):
     """Hears everything, does nothing, acknowledges at once."""
@@ -89,4 +105,7 @@ class NullListener(Listener):
         return
 
     def task_cancelled(self, name: str) -> None:
+        return
+
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
         return

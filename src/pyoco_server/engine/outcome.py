@@ -8,12 +8,13 @@ from pyoco.core.context import Context
 
 
 class Status(StrEnum):
-    """The four endings of a run inside the engine."""
+    """The endings of a run inside the engine."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     ABANDONED = "ABANDONED"  # the listener said that the run is not ours any more
+    PARKED = "PARKED"  # nothing is left but waits: whoever has their answers runs it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Outcome:
     failed_task: str | None = None
     traceback: str | None = None
     left_behind: int = 0  # threads that are still in user code
+    waiting: tuple[str, ...] = ()  # PARKED: the record names of the open waits
 
 
 @dataclass(frozen=True, slots=True)

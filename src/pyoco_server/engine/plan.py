@@ -9,9 +9,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from pyoco.core.models import Flow, Task
+from pyoco.dsl.nodes import TaskNode
+
+from pyoco_server.flows.waits import Wait
 
 NAMES_SHOWN_MAX = 10
 
@@ -33,19 +36,22 @@ class TaskSpec:
     isolate: bool  # its failure does not fail the run
     any_of: bool  # one of the tasks it needs is enough
     is_coroutine: bool  # it can be interrupted, by another thread
+    wait: Wait | None  # it has no code: somebody else has its result
 
     @classmethod
     def of(cls, task: Task) -> Self:
+        wait = task.func if type(task.func) is Wait else None
         return cls(
             name=task.name,
             func=task.func,
-            inputs=dict(task.inputs or {}),
+            inputs={**(wait.prompt if wait else {}), **(task.inputs or {})},
             outputs=tuple(task.outputs or ()),
             retries=max(0, int(_number(task, "retries", 0))),
             timeout_sec=_number(task, "timeout_sec", math.inf),
             isolate=task.fail_policy == "isolate",
             any_of=task.trigger_policy == "ANY",
             is_coroutine=inspect.iscoroutinefunction(task.func),
+            wait=wait,
         )
 
 
@@ -65,6 +71,8 @@ def plan_of(flow: Flow) -> Plan:
     specs = {task.name: TaskSpec.of(task) for task in tasks}
     if len(specs) != len(tasks):
         raise PlanError("Two tasks of the flow have the same name; give each its own")
+    if any(spec.wait for spec in specs.values()):
+        _refuse_twins(flow)
     needs = {task.name: _inside(task, specs) for task in tasks}
     needed_by: dict[str, list[str]] = {name: [] for name in specs}
     for name, wanted in needs.items():
@@ -72,6 +80,19 @@ def plan_of(flow: Flow) -> Plan:
             needed_by[other].append(name)
     order = tuple(_Ordering(specs, needs, needed_by).names())
     return Plan(specs, needs, needed_by, order)
+
+
+def _refuse_twins(flow: Flow) -> None:
+    """pyoco takes two tasks of one name for one: of two sleeps in a row the second would just be gone.
+
+    Edges do not tell: a task that many flows share has those of flows that were built before.
+    """
+    own = {task.name: task for task in flow.tasks}
+    for step in cast(Any, flow).build_program().steps:  # pyoco does not annotate it
+        if not isinstance(step, TaskNode) or own[step.task.name] is step.task:
+            continue
+        if Wait in (type(step.task.func), type(own[step.task.name].func)):
+            raise PlanError(f"Two tasks of the flow are called '{step.task.name}'; give each its own name")
 
 
 def _inside(task: Task, specs: Mapping[str, TaskSpec]) -> tuple[str, ...]:

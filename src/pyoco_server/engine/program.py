@@ -20,10 +20,11 @@ from pyoco.dsl.nodes import (
     UntilNode,
 )
 
-from pyoco_server.engine.failure import describe
+from pyoco_server.engine.failure import Failure, describe
 from pyoco_server.engine.looped import LoopedTasks, Whole
 from pyoco_server.engine.news import Failed, Released, Succeeded
 from pyoco_server.engine.outcome import Ending, Halt, Status
+from pyoco_server.engine.past import Past
 from pyoco_server.engine.places import Labels, Place, Program
 from pyoco_server.engine.plan import TaskSpec
 from pyoco_server.engine.reporter import Reporter
@@ -52,9 +53,10 @@ class ProgramWalk:
     def last(self) -> tuple[str, ...]:
         return ()  # which one it is, turns out on the way
 
-    def run(self, recorded: Mapping[str, Any]) -> None:
-        self._recorded = recorded
-        self._looped = LoopedTasks(self._supervisor, self._reporter, recorded)
+    def run(self, past: Past) -> None:
+        self._recorded = past.results
+        self._failures = past.failures
+        self._looped = LoopedTasks(self._supervisor, self._reporter, past.results)
         self._steps(self._program.body)
 
     def _steps(self, body: SubFlowNode) -> None:
@@ -80,6 +82,10 @@ class ProgramWalk:
         if name in self._recorded:
             output = self._recorded[name]
             self._supervisor.take_recorded(place.spec, name, output)
+        elif place.spec.wait is not None and name in self._failures:
+            failure = Failure(self._failures[name])
+            self._reporter.recorded_failure(name, failure)
+            raise self._halted(name, whole, failure)
         else:
             output = self._executed(place.spec, name, whole)
         if whole is not None:
@@ -92,12 +98,15 @@ class ProgramWalk:
         self._supervisor.start(spec, name)
         news = self._supervisor.next()
         if isinstance(news, Failed):
-            if whole is not None:
-                self._looped.fail(whole, news.failure)
-            raise Halt(Ending(Status.FAILED, news.failure.error, name, news.failure.traceback))
+            raise self._halted(name, whole, news.failure)
         assert isinstance(news, Succeeded), "one task at a time: nothing else can be under way"
         self._unreleased = 1
         return news.output
+
+    def _halted(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
+        if whole is not None:
+            self._looped.fail(whole, failure)
+        return Halt(Ending(Status.FAILED, failure.error, name, failure.traceback))
 
     def _await_releases(self) -> None:
         for _ in range(self._unreleased):

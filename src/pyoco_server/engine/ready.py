@@ -11,12 +11,13 @@ from pyoco_server.engine.plan import Plan
 class ReadySet:
     """Counts, per task, the successes it still misses and the needed tasks that are still undecided."""
 
-    def __init__(self, plan: Plan, recorded: Container[str]) -> None:
+    def __init__(self, plan: Plan, recorded: Container[str], failed: Iterable[str] = ()) -> None:
         self._plan = plan
         self._recorded = recorded
         self._undecided = {name: len(needs) for name, needs in plan.needs.items()}
         self._missing = {name: self._wanted(name) for name in plan.order}
         self._open = {name for name in plan.order if name not in recorded}
+        self._open.difference_update(failed)
 
     def first(self) -> list[str]:
         """Tasks that can start at once. Call it once, first."""

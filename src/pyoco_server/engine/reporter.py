@@ -8,7 +8,7 @@ from pyoco.core.models import RunContext, TaskState
 
 from pyoco_server.engine.attempt import Attempt
 from pyoco_server.engine.failure import Failure
-from pyoco_server.engine.listener import Listener
+from pyoco_server.engine.listener import Asked, Listener
 
 
 class Reporter:
@@ -36,19 +36,23 @@ class Reporter:
         self._finish(name, TaskState.SUCCEEDED)
         self._run.ensure_task_record(name).output = output
 
+    def recorded_failure(self, name: str, failure: Failure) -> None:
+        self._finish(name, TaskState.FAILED)
+        self._run.ensure_task_record(name).error = failure.error
+
+    def waiting(self, attempt: Attempt, asked: Asked) -> None:
+        """pyoco has no word for it: a task that waits reads RUNNING there."""
+        self._begin(attempt, asked.prompt)
+        if not self._is_muted:
+            self._listener.task_waiting(attempt.name, attempt.number, asked)
+
     def take_inputs(self, name: str, of: str) -> None:
         self._run.ensure_task_record(name).inputs = self._run.ensure_task_record(of).inputs
 
     def started(self, attempt: Attempt, inputs: Mapping[str, Any]) -> None:
-        name = attempt.name
-        self._unfinished[name] = None
-        self._run.tasks[name] = TaskState.RUNNING
-        record = self._run.ensure_task_record(name)
-        record.state, record.started_at = TaskState.RUNNING, attempt.started_at
-        record.error = record.traceback = None
-        record.inputs = dict(inputs)
+        self._begin(attempt, inputs)
         if not self._is_muted:
-            self._listener.task_started(name, attempt.number, inputs)
+            self._listener.task_started(attempt.name, attempt.number, inputs)
 
     def succeeded(self, attempt: Attempt, output: Any, ended_at: float, ack: Callable[[], None]) -> None:
         name = attempt.name
@@ -72,13 +76,13 @@ class Reporter:
                 name, attempt.number, failure.error, failure.traceback, started_at, ended_at, will_retry
             )
 
-    def doomed(self, name: str, because_of: str) -> None:
-        """Will never start: told as a failure of attempt 0."""
+    def doomed(self, name: str, because_of: str, *, is_known: bool = False) -> None:
+        """Will never start: told as a failure of attempt 0, unless an earlier life has done so."""
         now = time.time()
         error = f"Not run, because task '{because_of}' failed"
         self._finish(name, TaskState.FAILED, ended_at=now)
         self._run.ensure_task_record(name).error = error
-        if not self._is_muted:
+        if not self._is_muted and not is_known:
             self._listener.task_failed(name, 0, error, "", now, now, False)
 
     def cancelled(self, name: str) -> None:
@@ -89,6 +93,15 @@ class Reporter:
     def cancel_all_but(self, running: Collection[str]) -> None:
         for name in [name for name in self._unfinished if name not in running]:
             self.cancelled(name)
+
+    def _begin(self, attempt: Attempt, inputs: Mapping[str, Any]) -> None:
+        name = attempt.name
+        self._unfinished[name] = None
+        self._run.tasks[name] = TaskState.RUNNING
+        record = self._run.ensure_task_record(name)
+        record.state, record.started_at = TaskState.RUNNING, attempt.started_at
+        record.error = record.traceback = None
+        record.inputs = dict(inputs)
 
     def _finish(
         self, name: str, state: TaskState, started_at: float | None = None, ended_at: float | None = None

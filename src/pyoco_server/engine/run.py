@@ -1,9 +1,7 @@
 """One run from its first callback to its outcome. Owns the order of acts and what each ending means."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pyoco.core.models import Flow
 
@@ -13,6 +11,7 @@ from pyoco_server.engine.graph import GraphWalk
 from pyoco_server.engine.limits import Limits
 from pyoco_server.engine.listener import Listener, StopRun
 from pyoco_server.engine.outcome import Ending, Halt, Outcome, Status
+from pyoco_server.engine.past import Past
 from pyoco_server.engine.places import program_of
 from pyoco_server.engine.plan import PlanError, plan_of
 from pyoco_server.engine.program import ProgramWalk
@@ -32,12 +31,12 @@ class Run:
         control: Control,
         listener: Listener,
         limits: Limits,
-        recorded: Mapping[str, Any],
+        past: Past,
         artifact_dir: Path | None,
     ) -> None:
         self._flow = flow
         self._control = control
-        self._recorded = recorded
+        self._past = past
         self._folder = ArtifactFolder(artifact_dir)
         run = control.run_context
         self._ctx = EngineContext(run.params, run, self._folder, lambda: control.is_stopping)
@@ -67,6 +66,8 @@ class Run:
         try:
             self._walk()
         except Halt as halt:
+            if halt.ending.status is Status.PARKED:
+                return halt.ending  # nothing runs, and what has not begun will
             is_failure = halt.ending.status is Status.FAILED
             self._supervisor.wind_down(STOP_GRACE_SEC if is_failure else math.inf)
             return halt.ending
@@ -74,8 +75,8 @@ class Run:
 
     def _walk(self) -> None:
         walk = self._planned()
-        self._reporter.planned(walk.names, self._recorded, walk.last)
-        walk.run(self._recorded)
+        self._reporter.planned(walk.names, self._past.results, walk.last)
+        walk.run(self._past)
 
     def _planned(self) -> GraphWalk | ProgramWalk:
         try:
@@ -93,5 +94,12 @@ class Run:
         if status is not ending.status:  # a cancel came in before the end was fixed
             return Outcome(status, results, self._ctx, left_behind=left)
         return Outcome(
-            status, results, self._ctx, ending.error, ending.failed_task, ending.traceback, left_behind=left
+            status,
+            results,
+            self._ctx,
+            ending.error,
+            ending.failed_task,
+            ending.traceback,
+            left_behind=left,
+            waiting=self._supervisor.open_waits if status is Status.PARKED else (),
         )

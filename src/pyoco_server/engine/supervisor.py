@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.context import EngineContext
-from pyoco_server.engine.control import Acknowledged, Control, Woken
+from pyoco_server.engine.control import Acknowledged, Answered, Control, Woken
 from pyoco_server.engine.limits import Limits
 from pyoco_server.engine.listener import StopRun
 from pyoco_server.engine.news import News
@@ -21,6 +21,7 @@ from pyoco_server.engine.plan import TaskSpec
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.timers import Expiry, Retry
 from pyoco_server.engine.under_way import UnderWay
+from pyoco_server.engine.waits import Waits
 from pyoco_server.engine.wiring import Wiring
 
 WAIT_MAX_SEC = 3600.0  # a lock refuses to wait for centuries; we look again after an hour
@@ -36,11 +37,15 @@ class Supervisor:
         self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
         self._under_way = UnderWay(control, ctx, self._wiring, reporter)
+        self._waits = Waits(self._wiring, reporter, self._under_way.news)
         self._waiting: deque[Attempt] = deque()
 
     def start(self, spec: TaskSpec, name: str) -> None:
         """Start it as soon as a thread is free; it is written down and told under this name."""
-        self._waiting.append(Attempt(spec, name, spec.retries))
+        if spec.wait is None:
+            self._waiting.append(Attempt(spec, name, spec.retries))
+        else:
+            self._waits.begin(spec, name)
 
     def take_recorded(self, spec: TaskSpec, name: str, output: Any) -> None:
         """Use the result from an earlier life of the run instead of executing the task."""
@@ -52,7 +57,10 @@ class Supervisor:
         self._under_way.conclude(whole, output, time.time())
 
     def next(self) -> News:
-        """Wait until something became of a task. Raises `Halt` once the run is cancelled or out of time."""
+        """Wait until something became of a task.
+
+        Raises `Halt` once the run is cancelled or out of time, or when nothing but waits is left.
+        """
         while True:
             self.halt_if_due()
             if self._under_way.news:
@@ -62,6 +70,8 @@ class Supervisor:
                 # A quick task may be back already: its thread takes the next one, and none has to be hired.
                 if self._control.events.empty():
                     continue
+            if self._waits.open and self._is_idle() and self._control.events.empty():
+                raise Halt(Ending(Status.PARKED))
             self._pump(until=self._deadline)
 
     def halt_if_due(self) -> None:
@@ -75,9 +85,13 @@ class Supervisor:
     def left_behind(self) -> int:
         return len(self._under_way.left_behind)
 
-    def is_idle(self) -> bool:
-        """Nothing is under way, so nothing will happen by itself."""
-        return not self._waiting and not self._under_way
+    @property
+    def open_waits(self) -> tuple[str, ...]:
+        return tuple(self._waits.open)
+
+    def is_stuck(self) -> bool:
+        """Nothing is under way and nobody is asked, so nothing will happen any more."""
+        return self._is_idle() and not self._waits.open
 
     def wind_down(self, patience_sec: float = math.inf) -> None:
         """Ask running tasks to return and wait for them: so long, or until somebody abandons the run."""
@@ -91,6 +105,9 @@ class Supervisor:
             self._pump(give_up_at)
         while running:
             self._under_way.leave_behind(next(iter(running)))
+
+    def _is_idle(self) -> bool:
+        return not self._waiting and not self._under_way
 
     def _begin(self, attempt: Attempt) -> None:
         may_start = self._limits.may_start
@@ -108,6 +125,7 @@ class Supervisor:
             and not self._waiting
             and not self._under_way.running
             and not self._under_way.retries_due
+            and not self._waits.open
             and self._deadline == math.inf
             and attempt.spec.timeout_sec == math.inf
             and not attempt.spec.is_coroutine
@@ -129,7 +147,7 @@ class Supervisor:
         # Without an end, nobody has to look at a clock.
         wait_sec = None if until == math.inf else min(max(0.0, until - time.monotonic()), WAIT_MAX_SEC)
         try:
-            event = self._control.events.get(timeout=wait_sec)
+            event = self._limits.receive(self._control.events, wait_sec, bool(self._under_way.running))
         except Empty:
             return
         match event:
@@ -137,6 +155,8 @@ class Supervisor:
                 self._under_way.end(event)
             case Acknowledged(attempt):
                 self._under_way.release(attempt)
+            case Answered(name, answer):
+                self._waits.answer(name, answer)
             case Woken():
                 pass  # whoever pumps looks at the flags
             case _:

@@ -31,6 +31,13 @@ class Wiring:
                 kwargs[name] = self._ctx.results[name]
         return kwargs
 
+    def prompt(self, spec: TaskSpec) -> dict[str, Any]:
+        """What is asked: references are followed; other texts stay, also one like `$100`."""
+        return {
+            key: self._ctx.resolve(value) if _is_reference(value) else value
+            for key, value in spec.inputs.items()
+        }
+
     def save(self, spec: TaskSpec, output: Any) -> None:
         self._ctx.set_result(spec.name, output)
         for path in spec.outputs:
@@ -61,6 +68,10 @@ class Wiring:
                 return self._ctx.params
             case _:
                 return None  # pyoco ignores unknown roots
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("$node.", "$ctx.", "$env."))
 
 
 def _parameter_names(func: Callable[..., Any]) -> tuple[str, ...]:

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pyoco import Flow, task
 from pyoco.core.context import Context
 
+from pyoco_server.flows.waits import approval
+
 DEMO_FLOWS = {
     "hello": "One task that greets; params: name",
     "parallel": "Four tasks side by side, then one that adds up their results",
     "ticker": "Prints a line a second and can be cancelled at any moment; params: seconds",
     "fails": "The second task raises, to show what a failed run looks like",
+    "release": "Builds, waits for your approval without holding a worker, then deploys; params: version",
 }
 
 PART_SEC = 0.1  # how long each of the parallel parts pretends to work
@@ -28,6 +31,7 @@ def resolver(flow_name: str) -> Flow:
         "parallel": parallel,
         "ticker": ticker,
         "fails": fails,
+        "release": release,
     }
     if flow_name not in builders:
         raise KeyError(f"No demo flow '{flow_name}'; there are: {', '.join(builders)}")
@@ -96,6 +100,22 @@ def fails() -> Flow:
         raise ValueError(f"This demo fails on purpose, after the first task returned '{prepare}'")
 
     flow: Flow = Flow("fails") >> prepare >> explode
+    return flow
+
+
+def release() -> Flow:
+    @task
+    def build(version: str = "1.0") -> str:
+        print(f"building {version}")
+        return version
+
+    @task
+    def deploy(build: str, approve: object) -> str:
+        print(f"deploying {build}, approved with {approve}")
+        return f"{build} is out"
+
+    approve = approval("approve", prompt={"question": "Deploy it?", "version": "$node.build.output"})
+    flow: Flow = Flow("release") >> build >> approve >> deploy
     return flow
 
 

@@ -1,5 +1,9 @@
-"""What time alone makes due: lost workers, owed jobs, due runs, schedules, stuck cancels. One at a time."""
+"""What nobody asks for and is due all the same: lost workers, owed jobs, due runs, schedules, ended rechecks.
 
+One gateway at a time.
+"""
+
+from pyoco_server.housekeeping.ended_batches import EndedBatches
 from pyoco_server.housekeeping.keeper import Housekeeper
 
-__all__ = ["Housekeeper"]
+__all__ = ["EndedBatches", "Housekeeper"]

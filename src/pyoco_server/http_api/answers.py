@@ -16,6 +16,7 @@ from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
 from pyoco_server.http_api.faces.executions import errors as executions
 from pyoco_server.http_api.faces.jobs import errors as jobs
+from pyoco_server.http_api.faces.recheck import errors as recheck
 from pyoco_server.http_api.faces.runs import wire as runs
 from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.replies import json_answer
@@ -30,6 +31,8 @@ _TABLES: dict[str, ErrorTable] = {
     "executions": executions.TABLE,
     "graphs": executions.TABLE,
     "jobs": jobs.TABLE,
+    "pdca": recheck.TABLE,
+    "gui": recheck.TABLE,
 }
 
 

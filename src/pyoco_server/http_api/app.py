@@ -24,12 +24,16 @@ from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
+from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
+from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs import schedule_routes as schedules
 from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
+from pyoco_server.http_api.proofs import Checks, security_schemes
+from pyoco_server.http_api.recheck_door import RecheckDoor
 from pyoco_server.http_api.shortcut import Shortcut
 
 
@@ -38,9 +42,14 @@ class _App(FastAPI):
 
     def put_behind(self, gateway: Gateway) -> None:
         below = {"executions": executions.find_hot}
-        front: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
-        if gateway.keys is not None:
-            front = Authentication(front, gateway.config, gateway.keys, ByTicket(gateway.store, gateway.keys))
+        inner: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
+        front: ASGIApp = inner
+        methods = gateway.config.auth_methods
+        if methods:
+            keys = gateway.keys if "api_key" in methods else None
+            checks = Checks(keys, gateway.tokens if "jwt" in methods else None)
+            front = Authentication(inner, gateway.config, checks, ByTicket(gateway.store, checks))
+        front = RecheckDoor(front, inner, gateway)
         self._front = Guard(front, gateway.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,9 +58,12 @@ class _App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
+            gateway: Gateway = self.state.gateway
+            config = gateway.config
+            takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
+            schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
             schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
-            schema = jobs_openapi.add_to(schema)
-            config: NatsBackendConfig = self.state.gateway.config
+            schema = recheck_openapi.add_to(jobs_openapi.add_to(schema), schemes)
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
 
@@ -68,8 +80,8 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     )
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
-    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + pages.ROUTES
-    app.router.routes += jobs.ROUTES
+    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
+    app.router.routes += [*pages.ROUTES, *(one.as_route() for one in RECHECKS)]
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)

@@ -7,20 +7,20 @@ one, so a new route is closed until somebody opens it. A stream ends when its ca
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import ConfigError, PyocoError, Unauthenticated
+from pyoco_server.errors import PyocoError, Unauthenticated
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.answers import error_answer
 from pyoco_server.http_api.callers import note_caller
 from pyoco_server.http_api.keyed import loggable_path
+from pyoco_server.http_api.proofs import Checks, Method, Proofs, security_schemes
 from pyoco_server.http_api.scopes import scope_needed
-from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.callers import Caller
 
 log = logging.getLogger(__name__)
@@ -29,16 +29,13 @@ PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static
 PUBLIC_BELOW = "/static/"
 NO_LONGER_WELCOME = 1008
 
-# Finds the caller by one kind of proof; None when the request carries none of that kind.
-Method = Callable[[Scope], Awaitable[Caller | None]]
-
 
 class Authentication:
-    def __init__(self, app: ASGIApp, config: NatsBackendConfig, keys: KeyCheck, *more: Method) -> None:
+    def __init__(self, app: ASGIApp, config: NatsBackendConfig, checks: Checks, *more: Method) -> None:
+        """`more`: proofs that are found elsewhere than in a header of every request."""
         self._app = app
-        self._keys = keys
-        self._key_header = config.http_api_key_header
-        self._methods: list[Method] = [*_methods(config, keys), *more]
+        self._checks = checks
+        self._proofs = Proofs(config, checks, *more)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -49,7 +46,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         try:
-            caller = await self._caller(scope)
+            caller = await self._proofs.caller(scope)
             needed = scope_needed(scope.get("method", "GET"), path)
             if needed is not None:
                 caller.require(needed)
@@ -58,17 +55,10 @@ class Authentication:
             return
         note_caller(scope, caller)
         if scope.get("method") == "GET":  # the only ones that may have no end
-            send = _WhileWelcome(send, caller, self._keys.still_good)
+            send = _WhileWelcome(send, caller, self._checks.still_good)
         elif scope["type"] == "websocket":
-            send = _TalkWhileWelcome(send, caller, self._keys.still_good)
+            send = _TalkWhileWelcome(send, caller, self._checks.still_good)
         await self._app(scope, receive, send)
-
-    async def _caller(self, scope: Scope) -> Caller:
-        for method in self._methods:
-            caller = await method(scope)
-            if caller is not None:
-                return caller
-        raise Unauthenticated(f"An API key is needed. Send it in the header {self._key_header}.")
 
     async def _refuse(self, error: PyocoError, scope: Scope, receive: Receive, send: Send) -> None:
         known = error.details if isinstance(error.details, dict) else {}
@@ -76,27 +66,15 @@ class Authentication:
         log.info("caller refused", extra=fields)
         answer = error_answer(HTTPConnection(scope), error)
         if isinstance(error, Unauthenticated):
-            answer.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{self._key_header}"'
+            answer.headers["WWW-Authenticate"] = self._proofs.challenge(error)
         await answer(scope, receive, send)
 
 
 def with_security(schema: dict[str, Any], config: NatsBackendConfig) -> dict[str, Any]:
-    """So that the page at /docs can be given a key."""
-    by_key = {"type": "apiKey", "in": "header", "name": config.http_api_key_header}
-    schema.setdefault("components", {})["securitySchemes"] = {"api_key": by_key}
-    return schema | {"security": [{"api_key": []}]}
-
-
-class ByApiKey:
-    def __init__(self, config: NatsBackendConfig, keys: KeyCheck) -> None:
-        self._header = config.http_api_key_header.lower().encode()
-        self._keys = keys
-
-    async def __call__(self, scope: Scope) -> Caller | None:
-        for name, value in scope["headers"]:
-            if name == self._header and value:
-                return await self._keys.caller(value)
-        return None
+    """So that the page at /docs can be given a key or a token."""
+    schemes = security_schemes(config, config.auth_methods)
+    schema.setdefault("components", {}).setdefault("securitySchemes", {}).update(schemes)
+    return schema | {"security": [{name: []} for name in schemes]}
 
 
 class _WhileWelcome:
@@ -139,11 +117,3 @@ class _TalkWhileWelcome:
             self._ended = True
             message = {"type": "websocket.close", "code": NO_LONGER_WELCOME}
         await self._send(message)
-
-
-def _methods(config: NatsBackendConfig, keys: KeyCheck) -> list[Method]:
-    if "jwt" in config.auth_methods:
-        raise ConfigError(
-            "PYOCO_HTTP_AUTH_MODE names jwt, which this version does not have yet; write api_key."
-        )
-    return [ByApiKey(config, keys)]

@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from pyoco_server.errors import Forbidden, Unavailable
 from pyoco_server.http_api.addresses import path_of
-from pyoco_server.operations.authenticate import KeyCheck
+from pyoco_server.http_api.proofs import Checks
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.tickets import redeem
 from pyoco_server.store.store import Store
@@ -17,9 +17,9 @@ from pyoco_server.store.store import Store
 class ByTicket:
     """For whoever cannot send a header: looks, and does nothing."""
 
-    def __init__(self, store: Store, keys: KeyCheck) -> None:
+    def __init__(self, store: Store, checks: Checks) -> None:
         self._store = store
-        self._keys = keys
+        self._checks = checks
 
     async def __call__(self, scope: Scope) -> Caller | None:
         if b"ticket=" not in scope["query_string"] or scope.get("method", "GET") != "GET":
@@ -30,6 +30,6 @@ class ByTicket:
         if self._store.why_not_ready is not None:
             raise Unavailable(f"Not ready: {self._store.why_not_ready}.")
         caller = await redeem(self._store, given[0], path_of(scope))
-        if not self._keys.still_good(caller):
-            raise Forbidden("The API key that this ticket was given for is no longer good.")
+        if not self._checks.still_good(caller):
+            raise Forbidden("The API key or token that this ticket was given for is no longer good.")
         return caller

@@ -21,6 +21,10 @@ LENGTH_DIGITS_MAX = 18  # a number with thousands of them is not even worth read
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Wheels are larger than any other body: their route has a limit of its own, and counts for itself.
 COUNTED_BY_THE_ROUTE = ("POST", "/wheels")
+# This face looks at a body's size after it knows who sent it.
+COUNTED_BY_THE_FACE = ("/pdca/", "/gui/")
+# In the scope: what the answer's `X-Request-Id` will say.
+REQUEST_ID = "pyoco.request_id"
 
 
 class BodyTooLarge(TooLarge):
@@ -44,6 +48,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         answer = _WithRequestId(send)
+        scope[REQUEST_ID] = answer.request_id
         try:
             refused = self._refused(scope)
             if refused is not None:
@@ -87,16 +92,17 @@ class Guard:
 
 
 class _WithRequestId:
-    __slots__ = ("_send", "started")
+    __slots__ = ("_send", "request_id", "started")
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.request_id = new_ulid()
         self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.started = True
-            message["headers"] = [*message["headers"], (b"x-request-id", new_ulid().encode())]
+            message["headers"] = [*message["headers"], (b"x-request-id", self.request_id.encode())]
         await self._send(message)
 
 
@@ -116,4 +122,5 @@ class _Capped:
 
 
 def _has_own_limit(scope: Scope) -> bool:
-    return (scope.get("method"), path_of(scope)) == COUNTED_BY_THE_ROUTE
+    path = path_of(scope)
+    return (scope.get("method"), path) == COUNTED_BY_THE_ROUTE or path.startswith(COUNTED_BY_THE_FACE)

@@ -18,6 +18,7 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "tickets": (Scope.RUNS_READ, Scope.RUNS_READ),
     "schedules": _RUNS,
     "dlq": _RUNS,
+    "approvals": _RUNS,
     "executions": _RUNS,
     "graphs": _RUNS,
     "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),

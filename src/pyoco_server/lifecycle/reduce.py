@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.due import due_after, due_at_of
 from pyoco_server.lifecycle.graph import last_of
-from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, CancelAsked, Claim, Run, RunId, TaskRecord
+from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
 from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS, TaskBoard, TaskEvent
 from pyoco_server.lifecycle.weight import noted, submitted, weighed
@@ -142,12 +142,20 @@ def _task_step(run: Run, event: TaskEvent, board: TaskBoard) -> Run:
         if not event.last or run.tasks_dropped:
             return _touched(run, event)
         return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
+    if run.waits or isinstance(event, e.TaskWaiting):
+        run = replace(run, waits=_waits_after(run, event.task, board))
     if run.parked and isinstance(event, e.TaskResumed | e.TaskSucceeded | e.TaskFailed):
         # Nobody holds it, so it is a wait that has ended: somebody has to go on.
         run = replace(run, parked=False, **_new_job(run, event.at))
     if run.due or instant is not None:
         return _touched(run, event, due=due_after(run.due, event, instant))
     return _touched(run, event)
+
+
+def _waits_after(run: Run, task: str, board: TaskBoard) -> dict[str, Wait]:
+    wait = board.records[task].wait if task in board.records else None
+    others = {name: one for name, one in run.waits.items() if name != task}
+    return others if wait is None else others | {task: wait}
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:
@@ -204,7 +212,8 @@ def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
 def _ended(run: Run, event: e.Event, board: TaskBoard, wanted: RunStatus) -> Run:
     ended = ending_of(run, wanted)
     board.close(event.at, keep_pending=ended is RunStatus.COMPLETED)
-    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None, "due": {}}
+    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None}
+    nobody |= {"due": {}, "waits": {}}
     return _touched(run, event, ended=ended, ended_at=event.at, **nobody)
 
 

@@ -56,6 +56,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     kept: OutputKept | None = None
     types: dict[str, Any] | None = None
     wait: Wait | None = None
+    waited_since: float | None = None  # also when the wait is over
     # Those that follow are of client-driven runs, but for the answer to a wait (`payload`, `by`, `comment`).
     ready_at: float | None = None
     worker_id: str | None = None
@@ -113,6 +114,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_tasks: tuple[str, ...] = ()
     # By task: the instant at which time alone changes something. Follows from events, not from the tasks.
     due: dict[str, float] = {}
+    # By task: what somebody has to answer. The same as in the tasks, for copies that have left those out.
+    waits: dict[str, Wait] = {}
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0

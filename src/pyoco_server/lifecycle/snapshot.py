@@ -156,6 +156,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
     if snapshot.cancel_requested_at is not None:
         by = snapshot.cancel_requested_by
         cancel = CancelAsked(at=snapshot.cancel_requested_at, by=by, reason=core.cancel_reason)
+    tasks = _tasks_back(snapshot)
     return Run(
         run_id=RunId(snapshot.run_id),
         flow_name=snapshot.flow_name,
@@ -193,7 +194,8 @@ def run_of(snapshot: RunSnapshot) -> Run:
         driver=core.driver,
         graph=core.graph,
         due=core.due,
-        tasks=_tasks_back(snapshot),
+        tasks=tasks,
+        waits={name: record.wait for name, record in tasks.items() if record.wait},
         last_tasks=core.last_tasks,
         bytes_full=core.bytes_full,
         bytes_slim=core.bytes_slim,

@@ -10,12 +10,12 @@ from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 
 # Ours that stand in a record only where there is something to say. The first of them stay in a slim one.
-_KEPT = ("ready_at", "worker_id", "progress", "time_left_sec", "code")
+_KEPT = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_since")
 _LEFT_OUT = ("message", "payload", "by", "comment")
 _OURS = (*_KEPT, *_LEFT_OUT)
 # Of a task that a worker executes there is nothing to say: found out at once, for there are many of them.
-_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment")
-_NOTHING = (False, *(None,) * 6)
+_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment", "waited_since")
+_NOTHING = (False, *(None,) * 7)
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +39,7 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
     progress: float | msgspec.UnsetType = msgspec.UNSET
     message: str | msgspec.UnsetType = msgspec.UNSET
     time_left_sec: float | msgspec.UnsetType = msgspec.UNSET
+    waited_since: float | msgspec.UnsetType = msgspec.UNSET
     code: str | msgspec.UnsetType = msgspec.UNSET
     payload: Any = msgspec.UNSET
     by: str | msgspec.UnsetType = msgspec.UNSET

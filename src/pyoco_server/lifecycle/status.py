@@ -40,6 +40,9 @@ class TaskStatus(StrEnum):
         return self in FINISHED
 
 
+# A wait whose key begins so ends by time alone; nobody has to answer it. Flows write it, importing nothing.
+SLEEP_KEY_PREFIX = "sleep:"
+
 FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
 
 

@@ -184,6 +184,7 @@ class TaskBoard:
             attempt=event.attempt,
             started_at=event.at if event.attempt > record.attempt else record.started_at,
             wait=wait,
+            waited_since=event.at,
             time_left_sec=event.time_left_sec,
         )
         self._put(event.task, waiting)

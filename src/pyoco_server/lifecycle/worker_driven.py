@@ -35,10 +35,9 @@ def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
 
 def _only_waits(run: Run, command: c.ParkRun) -> bool:
     """An answer that came while the worker was about to park has no job: parked, it would lie for ever."""
+    # What is RUNNING is for the worker to say: a task in a loop is, as a whole, while its iterations wait.
     unanswered = (run.tasks.get(task) for task in command.waiting)
-    if not command.waiting or not all(one and one.state is TaskStatus.WAITING for one in unanswered):
-        return False
-    return all(record.state is not TaskStatus.RUNNING for record in run.tasks.values())
+    return bool(command.waiting) and all(one and one.state is TaskStatus.WAITING for one in unanswered)
 
 
 def _is_known_to_wait(run: Run, command: c.PutTaskWaiting) -> bool:

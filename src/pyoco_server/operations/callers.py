@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import msgspec
 
 from pyoco_server.errors import Forbidden
+
+# Whose things are those of a caller who names no tenant.
+DEFAULT_TENANT = "default"
 
 
 class Scope(StrEnum):
@@ -16,15 +20,25 @@ class Scope(StrEnum):
     RUNS_WRITE = "runs:write"
     WHEELS_WRITE = "wheels:write"
     OPS_READ = "ops:read"
+    PDCA_READ = "pdca:read"
+    PDCA_RECHECK = "pdca:recheck"
+    PDCA_RECHECK_ALL = "pdca:recheck_all"
+    PDCA_DOWNLOAD = "pdca:download"
+    PDCA_ADMIN = "pdca:admin"
     ADMIN = "admin"  # everything, also what is added later
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """`tenant_id` None: authentication is off, and there is only one tenant. `id`: of the key or token."""
+    """`tenant_id` None: authentication is off, and there is only one tenant. `id`: of the key or token.
+
+    `audiences`: those of a token that are known here; None for whoever has no token.
+    """
 
     tenant_id: str | None = None
     id: str | None = None
     scopes: frozenset[str] | None = None  # None: everything
+    audiences: frozenset[str] | None = None
+    good_until: float = math.inf
 
     def may(self, scope: str) -> bool:
         return self.scopes is None or scope in self.scopes or Scope.ADMIN in self.scopes

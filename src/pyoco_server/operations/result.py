@@ -11,8 +11,8 @@ from pyoco_server.errors import Conflict, NotFound
 from pyoco_server.lifecycle.retry import results
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept, RunStatus
+from pyoco_server.operations.run_views import RunViews
 from pyoco_server.operations.watch import wait_for_end
-from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 
 _NOT_KEPT = {
@@ -22,18 +22,24 @@ _NOT_KEPT = {
 
 
 async def result(
-    store: Store, read_model: ReadModel, run_id: str, *, tenant_id: str | None, wait_sec: float
+    store: Store, views: RunViews, run_id: str, *, tenant_id: str | None, wait_sec: float
 ) -> AsyncIterator[bytes]:
     """JSON, piece by piece. Conflict if the run has not completed (in time), NotFound if nothing was kept."""
-    stored = await wait_for_end(
-        store, read_model, run_id, timeout_sec=wait_sec, tenant_id=tenant_id, whole=True
-    )
+    stored = await wait_for_end(views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
     if stored.run.ended is not RunStatus.COMPLETED:
         raise _no_result(stored.run)
     found = results(stored.run)
     for name, record in found.items():
         await _check(store, name, record)
     return _pieces(store, found)
+
+
+async def whole_result(store: Store, run: Run) -> bytes:
+    """The same as JSON in one piece, of a run that completed and is whole. NotFound if nothing was kept."""
+    found = results(run)
+    for name, record in found.items():
+        await _check(store, name, record)
+    return b"".join([piece async for piece in _pieces(store, found)])
 
 
 def _no_result(run: Run) -> Conflict:

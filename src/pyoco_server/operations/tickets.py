@@ -6,6 +6,7 @@ A browser's `EventSource` and `WebSocket` send none, and a key in an address wou
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 import time
 from typing import NamedTuple
@@ -36,6 +37,8 @@ async def issue(store: Store, caller: Caller, path: str) -> Issued:
         tenant_id=caller.tenant_id,
         caller_id=caller.id,
         scopes=None if caller.scopes is None else sorted(caller.scopes),
+        audiences=None if caller.audiences is None else sorted(caller.audiences),
+        good_until=caller.good_until if math.isfinite(caller.good_until) else None,
     )
     await store.tickets.put(_hashed(issued.ticket), stored)
     return issued
@@ -52,8 +55,13 @@ async def redeem(store: Store, ticket: str, path: str) -> Caller:
             "Get a new one: POST /tickets.",
             err_id="",
         )
-    scopes = None if stored.scopes is None else frozenset(stored.scopes)
-    return Caller(tenant_id=stored.tenant_id, id=stored.caller_id, scopes=scopes)
+    return Caller(
+        tenant_id=stored.tenant_id,
+        id=stored.caller_id,
+        scopes=None if stored.scopes is None else frozenset(stored.scopes),
+        audiences=None if stored.audiences is None else frozenset(stored.audiences),
+        good_until=math.inf if stored.good_until is None else stored.good_until,
+    )
 
 
 def _hashed(ticket: str) -> str:

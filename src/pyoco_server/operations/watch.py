@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
-from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.query import get_run
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.runs import StoredRun
-from pyoco_server.store.store import Store
 
 
 async def wait_for_end(
-    store: Store,
-    read_model: ReadModel,
-    run_id: str,
-    *,
-    timeout_sec: float,
-    tenant_id: str | None = None,
-    whole: bool = False,
+    views: RunViews, run_id: str, *, timeout_sec: float, tenant_id: str | None = None
 ) -> StoredRun:
-    """The run as soon as it is over, or as it is when the time is up."""
+    """The run, with all its tasks, as soon as it is over, or as it is when the time is up.
+
+    It is read once, when the waiting begins; its end is what the feed tells, and is not read again.
+    """
     over = asyncio.Event()
 
-    def on_change(run: Run) -> None:
-        if run.is_terminal:
+    def ring() -> None:
+        if view.stored.run.is_terminal:
             over.set()
 
-    async def look() -> StoredRun:
-        return await get_run(store, run_id, tenant_id=tenant_id, whole=whole)
-
-    read_model.watch(run_id, on_change)  # before the look, so that nothing falls between
+    view = await views.enter(run_id, tenant_id=tenant_id)
+    view.attach(ring)
     try:
-        stored = await look()
-        if stored.run.is_terminal:
-            return stored
-        async with asyncio.timeout(timeout_sec):
-            await over.wait()
-    except TimeoutError:
-        pass
+        ring()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_sec):
+                await over.wait()
+        return view.stored
     finally:
-        read_model.unwatch(run_id, on_change)
-    return await look()
+        view.detach(ring)
+        views.leave(run_id, view)

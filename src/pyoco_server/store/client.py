@@ -27,7 +27,7 @@ RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
 class BrokerClient(Client):
     def __init__(self) -> None:
         super().__init__()
-        self._ps = MessageParser(self)
+        self._ps = MessageParser(self, self._handed_over)
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
 
@@ -99,11 +99,16 @@ class BrokerClient(Client):
             self._transport.writelines(pending)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        """What nats-py's own parser has read: a message that came in pieces."""
+        if not self._handed_over(sid, bytes(subject), bytes(reply), headers or b"", data):
+            await super()._process_msg(sid, subject, reply, data, headers)
+
+    def _handed_over(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> bool:
         handler = self._handlers.get(sid)
         if handler is None:
-            await super()._process_msg(sid, subject, reply, data, headers)
-        else:
-            try:
-                handler(bytes(subject), bytes(reply), headers or b"", data)
-            except Exception:  # nats-py would stop reading for good, and nobody would notice
-                log.exception("a message was not handled", extra={"subject": bytes(subject).decode()})
+            return False
+        try:
+            handler(subject, reply, headers, data)
+        except Exception:  # nats-py would stop reading for good, and nobody would notice
+            log.exception("a message was not handled", extra={"subject": subject.decode()})
+        return True

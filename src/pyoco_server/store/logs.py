@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -147,12 +148,23 @@ def encode_lines(lines: Iterable[Line], first: int) -> tuple[bytes, int]:
     parts = []
     text_size = 0
     for seq, line in enumerate(lines, first):
-        moment = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
-        entry = Entry(seq, moment, line.text, line.stream, line.task, line.attempt, line.level)
+        text = line.text
+        entry = Entry(seq, _moment(line.at), text, line.stream, line.task, line.attempt, line.level)
         parts.append(_encode_entry(entry))
-        text_size += len(line.text.encode()) + 1
+        text_size += (len(text) if text.isascii() else len(text.encode())) + 1
     parts.append(b"")
     return b"\n".join(parts), text_size
+
+
+def _moment(at: float) -> str:
+    micros = round(at * 1e6)  # as datetime rounds, but for halves, which a clock of doubles does not hit
+    return f"{_second(micros // 1_000_000)}.{micros % 1_000_000:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(at: int) -> str:
+    """Lines come in order: nearly all of them are of the second of the one before."""
+    return datetime.fromtimestamp(at, UTC).isoformat()[:-6]
 
 
 def decode_lines(data: bytes) -> list[Entry]:

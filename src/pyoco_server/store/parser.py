@@ -6,12 +6,23 @@ other line of the protocol (INFO, PING, an error) is handed to the parser we inh
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from nats.protocol.parser import AWAITING_CONTROL_LINE, MAX_CONTROL_LINE_SIZE, Parser
 
 _CRLF = b"\r\n"
 
 
+# Subscription, subject, reply, headers, payload: taken, if the subscription has a function of its own.
+HandOver = Callable[[int, bytes, bytes, bytes, bytes], bool]
+
+
 class MessageParser(Parser):
+    def __init__(self, client: Any, hand_over: HandOver = lambda *_: False) -> None:
+        super().__init__(client)
+        self._hand_over = hand_over
+
     async def parse(self, data: bytes = b"") -> None:
         if self.state != AWAITING_CONTROL_LINE:
             await super().parse(data)
@@ -25,7 +36,8 @@ class MessageParser(Parser):
             if message is None:
                 break
             sid, subject, reply, headers, payload, place = message
-            await self.nc._process_msg(sid, subject, reply, payload, headers)
+            if not self._hand_over(sid, subject, reply, headers or b"", payload):
+                await self.nc._process_msg(sid, subject, reply, payload, headers)
         await self._leave(data[place:])
 
     async def _leave(self, rest: bytes) -> None:

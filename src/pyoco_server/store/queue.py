@@ -54,24 +54,12 @@ class Delivery:
         self.headers = headers
         self.data = data
         self.num_delivered, self.sequence, _ = place_of(reply)
-
-    @property
-    def job_no(self) -> int | None:
-        """None for a job of another producer."""
-        return number_of(self.headers, b"Pyoco-Job") if value_of(self.headers, b"Pyoco-Job") else None
-
-    @property
-    def log_seq(self) -> int:
-        return number_of(self.headers, b"Pyoco-Log-Seq")
-
-    @property
-    def chain(self) -> str | None:
-        """Of the commit that `log_seq` stands for."""
-        return value_of(self.headers, b"Pyoco-Chain")
-
-    @property
-    def snapshot_revision(self) -> int:
-        return number_of(self.headers, b"Pyoco-Snapshot-Revision")
+        number = value_of(headers, b"Pyoco-Job")
+        # None for a job of another producer; of ours they are asked for several times.
+        self.job_no: int | None = number_of(headers, b"Pyoco-Job") if number else None
+        self.log_seq = number_of(headers, b"Pyoco-Log-Seq") if number else 0
+        self.chain = value_of(headers, b"Pyoco-Chain") if number else None  # of the commit at `log_seq`
+        self.snapshot_revision = number_of(headers, b"Pyoco-Snapshot-Revision") if number else 0
 
     def ack(self) -> bool:
         return self._tell(b"+ACK")
@@ -224,6 +212,7 @@ class JobPuller:
         self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
         self._waiters: deque[_Waiter] = deque()
         self._next = 0
+        self._asks_soon = False
         self._sid: int | None = None
         self.answered_at: float | None = None
 
@@ -249,7 +238,9 @@ class JobPuller:
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.time() + timeout_sec)
         self._waiters.append(waiter)
-        self._ask_for_more()
+        if not self._asks_soon:  # several who come in one step of the loop share a pull
+            self._asks_soon = True
+            loop.call_soon(self._ask_for_more)
         timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, waiter.give, None)
         try:
             return await waiter.future
@@ -269,6 +260,7 @@ class JobPuller:
 
     def _ask_for_more(self) -> None:
         """Every tag gets as many pulls as there are people waiting, until the last of them leaves."""
+        self._asks_soon = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
         if not waiting:

@@ -29,6 +29,7 @@ from pyoco_server.store.feed import Feed
 from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.read_table import Filter, Found, ReadTable, Row
+from pyoco_server.store.read_waits import Key, OpenWait, WaitPlace, WaitRow, wait_changes
 from pyoco_server.store.run_pages import Place, next_page
 from pyoco_server.store.tag_table import Begun, Last, Tagged
 
@@ -42,7 +43,6 @@ MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0
 # When the position stands still this long before a list's target, the messages up to it may be gone.
 CONFIRM_AFTER_SEC = 0.25
 
-OnChange = Callable[[Run], None]
 # Sequence, number among the run's commits, events.
 OnCommit = Callable[[int, int, Sequence[Event]], None]
 # The run before (None: it begins) and after a commit, and its events.
@@ -72,9 +72,9 @@ class ReadModel:
         self.feed = Feed(
             client, jetstream, config.events_stream, config.events_subject_prefix, self._on_commit
         )
-        self._watchers: dict[str, set[OnChange]] = {}
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, _Changed] = {}
+        self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
         self._followers: dict[str, set[OnCommit]] = {}
         self._clock = 0.0
         self._flusher: asyncio.TimerHandle | None = None
@@ -187,6 +187,13 @@ class ReadModel:
         self._flush()
         return _decoded(self._table.stuck_cancels(limit))
 
+    def waiting(
+        self, tenant: str | None, limit: int, after: WaitPlace | None = None
+    ) -> list[tuple[WaitPlace, OpenWait]]:
+        """What somebody has to answer, the longest waiting first, from this place on."""
+        self._flush()
+        return self._table.waiting(tenant, limit, after or WaitPlace(0, 0))
+
     def claiming_instances(self) -> set[str]:
         self._flush()
         return self._table.instances()
@@ -217,16 +224,6 @@ class ReadModel:
         """Call this with every commit made from now on, once: not with those that are only read again."""
         self._on_news.append(on_news)
 
-    def watch(self, run_id: str, on_change: OnChange) -> None:
-        """Call this with the run, without its tasks, at every commit from now on."""
-        self._watchers.setdefault(run_id, set()).add(on_change)
-
-    def unwatch(self, run_id: str, on_change: OnChange) -> None:
-        watchers = self._watchers.get(run_id, set())
-        watchers.discard(on_change)
-        if not watchers:
-            self._watchers.pop(run_id, None)
-
     def follow(self, run_id: str, on_commit: OnCommit) -> None:
         """Call this with every commit of the run from now on, also with those that are read again."""
         self._followers.setdefault(run_id, set()).add(on_commit)
@@ -241,6 +238,7 @@ class ReadModel:
         """Throw everything away and read the log again."""
         self._live.clear()
         self._dirty.clear()
+        self._waits.clear()
         self._counts.clear()
         self._clock = 0.0
         self._table.wipe()
@@ -271,12 +269,12 @@ class ReadModel:
                 self._told = seq
                 for on_news in self._on_news:
                     on_news(before, run, events)
+            if run.waits or (before is not None and before.waits):
+                self._waits.update(wait_changes(before, run, seq))
             slim = _slim(run) if run.tasks or run.params else run
             self._clock = max(self._clock, slim.updated_at)
             self._live[run_id] = slim
             self._dirty[run_id] = _Changed(slim, seq, self._clock)
-            for on_change in tuple(self._watchers.get(run_id, ())):
-                on_change(slim)
         for on_commit in tuple(self._followers.get(run_id, ())):
             on_commit(seq, number_of(headers, b"Pyoco-Commit-No"), events)
         self.target = max(self.target, seq)
@@ -312,8 +310,8 @@ class ReadModel:
         rows = [_row(changed) for changed in dirty.values() if not changed.run.gone]
         begun = [_begun(changed.run) for changed in dirty.values() if not changed.run.gone]
         gone = [run_id for run_id, changed in dirty.items() if changed.run.gone]
-        self._table.write(rows, gone, self._meta(), begun)
-        self._dirty = {}
+        self._table.write(rows, gone, self._meta(), begun, self._waits)
+        self._dirty, self._waits = {}, {}
         for run_id, changed in dirty.items():
             if changed.run.is_terminal:
                 self._live.pop(run_id, None)

@@ -18,10 +18,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyoco_server.store import tag_table
+from pyoco_server.store.read_waits import (
+    CREATE_WAITS,
+    OpenWait,
+    WaitChanges,
+    WaitPlace,
+    page_of_waits,
+    write_waits,
+)
 from pyoco_server.store.tag_table import Begun, Last, Tagged, TagTable
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 6
+SCHEMA = 7
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -108,17 +116,24 @@ class ReadTable:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._db = self._connect()
-        self._db.executescript(_CREATE + tag_table.CREATE + "".join(_list_indexes()))
+        self._db.executescript(_CREATE + tag_table.CREATE + CREATE_WAITS + "".join(_list_indexes()))
         self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
 
     def write(
-        self, rows: Iterable[Row], gone: Sequence[str], meta: dict[str, str], begun: Iterable[Begun] = ()
+        self,
+        rows: Iterable[Row],
+        gone: Sequence[str],
+        meta: dict[str, str],
+        begun: Iterable[Begun] = (),
+        waits: WaitChanges | None = None,
     ) -> None:
         with self._db:
             self._db.execute("BEGIN")
             self._db.executemany(_UPSERT, rows)
             TagTable(self._db).write(begun, gone)
             self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((run_id,) for run_id in gone))
+            if waits:
+                write_waits(self._db, waits)
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def meta(self) -> dict[str, str]:
@@ -199,6 +214,9 @@ class ReadTable:
     def claimed_by(self, instance: str, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE instance = ? LIMIT ?", (instance, limit))
         return [row[0] for row in rows]
+
+    def waiting(self, tenant: str | None, limit: int, after: WaitPlace) -> list[tuple[WaitPlace, OpenWait]]:
+        return page_of_waits(self._db, tenant, limit, after)
 
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])

@@ -106,7 +106,7 @@ async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> N
 
 async def ensure(jetstream: JetStream, config: NatsBackendConfig) -> None:
     for wanted in streams(config):
-        await _ensure_stream(jetstream, wanted | {"storage": "file", "num_replicas": config.nats_replicas})
+        await _ensure_stream(jetstream, {"storage": "file", "num_replicas": config.nats_replicas} | wanted)
 
 
 async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
@@ -169,6 +169,11 @@ def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
         | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
         _object_bucket(config.results_object_bucket),
         _object_bucket(config.wheel_object_store_bucket),
+        _bucket(config.rechecks_kv_bucket) | {"allow_msg_ttl": True},
+        # How often somebody asked in the last minute is not worth a disk.
+        _bucket(config.limits_kv_bucket) | {"allow_msg_ttl": True, "storage": "memory"},
+        _object_bucket(config.artifacts_object_bucket)
+        | {"max_age": int(config.recheck_kept_sec * NANOSECONDS)},
     ]
 
 

@@ -24,10 +24,12 @@ from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
 from pyoco_server.store.ledger import Ledger
+from pyoco_server.store.limits import Limits
 from pyoco_server.store.log_reading import LogReader
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
 from pyoco_server.store.queue import JobQueue
+from pyoco_server.store.rechecks import Rechecks
 from pyoco_server.store.refusals import Refusals
 from pyoco_server.store.registry import Registry
 from pyoco_server.store.requests import Requests
@@ -76,6 +78,9 @@ class Store:
         self.tickets = Tickets(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Objects(self.jetstream, config.results_object_bucket)
+        self.rechecks = Rechecks(self.jetstream, config)
+        self.limits = Limits(self.jetstream, config)
+        self.artifacts = Objects(self.jetstream, config.artifacts_object_bucket)
         self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
         self.wheels = Wheels(self.jetstream, self.wheel_objects, config)
         self.logs = Logs(self.jetstream, config)

@@ -23,6 +23,8 @@ class StoredTicket(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None
     caller_id: str | None = None
     scopes: list[str] | None = None
+    audiences: list[str] | None = None
+    good_until: float | None = None
 
 
 class Tickets:

@@ -191,6 +191,8 @@ class Attempt:
 
 def _ended(stored: StoredRun) -> Ended:
     run = stored.run
+    if run.parked:
+        return Ended(Outcome.PARKED, run.run_id, stored=stored)
     if not run.is_terminal:
         return Ended(Outcome.HANDED_BACK, run.run_id, stored=stored)
     outcome = Outcome(run.status.value.lower())

@@ -13,7 +13,7 @@ import msgspec
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.store import Store
 from pyoco_server.worker.values import Result
@@ -54,6 +54,17 @@ async def recorded_results(store: Store, run: Run) -> bytes:
             if data is not None:
                 found[name] = (msgspec.Raw(data), record.types)
     return msgspec.json.encode(found)
+
+
+def recorded_failures(run: Run) -> dict[str, str]:
+    return {
+        name: record.error or "" for name, record in run.tasks.items() if record.state is TaskStatus.FAILED
+    }
+
+
+def awaited(run: Run) -> tuple[str, ...]:
+    """The waits that the run has come to, answered or not."""
+    return tuple(name for name, record in run.tasks.items() if record.waited_since is not None)
 
 
 async def _object(store: Store, run_id: str, reference: Any) -> bytes | None:

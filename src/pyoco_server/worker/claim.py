@@ -28,7 +28,12 @@ from pyoco_server.store.queue import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_run_id
-from pyoco_server.worker.checkpoints import NOTHING_RECORDED, recorded_results
+from pyoco_server.worker.checkpoints import (
+    NOTHING_RECORDED,
+    awaited,
+    recorded_failures,
+    recorded_results,
+)
 from pyoco_server.worker.disposition import TOO_EARLY_DELIVERIES_MAX, Outcome
 
 
@@ -47,6 +52,14 @@ class Claimed(NamedTuple):
     @property
     def fence(self) -> int:
         return self.stored.run.fence
+
+    @property
+    def failures(self) -> dict[str, str]:
+        return recorded_failures(self.stored.run)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        return awaited(self.stored.run)
 
 
 class NotOurs(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pyoco_server.lifecycle.commands import (
@@ -10,12 +11,14 @@ from pyoco_server.lifecycle.commands import (
     ConfirmCancelled,
     FailRun,
     FailTask,
+    ParkRun,
+    PutTaskWaiting,
     ReportLoss,
     SkipTask,
     StartTask,
     SucceedTask,
 )
-from pyoco_server.lifecycle.status import LossCause, OutputKept
+from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX, LossCause, OutputKept
 
 
 class Notice(NamedTuple):
@@ -32,7 +35,7 @@ _KEPT = {
 }
 _LOST = {
     LossCause.SLOT_CRASHED: "the run's process died",
-    LossCause.HANDED_BACK: "the worker stops and hands the run back",
+    LossCause.HANDED_BACK: "the worker hands the run back",
     LossCause.WORKER_LOST: "the worker is gone",
 }
 
@@ -52,6 +55,10 @@ def notices_of(command: Command) -> list[Notice]:
             return _failure(command)
         case SkipTask():
             return [Notice(f"task {command.task} will not run", command.task)]
+        case PutTaskWaiting():
+            return [Notice(_waits(command), command.task, command.attempt)]
+        case ParkRun():
+            return [Notice("nothing is left but waits: the run is parked, the worker is free")]
         case CompleteRun():
             return [Notice("run completed")]
         case FailRun():
@@ -63,6 +70,15 @@ def notices_of(command: Command) -> list[Notice]:
             return [Notice(f"{_LOST[command.cause]}{detail}", level="WARNING")]
         case _:
             return []
+
+
+def _waits(waiting: PutTaskWaiting) -> str:
+    if waiting.deadline_at is None:  # a sleep has one
+        return f"task {waiting.task} waits for an answer to '{waiting.wait_key}'"
+    until = datetime.fromtimestamp(waiting.deadline_at, UTC).isoformat(timespec="seconds")
+    if waiting.wait_key.startswith(SLEEP_KEY_PREFIX):
+        return f"task {waiting.task} sleeps until {until}"
+    return f"task {waiting.task} waits for an answer to '{waiting.wait_key}' until {until}"
 
 
 def _failure(failed: FailTask) -> list[Notice]:

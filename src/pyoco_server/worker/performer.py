@@ -6,13 +6,13 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ReportLoss
+from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun, ReportLoss
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
 
 # What is committed when it is over: an end of the run, or of our hold on it.
-Ending = CompleteRun | FailRun | ReportLoss
+Ending = CompleteRun | FailRun | ParkRun | ReportLoss
 
 
 class NotNow(Exception):

@@ -6,6 +6,7 @@ from pyoco_server.engine.failure import describe
 
 EXECUTION_ERROR = "execution_error"
 FLOW_NOT_FOUND = "flow_not_found"
+FLOW_CHANGED = "flow_changed"
 
 
 class CodeMissing(Exception):

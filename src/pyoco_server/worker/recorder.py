@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-from msgspec.structs import replace
-
-from pyoco_server.engine import NullListener
+from pyoco_server.engine import Asked, NullListener
 from pyoco_server.engine.failure import describe
 from pyoco_server.engine.whereabouts import Speaker
 from pyoco_server.errors import Unavailable
@@ -26,12 +24,14 @@ from pyoco_server.lifecycle.commands import (
     FailRun,
     FailTask,
     PlanTasks,
+    PutTaskWaiting,
     ReportLoss,
     SkipTask,
     StartTask,
     SucceedTask,
 )
 from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 from pyoco_server.operations.apply import Applied, apply
@@ -39,7 +39,9 @@ from pyoco_server.store.logs import Line
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker.checkpoints import put_result
+from pyoco_server.worker.facts import Acknowledge, Fact, next_batch
 from pyoco_server.worker.notices import notices_of
+from pyoco_server.worker.open_waits import OpenWaits
 from pyoco_server.worker.overheard import end_of
 from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.snapshot_writer import SnapshotWriter
@@ -50,28 +52,8 @@ log = logging.getLogger(__name__)
 BROKER_PAUSE_SEC = (0.05, 1.0)
 # Facts that nothing waits for travel with the next commit, or by themselves after this long.
 JOIN_NEXT_COMMIT_SEC = 0.02
-BATCH_EVENTS_MAX = 500
-BATCH_BYTES_MAX = 256 * 1024
 PLAN_NAMES_MAX = 1_000
 LAST_NAMES_MAX = 1_000
-
-Acknowledge = Callable[[], None]
-
-
-class _Fact(NamedTuple):
-    """What happened, on its way into a commit."""
-
-    command: Command
-    size: int = 0
-    acknowledged: Acknowledge | None = None
-    is_urgent: bool = False
-
-    def with_result(self, result: Result) -> _Fact:
-        assert isinstance(self.command, SucceedTask)
-        output = None if result.json is None else msgspec.Raw(result.json)
-        return self._replace(
-            command=replace(self.command, output=output, kept=result.kept, types=result.types)
-        )
 
 
 class Recorder(NullListener):
@@ -81,6 +63,7 @@ class Recorder(NullListener):
         self._store = store
         self.snapshot = SnapshotWriter(store, stored)
         self.log = RunLog(store, stored.run.run_id, stored.run.fence)
+        self.waits = OpenWaits(stored.run)
         self.loops = False  # a task may come again, so that the last one is not known as such
         self._timer: asyncio.TimerHandle | None = None
         self._stored = stored
@@ -89,9 +72,11 @@ class Recorder(NullListener):
         self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._waiting: list[_Fact] = []
+        self._waiting: list[Fact] = []
+        self._refused_batch: list[Fact] = []
         self._putting: set[asyncio.Task[None]] = set()
         self._writer: asyncio.Task[None] | None = None
+        self._is_writing = False
         self._unfinished: set[str] = set()
         self.refused: Reason | None = None
         self.broken: str | None = None  # what happened cannot be written down, today or ever
@@ -155,8 +140,9 @@ class Recorder(NullListener):
         attempt: int,
         result: Result,
         times: tuple[float, float],
-        acknowledged: Acknowledge,
+        acknowledged: Acknowledge | None,
     ) -> None:
+        """Without `acknowledged` nothing waits for it, and it may join the next commit."""
         succeeded = SucceedTask(
             fence=self._fence,
             task=name,
@@ -193,6 +179,33 @@ class Recorder(NullListener):
     def task_cancelled(self, name: str) -> None:
         self._say(SkipTask(fence=self._fence, task=name), 0)
 
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+        kept, size = inputs_kept(asked.prompt)
+        on_timeout = OnTimeout(asked.on_timeout)
+        self.waiting(name, attempt, asked.key, kept, size, asked.timeout_sec, on_timeout)
+
+    def waiting(
+        self,
+        name: str,
+        attempt: int,
+        key: str,
+        prompt: dict[str, Any],
+        size: int,
+        timeout_sec: float | None,
+        on_timeout: OnTimeout,
+    ) -> None:
+        waiting = PutTaskWaiting(
+            fence=self._fence,
+            task=name,
+            attempt=self.attempt_no(name, attempt),
+            wait_key=key,
+            prompt=prompt or None,
+            deadline_at=None if timeout_sec is None else time.time() + timeout_sec,
+            on_timeout=on_timeout,
+        )
+        self.waits.add(name)
+        self._say(waiting, size)
+
     def heard(self, at: float, stream: str, who: Speaker, lines: list[str], level: str | None) -> None:
         self.printed(at, stream, who.task, who.attempt, lines, level)
 
@@ -215,15 +228,24 @@ class Recorder(NullListener):
             await asyncio.wait(self._putting)
         self._note(ending)
         await self.log.flushed()  # whoever sees the end finds the log complete
-        self._waiting.append(_Fact(ending))
-        return await self._written()
+        self._waiting.append(Fact(ending))
+        refused = await self._written()
+        return await self._hand_back() if refused is Reason.NOT_WAITING else refused
+
+    async def _hand_back(self) -> Reason | None:
+        """A wait was answered when we were about to park: the rest is recorded, and who claims next knows."""
+        self._waiting, self._refused_batch = self._refused_batch[:-1], []
+        self.refused = None
+        return await self.conclude(
+            self.loss(LossCause.HANDED_BACK, "a wait was answered before it was parked")
+        )
 
     async def conclude_alone(self, ending: Command) -> Reason | None:
         """Commit the end without what waits: after a cancel there is no more progress to record."""
         await self._written()
         self._note(ending)
         await self.log.flushed()
-        self._waiting = [_Fact(ending)]
+        self._waiting = [Fact(ending)]
         self.refused = None
         return await self._written()
 
@@ -244,13 +266,13 @@ class Recorder(NullListener):
     ) -> None:
         # Nothing depends on the last task: its events travel with the end, which follows at once.
         is_urgent = acknowledged is not None and bool(self._unfinished or self.loops)
-        fact = _Fact(command, size, acknowledged, is_urgent)
+        fact = Fact(command, size, acknowledged, is_urgent)
         if threading.get_ident() == self._thread:
             self._hear(fact, result)
         else:
             self._loop.call_soon_threadsafe(self._hear, fact, result)
 
-    def _hear(self, fact: _Fact, result: Result | None) -> None:
+    def _hear(self, fact: Fact, result: Result | None) -> None:
         if result is None:
             self._take(fact)
         elif result.kept is OutputKept.REFERENCED:
@@ -260,7 +282,7 @@ class Recorder(NullListener):
         else:
             self._take(fact.with_result(result))
 
-    async def _take_when_put(self, fact: _Fact, result: Result) -> None:
+    async def _take_when_put(self, fact: Fact, result: Result) -> None:
         """A large result is stored before the log says that there is one."""
         command = fact.command
         assert isinstance(command, SucceedTask)
@@ -268,7 +290,7 @@ class Recorder(NullListener):
         put = await put_result(self._store, run_id, command.task, command.attempt, result)
         self._take(fact._replace(size=0).with_result(put))
 
-    def _take(self, fact: _Fact) -> None:
+    def _take(self, fact: Fact) -> None:
         self._note(fact.command)
         self._waiting.append(fact)
         if fact.is_urgent:
@@ -276,47 +298,46 @@ class Recorder(NullListener):
         elif self._timer is None:
             self._timer = self._loop.call_later(JOIN_NEXT_COMMIT_SEC, self._wake)
 
-    def _wake(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._writer is None and self._waiting and self.refused is None:
+
+    def _wake(self) -> None:
+        self._stop_timer()
+        idle = self._writer is None and not self._is_writing
+        if idle and self._waiting and self.refused is None:
             self._writer = self._loop.create_task(self._write())
 
     async def _written(self) -> Reason | None:
-        self._wake()
+        """Whoever waits for it writes what is left: that needs no task of its own."""
+        self._stop_timer()
         while self._writer is not None:
             await asyncio.wait([self._writer])
+        await self._write()
         return self.refused
 
     async def _write(self) -> None:
+        self._is_writing = True  # one append in flight, whoever awaits it
         try:
             while self._waiting and self.refused is None:
-                await self._commit(self._next_batch())
+                batch, self._waiting = next_batch(self._waiting)
+                await self._commit(batch)
         except Exception as error:  # the engine waits for us: whatever it is, it must not be left waiting
             log.exception("recording failed", extra={"run_id": self._stored.run.run_id})
             self.broken = f"What the run did cannot be recorded: {describe(error).error}"
             self._refuse(Reason.FENCED)
         finally:
-            self._writer = None
+            self._writer, self._is_writing = None, False
 
     def _refuse(self, reason: Reason) -> None:
         self.refused = reason
         self._on_refused(reason)
 
-    def _next_batch(self) -> list[_Fact]:
-        size = 0
-        for count, fact in enumerate(self._waiting):
-            size += fact.size + 200
-            if count and (size > BATCH_BYTES_MAX or count >= BATCH_EVENTS_MAX):
-                batch, self._waiting = self._waiting[:count], self._waiting[count:]
-                return batch
-        batch, self._waiting = self._waiting, []
-        return batch
-
-    async def _commit(self, batch: list[_Fact]) -> None:
+    async def _commit(self, batch: list[Fact]) -> None:
         applied = await self._apply_patiently([fact.command for fact in batch])
         if applied.refused is not None:
+            self._refused_batch = batch
             self._refuse(applied.refused.reason)
             return
         assert applied.after is not None

@@ -25,6 +25,10 @@ class Suspects:
         self._losses = max(1, store.config.consumer_max_deliver // 2)
         self._under_way: str | None = None
 
+    def may_be_one(self, delivery: Delivery) -> bool:
+        """Every loss has published a job of its own: with a low number nothing needs to be read."""
+        return delivery.job_no is not None and delivery.job_no > self._losses
+
     @asynccontextmanager
     async def kept_apart(self, delivery: Delivery) -> AsyncIterator[bool]:
         """False: another one is being executed here, and this delivery was given back for a while."""
@@ -42,8 +46,7 @@ class Suspects:
                 self._under_way = None
 
     async def _suspect_in(self, delivery: Delivery) -> str | None:
-        # Every loss has published a job of its own: with a low number nothing needs to be read.
-        if delivery.job_no is None or delivery.job_no <= self._losses:
+        if not self.may_be_one(delivery):
             return None
         run_id = run_id_in(delivery.data)
         try:

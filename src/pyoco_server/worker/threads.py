@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,12 +17,13 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine import Outcome as Performed
-from pyoco_server.lifecycle.commands import CompleteRun, FailRun
+from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
 from pyoco_server.worker.claim import Claimed
+from pyoco_server.worker.flow_changes import lost_wait, why_lost
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.overheard import listen_to, stop_listening
 from pyoco_server.worker.performer import Ending, NotNow, metadata_of
-from pyoco_server.worker.reasons import EXECUTION_ERROR, said, why_unresolved
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, said, why_unresolved
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
 from pyoco_server.worker.values import results_from
@@ -96,20 +97,26 @@ class Threads:
             recorder.loops = flow.has_control_flow()
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
             return _unresolved(claimed, error)
+        if (lost := lost_wait(flow, claimed.awaited)) is not None:
+            return FailRun(fence=claimed.fence, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
+        return _ending(self._run(engine, flow, recorder, claimed), claimed.fence)
+
+    def _run(self, engine: Engine, flow: Flow, recorder: Recorder, claimed: Claimed) -> Performed:
+        run = claimed.stored.run
         context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
         context.metadata |= metadata_of(claimed)
         listen_to(run.run_id, recorder.heard)
         try:
-            performed = engine.run(
+            return engine.run(
                 flow,
                 run.params,
                 context,
                 recorded=results_from(claimed.recorded),
+                failures=claimed.failures,
                 timeout_sec=getattr(flow, "timeout_sec", None) or self._config.run_timeout_sec or None,
             )
         finally:
             stop_listening(run.run_id)
-        return _ending(performed, claimed.fence)
 
 
 def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
@@ -124,10 +131,18 @@ def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
 
 
 def _ending(performed: Performed, fence: int) -> Ending:
-    return ending_of(performed.status, fence, EXECUTION_ERROR, performed.error, performed.failed_task)
+    error, task = performed.error, performed.failed_task
+    return ending_of(performed.status, fence, EXECUTION_ERROR, error, task, performed.waiting)
 
 
-def ending_of(status: Status, fence: int, reason: str, error: str | None, task: str | None) -> Ending:
+def ending_of(
+    status: Status,
+    fence: int,
+    reason: str,
+    error: str | None,
+    task: str | None,
+    waiting: Sequence[str] = (),
+) -> Ending:
     match status:
         case Status.COMPLETED:
             return CompleteRun(fence=fence)
@@ -135,5 +150,7 @@ def ending_of(status: Status, fence: int, reason: str, error: str | None, task: 
             # Stopped because of a cancel or a takeover, which then refuses this; or by its own code.
             text = "The run was stopped from inside, without a cancel having been asked for."
             return FailRun(fence=fence, reason=EXECUTION_ERROR, error=text)
+        case Status.PARKED:
+            return ParkRun(fence=fence, waiting=list(waiting))
         case Status.FAILED:
             return FailRun(fence=fence, reason=reason, error=error or "the flow failed", task=task)

@@ -1,7 +1,7 @@
-"""Around a run that is being executed: it hears of cancels, keeps the delivery, beats, and knows the grace.
+"""Around a run under way: it hears of cancels and answers, keeps the delivery, beats, and knows the grace.
 
 Everything here ends with the `async with`. The subscription stands before the claim is committed, so that
-no cancel can fall between the two; after a reconnect the run is read again for what was missed.
+nothing can fall between the two; after a reconnect the run is read again for what was missed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ import time
 from types import TracebackType
 from typing import Protocol
 
+from pyoco_server.engine import Answer
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import CancelRequested
 from pyoco_server.store.codec import decode_commit
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.store import Store
+from pyoco_server.worker.open_waits import Answered
 from pyoco_server.worker.recorder import Recorder
 
 log = logging.getLogger(__name__)
+
+# Commits that may answer a wait and come before anybody executes the run. More are not kept: a run cannot be
+# parked over an answer that it has not heard, so it comes back and finds it.
+EARLY_COMMITS_MAX = 100
 
 
 class Stoppable(Protocol):
@@ -30,6 +36,8 @@ class Stoppable(Protocol):
     def cancel(self, run_id: str) -> None: ...
 
     def abandon(self, run_id: str) -> None: ...
+
+    def answer(self, run_id: str, task: str, answer: Answer, /) -> None: ...
 
 
 class UnderWay:
@@ -43,6 +51,7 @@ class UnderWay:
         self._grace: asyncio.TimerHandle | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._early: list[bytes] = []
         self._over = False
         self.is_cancelled = False
         self.is_abandoned = False
@@ -71,6 +80,9 @@ class UnderWay:
         self._engine, self._recorder = engine, recorder
         if self.is_cancelled:
             engine.cancel(self._run_id)
+        early, self._early = self._early, []
+        for data in early:
+            self._pass_on(recorder.waits.answered_by(decode_commit(data)))
 
     def performed(self) -> None:
         """Its code has returned: whoever executed it may have another run by now, and is let alone."""
@@ -97,6 +109,22 @@ class UnderWay:
         # Our own commits come by here too: most need no decoding.
         if b"CancelRequested" in data and any(isinstance(e, CancelRequested) for e in decode_commit(data)):
             self.cancel()
+        if self._recorder is None or self._recorder.waits:
+            self._hear_answers(data)
+
+    def _hear_answers(self, data: bytes) -> None:
+        """Whoever ends a wait commits how it ended: by an answer, or because its time was up."""
+        if b"TaskSucceeded" not in data and b"TaskFailed" not in data:
+            return
+        if self._recorder is not None:
+            self._pass_on(self._recorder.waits.answered_by(decode_commit(data)))
+        elif len(self._early) < EARLY_COMMITS_MAX:
+            self._early.append(data)
+
+    def _pass_on(self, answered: list[Answered]) -> None:
+        for task, answer in answered:
+            if self._engine is not None:
+                self._engine.answer(self._run_id, task, answer)
 
     def _grace_is_over(self) -> None:
         fields = {"run_id": self._run_id, "err_id": "ERR-PYOCO-0021", "msg_id": "MSG-PYOCO-0021"}
@@ -121,7 +149,8 @@ class UnderWay:
     async def _catch_up(self) -> None:
         """What was committed while we were away was not pushed to us."""
         try:
-            stored = await self._store.runs.load(self._run_id, at_leader=True)
+            whole = self._recorder is not None and bool(self._recorder.waits)
+            stored = await self._store.runs.load(self._run_id, at_leader=True, whole=whole)
         except Unavailable:
             return  # the next reconnect tries again, and every commit of ours would notice too
         if stored is None or self._over or self._recorder is None:
@@ -131,6 +160,8 @@ class UnderWay:
             self.cancel()
         if run.claim is None or run.claim.fence != fence:
             self.on_refused(Reason.FENCED)
+        elif whole:
+            self._pass_on(self._recorder.waits.answered_in(run))
 
     def _every(self, interval_sec: float, act: object) -> None:
         loop = asyncio.get_running_loop()

@@ -169,6 +169,8 @@ class PyocoNatsWorker:
             await self._handle(delivery, turn.end)
 
     async def _handle(self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None) -> Ended:
+        if not self._suspects.may_be_one(delivery):
+            return await self._attempt(delivery, on_performed)
         async with self._suspects.kept_apart(delivery) as may_begin:
             return await self._attempt(delivery, on_performed) if may_begin else Ended(Outcome.CLAIMED)
 

@@ -1,8 +1,8 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
-The main thread runs flows; every thread speaks, what it prints at least; a second thread listens, so that a
-cancel is heard while a task runs. When the parent's end of the socket closes, there is nobody to work for:
-the process is over at once.
+The main thread runs flows; every thread speaks, what it prints at least; somebody always listens, so that a
+cancel is heard while a task runs (`ears.py`). When the parent's end of the socket closes, there is nobody to
+work for: the process is over at once.
 """
 
 from __future__ import annotations
@@ -11,42 +11,44 @@ import gc
 import importlib
 import logging
 import math
-import os
-import select
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 import msgspec
-from pyoco.core.models import RunContext
+from pyoco.core.models import Flow, RunContext
 
-from pyoco_server.engine import Engine, NullListener, Outcome, Status
+from pyoco_server.engine import Answer, Asked, Engine, Event, NullListener, Outcome, Status
 from pyoco_server.flows import ResolverError, load_resolver
+from pyoco_server.lifecycle.graph import OnTimeout
+from pyoco_server.worker.flow_changes import lost_wait, why_lost
 from pyoco_server.worker.flow_source import FlowSource
-from pyoco_server.worker.reasons import EXECUTION_ERROR, said, why_unresolved
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, said, why_unresolved
 from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.ears import Ears
 from pyoco_server.worker.slots.output import Output
 from pyoco_server.worker.slots.voice import Voice
 from pyoco_server.worker.values import inputs_kept, result_of, results_from
 
 _to_json = msgspec.json.Encoder().encode
 
-TICK_MS = 20
-RECEIVE_BYTES = 256 * 1024
+WITH_THE_NEXT = math.inf
+# A result that nothing waits for is told this soon after the one before it, or with it: of many quick tasks
+# side by side not every one is worth a write, and of a slow one no result should be lost with the process.
+SOON_SEC = 0.002
 
 
 class Slot:
     def __init__(self, link: socket.socket, flows: FlowSource, parallelism: int) -> None:
-        self._link = link
         self._flows = flows
         self._jobs: SimpleQueue[m.RunFlow] = SimpleQueue()
         self._waiting: dict[int, Callable[[], None]] = {}
         self._voice = Voice(link)
         self._output = Output(self._voice)
+        self._ears = Ears(link, self._hear, self._voice.tick)
         self._teller = _Teller(self._voice, self._output, self.await_acknowledgement)
         # One for all runs: a cancel that comes before its run has begun here is remembered by it.
         self._engine = Engine(
@@ -54,17 +56,17 @@ class Slot:
             listener=self._teller,
             may_start=self._is_worker_there,
             lone_tasks_here=True,
+            receive=self._receive,
         )
         self._number = 0
         self._heard_at = time.monotonic()
         self._silence_sec = math.inf
-        self._is_running = False
 
     def serve(self) -> None:
-        threading.Thread(target=self._listen, name="pyoco-slot-listener", daemon=True).start()
+        self._ears.open()
         self._voice.say(m.Ready())
         while True:
-            self._execute(self._jobs.get())
+            self._execute(self._ears.wait_for(self._jobs))
 
     def await_acknowledgement(self, acknowledged: Callable[[], None]) -> int:
         self._number += 1
@@ -72,12 +74,11 @@ class Slot:
         return self._number
 
     def _execute(self, job: m.RunFlow) -> None:
-        self._is_running = True
         self._output.begin(job.run_id)
         ended = self._performed(job)
         self._waiting.clear()
         self._output.end()
-        self._is_running = False
+        self._ears.run_ended()
         self._voice.say(ended)
 
     def _performed(self, job: m.RunFlow) -> m.Ended:
@@ -90,6 +91,11 @@ class Slot:
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
             reason, text = why_unresolved(job.flow_name, error)
             return m.Ended(status=Status.FAILED, reason=reason, error=text)
+        if (lost := lost_wait(flow, job.awaited)) is not None:
+            return m.Ended(status=Status.FAILED, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
+        return self._run(flow, job)
+
+    def _run(self, flow: Flow, job: m.RunFlow) -> m.Ended:
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
         self._teller.result_bytes_max = job.result_bytes_max
@@ -97,25 +103,17 @@ class Slot:
         limit = getattr(flow, "timeout_sec", None) or job.timeout_sec
         params, recorded = msgspec.json.decode(job.params), results_from(job.recorded)
         try:
-            return _ended(self._engine.run(flow, params, context, recorded=recorded, timeout_sec=limit))
+            outcome = self._engine.run(
+                flow, params, context, recorded=recorded, failures=job.failures, timeout_sec=limit
+            )
+            return _ended(outcome)
         except Exception as error:  # the engine promises not to; if it does, the run must end and say so
             logging.getLogger(__name__).exception("the engine broke")
             return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=said(error))
 
-    def _listen(self) -> None:
-        """Until nobody is there any more. While a run is executed it is also the clock of the voice."""
-        readable = select.poll()
-        readable.register(self._link, select.POLLIN)
-        reader = m.slot_reader()
-        while True:
-            if not readable.poll(TICK_MS if self._is_running else None):
-                self._voice.tick()
-                continue
-            data = self._link.recv(RECEIVE_BYTES)
-            if not data:
-                os._exit(0)
-            for message in reader.read(data):
-                self._hear(message)
+    def _receive(self, mailbox: SimpleQueue[Event], timeout_sec: float | None, beside_others: bool) -> Event:
+        wait = self._ears.wait_beside_others if beside_others else self._ears.wait_for
+        return wait(mailbox, timeout_sec)
 
     def _is_worker_there(self) -> bool:
         """Not if it is stopped or asleep: by now somebody else may have been given the run."""
@@ -127,7 +125,6 @@ class Slot:
             case m.Alive():
                 pass
             case m.RunFlow():
-                self._is_running = True
                 self._jobs.put(message)
             case m.Stop():
                 self._engine.cancel(message.run_id)
@@ -135,6 +132,9 @@ class Slot:
                 acknowledged = self._waiting.pop(message.number, None)
                 if acknowledged is not None:
                     acknowledged()
+            case m.Answer():
+                answer = Answer(msgspec.json.decode(message.output), message.error)
+                self._engine.answer(message.run_id, message.task, answer)
 
 
 class _Teller(NullListener):
@@ -147,16 +147,23 @@ class _Teller(NullListener):
         self._output = output
         self._await = await_acknowledgement
         self._unfinished: set[str] = set()
+        self._last: frozenset[str] = frozenset()  # in a loop the last task is not known as such
         self.loops = False
         self.result_bytes_max = 0
 
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self._unfinished = set(names)
-        self._voice.say(m.Planned(tasks=list(names), last=list(last), loops=self.loops), now=False)
+        self._last = frozenset() if self.loops else frozenset(last)
+        self._voice.say(
+            m.Planned(tasks=list(names), last=list(last), loops=self.loops), patience_sec=WITH_THE_NEXT
+        )
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
-        self._voice.say(m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size), now=False)
+        self._voice.say(
+            m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size),
+            patience_sec=WITH_THE_NEXT,
+        )
 
     def task_succeeded(
         self,
@@ -168,6 +175,8 @@ class _Teller(NullListener):
         acknowledged: Callable[[], None],
     ) -> None:
         self._output.end_of(name)
+        self._unfinished.discard(name)
+        number, patience_sec = self._awaited(name, acknowledged)
         result = result_of(output, self.result_bytes_max)
         succeeded = m.Succeeded(
             task=name,
@@ -177,11 +186,9 @@ class _Teller(NullListener):
             output=result.json,
             kept=result.kept,
             types=result.types,
-            number=self._await(acknowledged),
+            number=number,
         )
-        self._unfinished.discard(name)
-        # Behind the last task comes nothing but the end, and that follows at once.
-        self._voice.say(succeeded, now=self.loops or bool(self._unfinished))
+        self._voice.say(succeeded, patience_sec=patience_sec)
 
     def task_failed(
         self,
@@ -203,10 +210,31 @@ class _Teller(NullListener):
             traceback=traceback,
             will_retry=will_retry,
         )
-        self._voice.say(failed, now=False)
+        self._voice.say(failed, patience_sec=WITH_THE_NEXT)
 
     def task_cancelled(self, name: str) -> None:
-        self._voice.say(m.Cancelled(task=name), now=False)
+        self._voice.say(m.Cancelled(task=name), patience_sec=WITH_THE_NEXT)
+
+    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+        kept, size = inputs_kept(asked.prompt)
+        waiting = m.Waiting(
+            task=name,
+            attempt=attempt,
+            key=asked.key,
+            prompt=_to_json(kept),
+            size=size,
+            timeout_sec=asked.timeout_sec,
+            on_timeout=OnTimeout(asked.on_timeout),
+        )
+        self._voice.say(waiting, patience_sec=WITH_THE_NEXT)
+
+    def _awaited(self, name: str, acknowledged: Callable[[], None]) -> tuple[int, float]:
+        """The number under which its success is to be acknowledged, and how long it may wait to be told."""
+        if name not in self._last:
+            return self._await(acknowledged), 0.0
+        acknowledged()  # nothing waits for it
+        # Behind the last of them comes nothing but the end, and that follows at once.
+        return m.NOT_AWAITED, SOON_SEC if self._unfinished else WITH_THE_NEXT
 
 
 def main(handle: int, spec: str, parallelism: int, path: str) -> None:
@@ -231,6 +259,7 @@ def _ended(outcome: Outcome) -> m.Ended:
         error=outcome.error,
         task=outcome.failed_task,
         is_worn=bool(outcome.left_behind),
+        waiting=outcome.waiting,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -12,6 +13,8 @@ from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
 from pyoco_server.worker.values import Result
+
+_decode_inputs = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Execution:
@@ -53,7 +56,7 @@ class Execution:
                 recorder.planned(message.tasks, message.last)
             case m.Started():
                 self._running[message.task] = message.attempt
-                inputs = msgspec.json.decode(message.inputs, type=dict[str, msgspec.Raw])
+                inputs = _decode_inputs(message.inputs)
                 recorder.started(message.task, message.attempt, inputs, message.size)
             case m.Succeeded():
                 self._running.pop(message.task, None)
@@ -72,6 +75,8 @@ class Execution:
             case m.Cancelled():
                 self._running.pop(message.task, None)
                 recorder.task_cancelled(message.task)
+            case m.Waiting():
+                self._waiting(message)
             case m.Ended():
                 self.ended.set_result(message)
             case m.Ready() | m.Broken():
@@ -83,7 +88,18 @@ class Execution:
             message.attempt,
             Result(message.output, message.kept, message.types),
             (message.started_at, message.ended_at),
-            lambda: self._acknowledge(message.number),
+            None if message.number == m.NOT_AWAITED else partial(self._acknowledge, message.number),
+        )
+
+    def _waiting(self, message: m.Waiting) -> None:
+        self._recorder.waiting(
+            message.task,
+            message.attempt,
+            message.key,
+            msgspec.json.decode(message.prompt, type=dict[str, msgspec.Raw]),
+            message.size,
+            message.timeout_sec,
+            message.on_timeout,
         )
 
     def _acknowledge(self, number: int) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.status import OutputKept
 
 LENGTH = struct.Struct("!I")
+NOT_AWAITED = 0
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -35,6 +37,8 @@ class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     workflow_yaml: str | None = None
     callable_packages: tuple[str, ...] = ()
     import_path: str | None = None  # the wheels of the run's tenant; a slot has one tenant
+    failures: dict[str, str] = {}
+    awaited: tuple[str, ...] = ()
 
 
 class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -53,7 +57,16 @@ class Alive(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """The worker is there. A slot that does not hear of it for a while starts no further task."""
 
 
-ToSlot = RunFlow | Stop | Acknowledged | Alive
+class Answer(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """A wait of the run has ended, and the log knows: with its result as JSON, or with an error."""
+
+    run_id: str
+    task: str
+    output: bytes
+    error: str | None = None
+
+
+ToSlot = RunFlow | Stop | Acknowledged | Alive | Answer
 
 
 # From the slot
@@ -90,7 +103,7 @@ class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     output: bytes | None
     kept: OutputKept
     types: dict[str, Any] | None
-    number: int
+    number: int  # to be acknowledged, unless it is NOT_AWAITED
 
 
 class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -105,6 +118,16 @@ class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 class Cancelled(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     task: str
+
+
+class Waiting(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    task: str
+    attempt: int
+    key: str
+    prompt: bytes
+    size: int
+    timeout_sec: float | None
+    on_timeout: OnTimeout
 
 
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -126,9 +149,10 @@ class Ended(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     error: str | None = None
     task: str | None = None
     is_worn: bool = False  # threads of the run are still in user code: the process is of no further use
+    waiting: tuple[str, ...] = ()  # PARKED: which waits are open
 
 
-FromSlot = Ready | Broken | Planned | Started | Succeeded | Failed | Cancelled | Printed | Ended
+FromSlot = Ready | Broken | Planned | Started | Succeeded | Failed | Cancelled | Waiting | Printed | Ended
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to: Any = msgspec.msgpack.Decoder(ToSlot).decode

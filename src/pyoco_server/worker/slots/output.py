@@ -25,7 +25,7 @@ class Output:
         self._pipes = TaskPipes(self._tell)
         self._pipes.install(self._on_fork)
         # A task may close descriptors 1 and 2, or point them elsewhere.
-        self._kept = [os.dup(descriptor) for descriptor in DESCRIPTORS]
+        self._kept = [(os.dup(descriptor), os.fstat(descriptor)) for descriptor in DESCRIPTORS]
         install_thread_inheritance()
 
     def begin(self, run_id: str) -> None:
@@ -43,8 +43,8 @@ class Output:
             stream.end_lines_of()
         self._run_id = None
         restore(self._streams)
-        for descriptor, kept in zip(DESCRIPTORS, self._kept, strict=True):
-            if not _is_same(descriptor, kept):
+        for descriptor, (kept, known) in zip(DESCRIPTORS, self._kept, strict=True):
+            if not _is_same(descriptor, known):
                 os.dup2(kept, descriptor)
 
     def _tell(self, at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
@@ -61,8 +61,8 @@ class Output:
         self._run_id = None
 
 
-def _is_same(one: int, other: int) -> bool:
+def _is_same(descriptor: int, known: os.stat_result) -> bool:
     try:
-        return os.path.sameopenfile(one, other)
+        return os.path.samestat(os.fstat(descriptor), known)
     except OSError:
         return False

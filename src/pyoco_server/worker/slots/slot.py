@@ -22,7 +22,7 @@ import msgspec
 from pyoco_server.broker import die_with_parent
 from pyoco_server.broker.lifeline import Guard
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.engine import Status
+from pyoco_server.engine import Answer, Status
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending, metadata_of
@@ -131,6 +131,8 @@ class Slot:
                 workflow_yaml=claimed.submission.workflow_yaml,
                 callable_packages=self._config.callable_packages,
                 import_path=self._tenants_wheels(),
+                failures=claimed.failures,
+                awaited=claimed.awaited,
             )
         )
         try:
@@ -149,7 +151,9 @@ class Slot:
             # We were stopped or asleep, and it did not go on without us. If the run is still ours, it begins
             # anew where it was.
             return recorder.loss(LossCause.HANDED_BACK, ended.error or "")
-        return ending_of(Status(ended.status), claimed.fence, ended.reason, ended.error, ended.task)
+        return ending_of(
+            Status(ended.status), claimed.fence, ended.reason, ended.error, ended.task, ended.waiting
+        )
 
     def _tenants_wheels(self) -> str | None:
         if self.edition.path is None or self.tenant is None:
@@ -162,6 +166,10 @@ class Slot:
 
     def cancel(self, run_id: str) -> None:
         self._link.say(m.Stop(run_id=run_id))
+
+    def answer(self, run_id: str, task: str, answer: Answer) -> None:
+        output = msgspec.json.encode(answer.output)
+        self._link.say(m.Answer(run_id=run_id, task=task, output=output, error=answer.error))
 
     def abandon(self, _run_id: str) -> None:
         """Cancelled and still there after the grace, or not ours any more: the process is ended."""

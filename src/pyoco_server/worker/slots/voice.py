@@ -1,7 +1,7 @@
 """A slot's voice on its link: messages in their order, as few writes as can be.
 
 What somebody waits for is sent at once, and with it whatever was said before; the rest goes with the next
-such message, or at the next tick of the listening thread. Lines that a task prints are sent at once too, so
+such message, or at the next tick of the clock (`ears.py`). Lines that a task prints are sent at once too, so
 that a process that dies has not taken them along; only of a flood of them are the last ones gathered.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 
 from pyoco_server.worker.slots import messages as m
 
@@ -28,17 +29,19 @@ class Voice:
         self._unsent: list[bytes] = []
         self._size = 0
         self._lines = 0
+        self._sent_at = 0.0
         # Lines of one origin that follow each other are one message.
         self._origin: Origin | None = None
         self._printed_at = 0.0
         self._printed: list[str] = []
 
-    def say(self, message: m.FromSlot, *, now: bool = True) -> None:
+    def say(self, message: m.FromSlot, *, patience_sec: float = 0.0) -> None:
+        """At once, unless something was sent less than `patience_sec` ago: then with what is sent next."""
         data = m.frame(message)
         with self._lock:
             self._end_lines()
             self._keep(data)
-            if now:
+            if not patience_sec or time.monotonic() - self._sent_at >= patience_sec:
                 self._send()
 
     def print(self, at: float, origin: Origin, lines: list[str]) -> None:
@@ -86,4 +89,5 @@ class Voice:
             data = b"".join(self._unsent)
             self._unsent.clear()
             self._size = 0
+            self._sent_at = time.monotonic()
             self._link.sendall(data)

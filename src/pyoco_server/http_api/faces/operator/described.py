@@ -117,3 +117,10 @@ REDRIVE: Described = {
     "requestBody": _body("application/json", {"again": _BOOL | {"default": False}}, required=[]),
     "responses": _answers("The new run", _OBJECT, 401, 403, 404, 409, 422, 503),
 }
+APPROVALS: Described = {
+    "parameters": [
+        _limit(wire.APPROVALS_DEFAULT, wire.APPROVALS_MAX),
+        _query("cursor", _TEXT, "Where the page before ended: its `next_cursor`."),
+    ],
+    "responses": _answers("Tasks that wait, and `next_cursor`", _OBJECT, 401, 403, 422, 503),
+}

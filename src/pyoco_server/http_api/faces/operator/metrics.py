@@ -18,8 +18,10 @@ from prometheus_client.registry import Collector
 
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
 from pyoco_server.http_api.faces.operator.described import METRICS
+from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
 from pyoco_server.operations.metrics import Standing, standing
 from pyoco_server.operations.observed import BOUNDS_SEC, Observed, Spread
+from pyoco_server.operations.rechecks.observed import RecheckObserved
 
 VERSION = version("pyoco-server")
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,12 +37,14 @@ router = APIRouter()
 async def metrics(request: Request) -> Response:
     gateway = ready_gateway(request)
     now = await standing(gateway.store, gateway.read_model)
-    return Response(exposition(now, gateway.observed, gateway.is_housekeeper), media_type=TEXT_FORMAT)
+    text = exposition(now, gateway.observed, gateway.is_housekeeper, gateway.rechecks.observed)
+    return Response(text, media_type=TEXT_FORMAT)
 
 
-def exposition(now: Standing, seen: Observed, is_housekeeper: bool) -> bytes:
+def exposition(now: Standing, seen: Observed, is_housekeeper: bool, rechecks: RecheckObserved) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families([*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen)]))
+    families = [*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen), *recheck_families(rechecks)]
+    registry.register(_Families(families))
     ProcessCollector(registry=registry)
     # Whole numbers as the specification shows them: `1` and not `1.0`.
     return _WHOLE.sub(b"", generate_latest(registry))

@@ -7,10 +7,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from pyoco_server.http_api.faces.operator import dead_letters, known_keys, metrics, wheels, workers
+from pyoco_server.http_api.faces.operator import (
+    approvals,
+    dead_letters,
+    known_keys,
+    metrics,
+    wheels,
+    workers,
+)
 
 router = APIRouter(tags=["operator"])
-for part in (workers, metrics, wheels, dead_letters, known_keys):
+for part in (workers, metrics, wheels, dead_letters, approvals, known_keys):
     router.include_router(part.router)
 
 

@@ -19,7 +19,7 @@ async def get_result(request: Request) -> Response:
     wait_sec = questions.wait_sec(request.query_params)
     pieces = await result.result(
         gateway.store,
-        gateway.read_model,
+        gateway.run_views,
         run_id_of(request),
         tenant_id=caller_of(request).tenant_id,
         wait_sec=wait_sec,

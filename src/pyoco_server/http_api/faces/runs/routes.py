@@ -40,12 +40,7 @@ async def get_run(request: Request) -> Response:
     wait_sec = questions.wait_sec(request.query_params)
     if wait_sec:
         stored = await watch.wait_for_end(
-            gateway.store,
-            gateway.read_model,
-            run_id,
-            timeout_sec=wait_sec,
-            tenant_id=tenant_id,
-            whole=records,
+            gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id
         )
     else:
         stored = await query.get_run(gateway.store, run_id, tenant_id=tenant_id, whole=records)

@@ -1,0 +1,100 @@
+"""Tasks that wait: for somebody's word (`approval`), or for time to pass (`sleep`). Owns how they are said.
+
+Such a task has no code. While it waits it occupies no worker, and it outlives restarts of everything.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
+
+OnTimeout = Literal["fail", "succeed"]
+
+PROMPT_BYTES_MAX = 16 * 1024
+NAME_CHARS_MAX = 200
+# A wait that needs nobody has a key of this kind, so that lists of what somebody has to answer leave it out.
+SLEEP_KEY_PREFIX = "sleep:"
+WAIT_SEC_MAX = 10 * 366 * 86_400.0  # ten years
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """Stands where other tasks have their function; by it an engine knows a task that waits."""
+
+    prompt: Mapping[str, Any]
+    timeout_sec: float | None = None
+    on_timeout: OnTimeout = "fail"
+    key: str | None = None  # None: the name under which the task is recorded
+
+    def __call__(self) -> Any:
+        raise RuntimeError("This task waits for an answer, and only workers of pyoco-server know how to wait")
+
+
+def approval(
+    name: str,
+    prompt: Mapping[str, Any] | None = None,
+    timeout_sec: float | None = None,
+    on_timeout: OnTimeout = "fail",
+    wait_key: str | None = None,
+) -> TaskWrapper:
+    """A task that waits until somebody answers; its result is the payload of the answer.
+
+    `prompt` is shown to whoever has to decide; members like `$ctx.params.version` and `$node.build.output`
+    are replaced by what they refer to, as in a task's inputs. Without an answer within `timeout_sec` the task
+    fails, or succeeds with None. An answer must name `wait_key`, which is the task's name unless given.
+    """
+    _check_text("approval: name", name)
+    if wait_key is not None:
+        _check_text("approval: wait_key", wait_key)
+        if wait_key.startswith(SLEEP_KEY_PREFIX):
+            raise ValueError(f"approval: wait_key must not begin with '{SLEEP_KEY_PREFIX}', not {wait_key!r}")
+    if timeout_sec is not None:
+        _check_seconds("approval: timeout_sec", timeout_sec)
+    if on_timeout not in ("fail", "succeed"):
+        raise ValueError(f"approval: on_timeout must be 'fail' or 'succeed', not {on_timeout!r}")
+    return _task(name, Wait(_checked_prompt(prompt), timeout_sec, on_timeout, wait_key))
+
+
+def sleep(seconds: float, name: str | None = None) -> TaskWrapper:
+    """A task that succeeds after so many seconds, without holding a worker.
+
+    It is called `sleep_<seconds>` unless named; two of the same length in one flow need names of their own.
+    """
+    _check_seconds("sleep: seconds", seconds)
+    name = f"sleep_{seconds:g}" if name is None else name
+    _check_text("sleep: name", name)
+    return _task(name, Wait({}, seconds, "succeed", f"{SLEEP_KEY_PREFIX}{name}"))
+
+
+def _task(name: str, wait: Wait) -> TaskWrapper:
+    return TaskWrapper(Task(func=wait, name=name))
+
+
+def _check_text(what: str, text: object) -> None:
+    if not isinstance(text, str) or not text.strip() or len(text) > NAME_CHARS_MAX:
+        raise ValueError(f"{what} must be a text of 1 to {NAME_CHARS_MAX} characters, not {text!r}")
+    if "/" in text or not text.isprintable():
+        raise ValueError(f"{what} stands in addresses: it must have no '/' and no line ends, not {text!r}")
+
+
+def _check_seconds(what: str, seconds: object) -> None:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < float(str(seconds)) <= WAIT_SEC_MAX:
+        raise ValueError(f"{what} must be a number above 0, at most {WAIT_SEC_MAX:.0f}, not {seconds!r}")
+
+
+def _checked_prompt(prompt: object) -> Mapping[str, Any]:
+    if prompt is None:
+        return {}
+    if not isinstance(prompt, Mapping) or not all(isinstance(key, str) for key in prompt):
+        raise ValueError(f"approval: prompt must be a dict whose keys are texts, not {prompt!r}")
+    try:
+        size = len(json.dumps(dict(prompt), allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"approval: prompt must be JSON: {error}") from error
+    if size > PROMPT_BYTES_MAX:
+        raise ValueError(f"approval: prompt must be at most {PROMPT_BYTES_MAX} bytes of JSON, not {size}")
+    return dict(prompt)

@@ -1,0 +1,158 @@
+"""Accept a request: reserve its key, store it, then start its batches. In this order, and once.
+
+A second try after trouble, by the same key, finds what the first one stored and goes on there; the runs' ids
+follow from the request's, so it cannot add runs. What is left unstarted, because there are many or because we
+died, is started by housekeeping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pyoco_server.errors import Invalid
+from pyoco_server.ids import new_ulid
+from pyoco_server.operations.callers import Caller
+from pyoco_server.operations.fingerprints import Fingerprint, fingerprint_of
+from pyoco_server.operations.idempotency import Answer, Once, Reservation, once
+from pyoco_server.operations.idempotency_key import IdempotencyKey
+from pyoco_server.operations.rechecks.desk import RecheckDesk, client_of, tenant_of
+from pyoco_server.operations.rechecks.plans import plan_of, put_plan
+from pyoco_server.recheck.asked import Asked
+from pyoco_server.recheck.batches import batches_of
+from pyoco_server.recheck.records import Request
+from pyoco_server.store.recheck_reading import RecheckReading
+from pyoco_server.store.recheck_table import Search
+
+ACCEPTED = 202
+CHOSEN_MAX = 100_000
+NAMED_IN_REFUSAL_MAX = 10
+# Started before the answer; the rest follows behind it.
+STARTED_AT_ONCE_MAX = 100
+SIDE_BY_SIDE = 16
+
+Chosen = list[tuple[str, str]]
+Shown = Callable[[Request], bytes]
+
+
+class Sender(NamedTuple):
+    """Whoever sends a request, and by which thread of theirs."""
+
+    caller: Caller
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+async def accept(
+    desk: RecheckDesk, sender: Sender, key: IdempotencyKey, body: bytes, asked: Asked, shown: Shown
+) -> Once:
+    """`shown`: the answer, of a request that is accepted."""
+    wanted = await fingerprint_of(body)
+    chosen = await _chosen(desk, tenant_of(sender.caller), asked, key, wanted)
+
+    async def do(reservation: Reservation) -> Answer:
+        request = await _stored(desk, sender, asked, chosen, reservation)
+        if not request.dry_run:
+            await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
+        return Answer(status=ACCEPTED, body=shown(request))
+
+    return await once(desk.store, key, wanted, do, resource_id=new_ulid())
+
+
+async def start_batches(desk: RecheckDesk, request: Request, numbers: Iterable[int]) -> None:
+    """Those that run already are left alone. The first trouble is raised, after all were tried."""
+    plan = await plan_of(desk.store, request)
+    places = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def start(number: int) -> None:
+        async with places:
+            await desk.executor.start(request, number, plan[number])
+
+    starting = [start(number) for number in numbers if number < len(plan)]
+    for end in await asyncio.gather(*starting, return_exceptions=True):
+        if isinstance(end, BaseException):
+            raise end
+
+
+async def _chosen(
+    desk: RecheckDesk, tenant: str, asked: Asked, key: IdempotencyKey, wanted: Fingerprint
+) -> Chosen | Invalid:
+    """What the catalogue refuses reserves nothing. But what was accepted once is answered so again: then the
+    refusal is handed on, for the case that nothing came of it.
+    """
+    reading = await desk.model.caught_up()
+    try:
+        if asked.chosen is not None:
+            return _matching(reading, tenant, asked)
+        return _named(reading, tenant, asked.strategies)
+    except Invalid as refused:
+        known = (await desk.store.ledger.get(key.address)).record
+        if known is None or known.digest != wanted.digest:
+            raise
+        return refused
+
+
+def _named(reading: RecheckReading, tenant: str, strategies: tuple[str, ...]) -> Chosen:
+    found = [(one, reading.find(tenant, one)) for one in strategies]
+    unknown = [one for one, listed in found if listed is None]
+    if unknown:
+        shown = ", ".join(unknown[:NAMED_IN_REFUSAL_MAX])
+        more = (
+            f" and {len(unknown) - NAMED_IN_REFUSAL_MAX} more" if len(unknown) > NAMED_IN_REFUSAL_MAX else ""
+        )
+        raise Invalid(f"strategies names unknown ids: {shown}{more}.", details={"unknown": unknown})
+    chosen = [(one, listed.strategy.flow) for one, listed in found if listed and listed.strategy.enabled]
+    if not chosen:
+        raise Invalid("strategies names only disabled ones; nothing is left to be rechecked.")
+    return chosen
+
+
+def _matching(reading: RecheckReading, tenant: str, asked: Asked) -> Chosen:
+    assert asked.chosen is not None
+    wanted = asked.chosen
+    search = Search(
+        tenant=tenant,
+        tags=wanted.tags_any,
+        health=wanted.health,
+        instruments=wanted.instrument_any,
+        enabled=True,
+    )
+    chosen = reading.flows_of(search, CHOSEN_MAX + 1)
+    if len(chosen) > CHOSEN_MAX:
+        raise Invalid(f"filter matches more than {CHOSEN_MAX} strategies; choose fewer.")
+    return chosen
+
+
+async def _stored(
+    desk: RecheckDesk, sender: Sender, asked: Asked, chosen: Chosen | Invalid, reservation: Reservation
+) -> Request:
+    tenant, request_id = tenant_of(sender.caller), reservation.resource_id
+    if reservation.may_have_happened:
+        earlier = await desk.store.rechecks.request(tenant, request_id)
+        if earlier is not None:
+            return earlier
+    if isinstance(chosen, Invalid):
+        raise chosen
+    batches = batches_of(chosen, asked.batch_size)
+    plan = {} if asked.dry_run else await put_plan(desk.store, request_id, batches)
+    return await desk.store.rechecks.create_request(
+        Request(
+            request_id=request_id,
+            tenant=tenant,
+            client_id=client_of(sender.caller),
+            reason=asked.reason,
+            submitted_at=round(time.time(), 3),
+            strategies=len(chosen),
+            batches=len(batches),
+            dry_run=asked.dry_run,
+            window=asked.window,
+            params=asked.params,
+            trace_id=asked.trace_id,
+            run_tenant=sender.caller.tenant_id,
+            correlation_id=sender.correlation_id,
+            traceparent=sender.traceparent,
+            **plan,  # type: ignore[arg-type]
+        )
+    )

@@ -1,0 +1,183 @@
+"""Batches as DAG runs of Airflow, through its REST API: triggered, asked after, and read when they are over.
+
+A DAG run is named after the batch, so that triggering it twice is a conflict at Airflow and success here. All
+tries for one thing together have a budget; requests are spaced. Every trouble has one of five reasons, and is
+Unavailable for the caller: what Airflow does not like is nothing that the caller could change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import httpx
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.operations.rechecks.desk import Ended, NotEnded
+from pyoco_server.operations.rechecks.observed import RecheckObserved
+from pyoco_server.operations.rechecks.workers import flow_params
+from pyoco_server.recheck.batches import Batch, run_id_of
+from pyoco_server.recheck.records import Request
+
+DAG = "pdca_recheck"
+# What this task of the DAG returns (its XCom) is what a flow of ours would return.
+TASK = "evaluate"
+# Within the ten seconds that a caller waits at most.
+BUDGET_SEC = 9.0
+TRY_SEC = 3.0
+TRIES_MAX = 3
+BACKOFF_SEC = 0.2
+REQUESTS_PER_SEC = 5.0
+
+_GOING = frozenset({"queued", "running", "restarting", "scheduled", "deferred"})
+
+
+class Reason(StrEnum):
+    TIMEOUT = "timeout"
+    DOWN = "down"
+    BAD_REQUEST = "bad_request"
+    UNAUTHORISED = "unauthorised"
+    ERROR = "error"
+
+
+_WORTH_ANOTHER_TRY = frozenset({Reason.TIMEOUT, Reason.DOWN})
+
+
+class AirflowTrouble(Unavailable):
+    def __init__(self, reason: Reason, said: str = "") -> None:
+        super().__init__(f"Airflow cannot take this now ({reason}{': ' if said else ''}{said}).", err_id="")
+        self.reason = reason
+
+
+class Airflow:
+    ask_every_sec: float | None = 5.0
+
+    def __init__(self, config: NatsBackendConfig, observed: RecheckObserved) -> None:
+        self._observed = observed
+        self._client = httpx.AsyncClient(
+            base_url=config.airflow_url.rstrip("/"),
+            timeout=TRY_SEC,
+            headers={"Authorization": f"Bearer {config.airflow_token}"} if config.airflow_token else {},
+            auth=None if config.airflow_token else _basic(config),
+        )
+        self._next_at = 0.0
+
+    async def start(self, request: Request, number: int, batch: Batch) -> None:
+        conf = flow_params(request, batch) | {"flow": batch.flow, "batch": number}
+        run_id = run_id_of(request.request_id, number)
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
+        await self._ask("dagRuns.post", "POST", _address(), body, fine=(409,))
+
+    async def ended(self, run_id: str) -> Ended | NotEnded:
+        answer = await self._ask("dagRuns.get", "GET", _address(run_id), fine=(404,))
+        if answer.status_code == 404:
+            return NotEnded.MISSING
+        run = _object(answer)
+        state = str(run.get("state"))
+        if state in _GOING:
+            return NotEnded.GOES_ON
+        at = _instant(run.get("end_date"))
+        if state != "success":
+            return Ended(at, error=f"the DAG run ended {state}")
+        return Ended(at, output=await self._returned(run_id))
+
+    async def stop(self) -> None:
+        await self._client.aclose()
+
+    async def _returned(self, run_id: str) -> Any:
+        where = f"{_address(run_id)}/taskInstances/{TASK}/xcomEntries/return_value?stringify=false"
+        answer = await self._ask("xcomEntries.get", "GET", where, fine=(404,))
+        value = _object(answer).get("value") if answer.status_code != 404 else None
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(value) if isinstance(value, str) else value
+        return value
+
+    async def _ask(
+        self, endpoint: str, method: str, where: str, body: Any = None, *, fine: tuple[int, ...] = ()
+    ) -> httpx.Response:
+        """An answer that is fine, in as many tries as are worth it and fit the budget."""
+        trouble = AirflowTrouble(Reason.TIMEOUT)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BUDGET_SEC):
+                for number in range(TRIES_MAX):
+                    await asyncio.sleep(BACKOFF_SEC * (2**number - 1))
+                    try:
+                        return await self._try(endpoint, method, where, body, fine)
+                    except AirflowTrouble as error:
+                        trouble = error
+                        if error.reason not in _WORTH_ANOTHER_TRY:
+                            break
+        raise trouble
+
+    async def _try(
+        self, endpoint: str, method: str, where: str, body: Any, fine: tuple[int, ...]
+    ) -> httpx.Response:
+        await self._turn()
+        outcome = "ok"
+        try:
+            answer = await self._client.request(method, where, json=body)
+            if not answer.is_success and answer.status_code not in fine:
+                raise AirflowTrouble(_reason(answer.status_code), f"status {answer.status_code}")
+            return answer
+        except httpx.TimeoutException:
+            outcome = Reason.TIMEOUT
+            raise AirflowTrouble(Reason.TIMEOUT) from None
+        except httpx.TransportError:
+            outcome = Reason.DOWN
+            raise AirflowTrouble(Reason.DOWN) from None
+        except AirflowTrouble as error:
+            outcome = error.reason
+            raise
+        finally:
+            self._observed.airflow[endpoint, str(outcome)] += 1
+
+    async def _turn(self) -> None:
+        """So many a second: each waits for its place in the row."""
+        now = asyncio.get_running_loop().time()
+        self._next_at = max(self._next_at, now) + 1 / REQUESTS_PER_SEC
+        await asyncio.sleep(self._next_at - 1 / REQUESTS_PER_SEC - now)
+
+
+def _address(run_id: str = "") -> str:
+    return f"/api/v2/dags/{DAG}/dagRuns" + (f"/{run_id}" if run_id else "")
+
+
+def _basic(config: NatsBackendConfig) -> httpx.BasicAuth | None:
+    return (
+        httpx.BasicAuth(config.airflow_user, config.airflow_password or "") if config.airflow_user else None
+    )
+
+
+def _reason(status: int) -> Reason:
+    match status:
+        case 401 | 403:
+            return Reason.UNAUTHORISED
+        case 408 | 504:
+            return Reason.TIMEOUT
+        case 429 | 502 | 503:
+            return Reason.DOWN
+        case _ if 400 <= status < 500:
+            return Reason.BAD_REQUEST
+    return Reason.ERROR
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        value = answer.json()
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise AirflowTrouble(Reason.ERROR, "an answer that is no object")
+    return value
+
+
+def _instant(text: Any) -> float:
+    with contextlib.suppress(ValueError, TypeError):
+        return datetime.fromisoformat(text).timestamp()
+    return time.time()

@@ -1,0 +1,112 @@
+"""Look at strategies, results, requests and artifacts. All from the index, once it has caught up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from pyoco_server.errors import Forbidden, NotFound
+from pyoco_server.operations.rechecks.catalogue import unknown_strategy
+from pyoco_server.operations.rechecks.desk import RecheckDesk
+from pyoco_server.recheck.progress import Status, Tally, status_of
+from pyoco_server.recheck.records import Request
+from pyoco_server.store.recheck_reading import KeptArtifact as KeptArtifact
+from pyoco_server.store.recheck_reading import Listed as Listed
+from pyoco_server.store.recheck_reading import PastResult as PastResult
+from pyoco_server.store.recheck_table import ORDERS as ORDERS
+from pyoco_server.store.recheck_table import Search as Search
+from pyoco_server.tokens import TokenRefused, seal, unseal
+
+SIGNED_FOR_SEC = 300
+ARTIFACTS_SHOWN_MAX = 200
+DAY_SEC = 86_400.0
+
+_SIGNED = "artifact"
+
+
+class Standing(NamedTuple):
+    request: Request
+    status: Status
+    tally: Tally
+    artifacts: list[KeptArtifact]
+
+
+class Detail(NamedTuple):
+    listed: Listed
+    averages: dict[str, float | None]
+    results: list[PastResult]
+    artifacts: list[KeptArtifact]
+
+
+async def page(
+    desk: RecheckDesk, search: Search, order: str, limit: int, offset: int
+) -> tuple[list[Listed], int]:
+    return (await desk.model.caught_up()).page(search, order, limit, offset)
+
+
+async def detail(desk: RecheckDesk, tenant: str, strategy_id: str, *, window_days: int, limit: int) -> Detail:
+    reading = await desk.model.caught_up()
+    listed = reading.find(tenant, strategy_id)
+    if listed is None:
+        raise unknown_strategy(strategy_id)
+    since = time.time() - window_days * DAY_SEC
+    return Detail(
+        listed=listed,
+        averages=reading.averages(tenant, strategy_id, since),
+        results=reading.results(tenant, strategy_id, limit),
+        artifacts=reading.artifacts_of(tenant, strategy_id, ARTIFACTS_SHOWN_MAX),
+    )
+
+
+async def results(
+    desk: RecheckDesk, tenant: str, strategy_id: str, *, begin: float, end: float, limit: int
+) -> list[PastResult]:
+    reading = await desk.model.caught_up()
+    if reading.find(tenant, strategy_id) is None:
+        raise unknown_strategy(strategy_id)
+    return reading.results(tenant, strategy_id, limit, begin, end)
+
+
+async def standing(desk: RecheckDesk, tenant: str, request_id: str) -> Standing:
+    reading = await desk.model.caught_up()
+    request = reading.request(request_id, tenant)
+    if request is None:
+        raise NotFound("There is no such request. Check the id.", err_id="")
+    tally = reading.tally(request_id)
+    shown = reading.artifacts_in(request_id, ARTIFACTS_SHOWN_MAX)
+    return Standing(request, status_of(request, tally), tally, shown)
+
+
+async def signed(desk: RecheckDesk, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
+    """The artifact, and a token that opens it for a while without another proof."""
+    artifact = (await desk.model.caught_up()).artifact(artifact_id, tenant)
+    if artifact is None:
+        raise _no_artifact()
+    secret = await desk.store.secrets.for_tokens()
+    expires_at = int(time.time()) + SIGNED_FOR_SEC
+    return artifact, seal(secret, _SIGNED, {"tenant": tenant}, [artifact_id, expires_at])
+
+
+async def check_signature(desk: RecheckDesk, tenant: str, artifact_id: int, token: str) -> None:
+    try:
+        opened = unseal(await desk.store.secrets.for_tokens(), _SIGNED, {"tenant": tenant}, token)
+    except TokenRefused:
+        opened = []
+    if len(opened) != 2 or opened[0] != artifact_id:
+        raise Forbidden("This address was not signed by us. Ask for a new one.", err_id="")
+    if time.time() >= opened[1]:
+        raise Forbidden("This address has expired. Ask for a new one.", err_id="")
+
+
+async def content(
+    desk: RecheckDesk, tenant: str, artifact_id: int
+) -> tuple[KeptArtifact, AsyncIterator[bytes]]:
+    artifact = (await desk.model.caught_up()).artifact(artifact_id, tenant)
+    if artifact is None or await desk.store.artifacts.info(artifact.object) is None:
+        raise _no_artifact()
+    return artifact, desk.store.artifacts.stream(artifact.object)
+
+
+def _no_artifact() -> NotFound:
+    return NotFound("There is no such artifact. Check its number.", err_id="")

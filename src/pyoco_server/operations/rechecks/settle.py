@@ -1,0 +1,83 @@
+"""Settle a batch whose run is over: judge what it returned, keep its artifacts, store the outcome. Once.
+
+The artifacts come first and the outcome last, so that what is listed can be had. Whoever does it a second
+time, here or elsewhere, writes the same objects again and finds the outcome there.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+from msgspec.structs import replace
+
+from pyoco_server.operations.rechecks.desk import Ended, NotEnded, RecheckDesk
+from pyoco_server.operations.rechecks.plans import plan_of
+from pyoco_server.recheck.judging import Attached, attached_to, failed, judged, returned_for
+from pyoco_server.recheck.records import Artifact, Outcome, Request, Result
+from pyoco_server.store.recheck_model import OpenBatch
+from pyoco_server.store.recheck_reading import RecheckReading
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+async def settle(desk: RecheckDesk, run_id: str, batch: OpenBatch) -> NotEnded | None:
+    """None when it is settled, or nobody can ask for it any more."""
+    ended = await desk.executor.ended(run_id)
+    if isinstance(ended, NotEnded):
+        return ended
+    reading = await desk.model.caught_up()
+    request = reading.request(batch.request_id)
+    if request is None:
+        return None
+    plan = await plan_of(desk.store, request)
+    strategies = plan[batch.batch].strategies if batch.batch < len(plan) else ()
+    outcome = Outcome(
+        request_id=batch.request_id,
+        batch=batch.batch,
+        completed_at=math.floor(ended.at * 1000) / 1000,
+        results=tuple(await _results(desk.store, reading, request, batch.batch, strategies, ended)),
+    )
+    ours = await desk.store.rechecks.create_outcome(request.tenant, outcome)
+    fields = {"request_id": request.request_id, "batch": batch.batch, "run_id": run_id, "stored_now": ours}
+    log.info("recheck batch settled", extra=fields)
+    return None
+
+
+async def _results(
+    store: Store,
+    reading: RecheckReading,
+    request: Request,
+    batch: int,
+    strategies: tuple[str, ...],
+    ended: Ended,
+) -> list[Result]:
+    if ended.error is not None:
+        return [failed(one, ended.error) for one in strategies]
+    profiles = reading.profiles(request.tenant)
+    returned = returned_for(ended.output, strategies)
+    results = []
+    for place, one in enumerate(strategies):
+        profile = reading.profile_for(request.tenant, one, profiles)
+        result = judged(one, returned.get(one), profile)
+        where = f"results/{request.request_id}/{batch}/{place}"
+        results.append(replace(result, artifacts=await _kept(store, where, returned.get(one))))
+    return results
+
+
+async def _kept(store: Store, where: str, returned: Any) -> tuple[Artifact, ...]:
+    attached = attached_to(returned)
+    return tuple([await _put(store, f"{where}/{number}", one) for number, one in enumerate(attached)])
+
+
+async def _put(store: Store, name: str, attached: Attached) -> Artifact:
+    await store.artifacts.put(name, attached.content)
+    return Artifact(
+        kind=attached.kind,
+        name=attached.name,
+        content_type=attached.content_type,
+        bytes_size=len(attached.content),
+        object=name,
+    )

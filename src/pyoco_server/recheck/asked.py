@@ -1,0 +1,111 @@
+"""What somebody asks to be rechecked: the document's two bodies, read and checked. Knows no catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyoco_server.recheck.batches import BATCH_SIZE
+from pyoco_server.recheck.checks import (
+    among,
+    flag_at,
+    member,
+    object_at,
+    refused,
+    text_at,
+    texts_at,
+    whole_number_at,
+)
+from pyoco_server.recheck.strategies import strategy_id_at
+from pyoco_server.recheck.thresholds import METRICS, Health
+from pyoco_server.recheck.windows import window_at
+
+STRATEGIES_MAX = 50
+REASON_CHARS_MAX = 64
+TRACE_ID_CHARS_MAX = 128
+BATCH_SIZES = (10, 100)
+FILTER_VALUES_MAX = 100
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Every member that is set must match; one of its values is enough."""
+
+    tags_any: tuple[str, ...] = ()
+    health: tuple[str, ...] = ()
+    instrument_any: tuple[str, ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """`strategies` by name, or `chosen` by what they are like."""
+
+    reason: str
+    strategies: tuple[str, ...] = ()
+    chosen: Chosen | None = None
+    window: dict[str, Any] | None = None
+    dry_run: bool = True
+    params: dict[str, Any] = {}
+    trace_id: str | None = None
+    batch_size: int = BATCH_SIZE
+
+
+def recheck_asked(body: Any) -> Asked:
+    members = object_at(body, "the body")
+    return Asked(strategies=_strategies(members), params=_params(members), **_shared(members))
+
+
+def recheck_all_asked(body: Any) -> Asked:
+    members = object_at(body, "the body")
+    size = whole_number_at(members.get("batch_size", BATCH_SIZE), "batch_size", *BATCH_SIZES)
+    return Asked(chosen=_chosen(members), batch_size=size, params=_params({}), **_shared(members))
+
+
+def _shared(members: Mapping[str, Any]) -> dict[str, Any]:
+    trace_id = members.get("trace_id")
+    if "trace_id" in members:
+        text_at(trace_id, "trace_id", 1, TRACE_ID_CHARS_MAX)
+    return {
+        "reason": text_at(member(members, "reason"), "reason", 1, REASON_CHARS_MAX),
+        "window": window_at(members["window"], "window") if "window" in members else None,
+        "dry_run": flag_at(members.get("dry_run", True), "dry_run"),
+        "trace_id": trace_id,
+    }
+
+
+def _strategies(members: Mapping[str, Any]) -> tuple[str, ...]:
+    """Counted before those that are named twice are dropped."""
+    named = member(members, "strategies")
+    if not isinstance(named, list) or not 1 <= len(named) <= STRATEGIES_MAX:
+        raise refused("strategies", f"must be a list of 1 to {STRATEGIES_MAX} ids.")
+    return tuple(dict.fromkeys(strategy_id_at(one, f"strategies.{at}") for at, one in enumerate(named)))
+
+
+def _params(members: Mapping[str, Any]) -> dict[str, Any]:
+    params = object_at(members.get("params", {}), "params")
+    metrics = list(METRICS)
+    if "recalc_metrics" in params:
+        given = texts_at(params["recalc_metrics"], "params.recalc_metrics", most=10, chars_max=64)
+        among(given, "params.recalc_metrics", METRICS)
+        metrics = list(given)
+    return {
+        "recalc_metrics": metrics,
+        "retrain": flag_at(params.get("retrain", False), "params.retrain"),
+    }
+
+
+def _chosen(members: Mapping[str, Any]) -> Chosen:
+    wanted = object_at(member(members, "filter"), "filter")
+    given = {
+        name: _values(wanted[name], f"filter.{name}") for name in Chosen.__struct_fields__ if name in wanted
+    }
+    among(given.get("health", ()), "filter.health", tuple(Health))
+    return Chosen(**given)
+
+
+def _values(value: Any, place: str) -> tuple[str, ...]:
+    """None of nothing would match nothing; whoever writes it means something else."""
+    values = texts_at(value, place, most=FILTER_VALUES_MAX, chars_max=256)
+    if not values:
+        raise refused(place, "is empty; name what it may be, or leave it out.")
+    return values

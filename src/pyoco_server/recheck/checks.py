@@ -1,0 +1,65 @@
+"""Reading what somebody wrote: a member of a JSON object is what it should be, or the refusal says so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pyoco_server.errors import Invalid
+
+_MISSING: Any = object()
+
+
+def refused(place: str, problem: str) -> Invalid:
+    message = f"{place} {problem}"
+    return Invalid(message, details=[{"loc": place.split("."), "msg": problem, "type": "value_error"}])
+
+
+def object_at(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise refused(place, "must be an object.")
+    return value
+
+
+def text_at(value: Any, place: str, least: int, most: int) -> str:
+    if not isinstance(value, str) or not least <= len(value) <= most:
+        raise refused(place, f"must be text of {least} to {most} characters.")
+    return value
+
+
+def whole_number_at(value: Any, place: str, least: int, most: int) -> int:
+    """`14.0` is 14: the two have the same digest, so they must mean the same."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value != value or value in (float("inf"), float("-inf")) or int(value) != value:
+        raise refused(place, f"must be a whole number, {least} to {most}.")
+    if not least <= value <= most:
+        raise refused(place, f"must be {least} to {most}.")
+    return int(value)
+
+
+def flag_at(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise refused(place, "must be true or false.")
+    return value
+
+
+def texts_at(value: Any, place: str, *, most: int, chars_max: int) -> tuple[str, ...]:
+    """A list of texts, each once, in the order of their first occurrence."""
+    if not isinstance(value, list) or len(value) > most:
+        raise refused(place, f"must be a list of at most {most} texts.")
+    for number, one in enumerate(value):
+        text_at(one, f"{place}.{number}", 1, chars_max)
+    return tuple(dict.fromkeys(value))
+
+
+def among(texts: Collection[str], place: str, known: Collection[str]) -> None:
+    strange = [one for one in texts if one not in known]
+    if strange:
+        raise refused(place, f"may hold {', '.join(known)}; not {strange[0]!r}.")
+
+
+def member(members: Mapping[str, Any], name: str, default: Any = _MISSING) -> Any:
+    value = members.get(name, default)
+    if value is _MISSING:
+        raise refused(name, "is missing.")
+    return value

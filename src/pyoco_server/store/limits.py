@@ -1,0 +1,81 @@
+"""How often somebody has asked, counted in the broker: one bucket of tokens for all gateways.
+
+Each request writes the level by compare-and-set. The last level seen is remembered, so that one write is all
+it takes while a client stays with one gateway, and one that is empty is refused without asking: others can
+only have taken more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.recheck.rates import Level, Taken, take
+from pyoco_server.store.errors import AnswerLost, WrongSequence
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.keyvalue import Bucket
+
+# A bucket nobody took from for a minute is full, and need not be remembered.
+LEVEL_KEPT = "120s"
+TAKE_TRIES_MAX = 20
+KNOWN_MAX = 10_000
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Level).decode
+
+
+class _Known:
+    __slots__ = ("level", "one_at_a_time", "revision")
+
+    def __init__(self) -> None:
+        self.level: Level | None = None
+        self.revision = 0
+        self.one_at_a_time = asyncio.Lock()
+
+
+class Limits:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._prefix = f"$KV.{config.limits_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.limits_kv_bucket)
+        self._known: dict[str, _Known] = {}
+
+    async def take(self, *whose: str, per_minute: int) -> Taken:
+        """One token of the bucket of this name; `allowed` says whether there was one."""
+        key = hashlib.sha256(msgspec.json.encode(whose)).hexdigest()
+        known = self._remembered(key)
+        async with known.one_at_a_time:
+            for _ in range(TAKE_TRIES_MAX):
+                level, taken = take(known.level, per_minute, time.time())
+                if not taken.allowed:
+                    return taken
+                try:
+                    known.revision = await self._write(key, level, known.revision)
+                    known.level = level
+                    return taken
+                except (WrongSequence, AnswerLost):
+                    await self._read(key, known)
+        raise Unavailable("Too many gateways count at once. Try again.")
+
+    async def _write(self, key: str, level: Level, revision: int) -> int:
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEVEL_KEPT)
+        return (await self._jetstream.publish(self._prefix + key, _encode(level), headers)).seq
+
+    async def _read(self, key: str, known: _Known) -> None:
+        entry = await self._bucket.get_at_leader(key)
+        known.level = _decode(entry.value) if entry.value else None
+        known.revision = entry.revision
+
+    def _remembered(self, key: str) -> _Known:
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known = {one: kept for one, kept in self._known.items() if kept.one_at_a_time.locked()}
+            known = self._known[key] = _Known()
+        return known

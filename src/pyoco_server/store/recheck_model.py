@@ -1,0 +1,222 @@
+"""Strategies, results and requests as lists need them: filled from the bucket of rechecks, kept in tables.
+
+A copy for reading, like that of runs: it goes on from its position after a restart, and is filled anew when
+it is missing, too old, or of a bucket that was made anew. Which batches are open is known the moment their
+request is heard of, for whoever has to judge them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.recheck.batches import run_id_of, run_ids_of
+from pyoco_server.recheck.records import Request
+from pyoco_server.store import recheck_writing as writing
+from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.feed import Feed
+from pyoco_server.store.headers import value_of
+from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.recheck_reading import RecheckReading
+from pyoco_server.store.recheck_table import RecheckTable
+from pyoco_server.store.rechecks import (
+    Kind,
+    decode_outcome,
+    decode_request,
+    decode_strategy,
+    place_of,
+)
+
+log = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_SEC = 0.2
+# Written in one go: others are answered in between.
+WAITING_MAX = 500
+TOO_OLD_SEC = 48 * 3600.0
+FORGET_EVERY_SEC = 3600.0
+CONFIRM_AFTER_SEC = 0.25
+
+
+class OpenBatch(NamedTuple):
+    request_id: str
+    batch: int
+
+
+class _Waiting(NamedTuple):
+    key: str
+    seq: int
+    is_deleted: bool
+    data: bytes
+
+
+class RecheckModel:
+    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.rechecks_kv_bucket}"
+        self._wait_sec = config.list_wait_sec
+        self._kept_sec = config.recheck_kept_sec
+        path = Path(f"{config.read_model_path}.rechecks") if config.read_model_path else None
+        self._table = RecheckTable(path)
+        self._feed = Feed(client, jetstream, self._stream, f"$KV.{config.rechecks_kv_bucket}", self._hear)
+        self._waiting: list[_Waiting] = []
+        self._flusher: asyncio.TimerHandle | None = None
+        self._moved = asyncio.Event()
+        self._created = ""
+        self._forgot_at = 0.0
+        self._checking: asyncio.Task[None] | None = None
+        self._started = False
+        self._on_request: list[Callable[[Request], None]] = []
+        self._reading = RecheckReading(self._table)
+        # By the id of its run.
+        self.open: dict[str, OpenBatch] = {}
+
+    async def start(self) -> None:
+        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        self._created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
+        self._feed.start(self._position_to_continue(last_seq))
+        self.open = self._open_batches()
+        self._started = True
+
+    async def stop(self) -> None:
+        await self._feed.stop()
+        if self._flusher is not None:
+            self._flusher.cancel()
+        if self._started:
+            self._flush()
+        self._table.close()
+
+    def reconnected(self) -> None:
+        self._checking = asyncio.get_running_loop().create_task(self._go_on())
+
+    def on_request(self, act: Callable[[Request], None]) -> None:
+        """Call this when a request is heard of that has batches to be run."""
+        self._on_request.append(act)
+
+    async def caught_up(self) -> RecheckReading:
+        """The tables, once everything that was stored before this call is in them."""
+        target = await self._jetstream.last_seq(self._stream)
+        deadline = asyncio.get_running_loop().time() + self._wait_sec
+        while self._feed.position < target:
+            if asyncio.get_running_loop().time() >= deadline:
+                behind = target - self._feed.position
+                raise Unavailable(f"The list of strategies is being rebuilt ({behind} to go). Try again.")
+            await self._next_move(target)
+        self._flush()
+        return self._reading
+
+    def as_known(self) -> RecheckReading:
+        """The tables as they are, without asking whether there is more."""
+        self._flush()
+        return self._reading
+
+    def _open_batches(self) -> dict[str, OpenBatch]:
+        rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
+        return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in rows}
+
+    def _position_to_continue(self, last_seq: int) -> int:
+        meta = self._table.meta()
+        position = int(meta.get("position", 0))
+        age_sec = time.time() - float(meta.get("fed_at", 0))
+        if meta.get("created") == self._created and position <= last_seq and age_sec < TOO_OLD_SEC:
+            return position
+        self._table.wipe()
+        return 0
+
+    async def _go_on(self) -> None:
+        try:
+            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        except Unavailable:
+            return  # disconnected again: the next reconnect asks again
+        if str(info["created"]) != self._created:
+            self._created = str(info["created"])
+            self._waiting.clear()
+            self.open.clear()
+            self._table.wipe()
+            self._feed.rewind()
+        else:
+            self._feed.reconnected()
+
+    def _hear(self, key: str, seq: int, headers: bytes, data: bytes) -> None:
+        self._moved.set()
+        one = _Waiting(key, seq, value_of(headers, b"KV-Operation") is not None, data)
+        self._waiting.append(one)
+        try:
+            self._note_open(one)
+        except (msgspec.MsgspecError, ValueError) as error:
+            log.warning("a message of the rechecks cannot be read", extra={"key": key, "error": str(error)})
+        if len(self._waiting) >= WAITING_MAX:
+            self._flush()
+        elif self._flusher is None:
+            self._flusher = asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SEC, self._flush)
+
+    def _note_open(self, one: _Waiting) -> None:
+        if one.key.startswith(f"{Kind.OUTCOME}."):
+            request_id, batch = one.key.split(".")[2:]
+            self.open.pop(run_id_of(request_id, int(batch)), None)
+        elif one.key.startswith(f"{Kind.REQUEST}.") and not one.is_deleted:
+            request = decode_request(one.data)
+            if not request.dry_run:
+                for batch_no, run_id in enumerate(run_ids_of(request.request_id, request.batches)):
+                    self.open[run_id] = OpenBatch(request.request_id, batch_no)
+                for act in self._on_request:
+                    act(request)
+
+    def _flush(self) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+            self._flusher = None
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        self._table.begin()
+        for one in waiting:
+            self._write_what_can_be_read(one)
+        now = time.time()
+        if now - self._forgot_at > FORGET_EVERY_SEC:
+            self._forgot_at = now
+            writing.forget_older(self._table, now - self._kept_sec)
+            self.open = self._open_batches()
+        position = {"position": str(self._feed.position), "created": self._created, "fed_at": str(now)}
+        self._table.commit(position)
+        self._reading.changed()
+
+    def _write_what_can_be_read(self, one: _Waiting) -> None:
+        try:
+            self._write(one)
+        except (msgspec.MsgspecError, ValueError) as error:
+            fields = {"key": one.key, "error": str(error)}
+            log.warning("a message of the rechecks cannot be read", extra=fields)
+
+    def _write(self, one: _Waiting) -> None:
+        place = place_of(one.key)
+        if place is None or (one.is_deleted and place.kind is not Kind.STRATEGY):
+            return
+        match place.kind:
+            case Kind.STRATEGY if one.is_deleted:
+                writing.erase_strategy(self._table, place.tenant, place.name)
+            case Kind.STRATEGY:
+                writing.write_strategy(self._table, place.tenant, decode_strategy(one.data))
+            case Kind.PROFILES:
+                self._table.run("INSERT OR REPLACE INTO profiles VALUES (?, ?)", place.tenant, one.data)
+            case Kind.REQUEST:
+                writing.write_request(self._table, decode_request(one.data))
+            case Kind.OUTCOME:
+                writing.write_outcome(self._table, place.tenant, one.seq, decode_outcome(one.data))
+            case _:
+                assert_never(place.kind)
+
+    async def _next_move(self, target: int) -> None:
+        self._moved.clear()
+        try:
+            async with asyncio.timeout(CONFIRM_AFTER_SEC):
+                await self._moved.wait()
+        except TimeoutError:
+            await self._feed.confirm(target)

@@ -1,0 +1,154 @@
+"""The bucket of rechecks: strategies and their profiles, requests, and what became of each batch.
+
+Requests and outcomes are created once and never changed; a second writer finds what is there. All of a kind
+lies below its own name and tenant, so that one consumer of the bucket feeds every gateway's index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections import deque
+from collections.abc import Awaitable, Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.recheck.records import Outcome, Request
+from pyoco_server.recheck.strategies import Strategy
+from pyoco_server.recheck.thresholds import Rule
+from pyoco_server.store.errors import AnswerLost, WrongSequence
+from pyoco_server.store.headers import header_block
+from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
+from pyoco_server.store.keyvalue import Bucket
+
+# An index that was away for longer than the mark of a deleted strategy lives is filled anew.
+MARK_KEPT = "48h"
+CREATE_TRIES_MAX = 3
+IN_FLIGHT_MAX = 64
+
+RuleBook = dict[str, dict[str, Rule]]
+
+_encode = msgspec.json.Encoder().encode
+decode_strategy = msgspec.json.Decoder(Strategy).decode
+decode_profiles = msgspec.json.Decoder(RuleBook).decode
+decode_request = msgspec.json.Decoder(Request).decode
+decode_outcome = msgspec.json.Decoder(Outcome).decode
+
+
+class Kind(StrEnum):
+    STRATEGY = "strategy"
+    PROFILES = "profiles"
+    REQUEST = "request"
+    OUTCOME = "outcome"
+
+
+class Place(NamedTuple):
+    """Where a message of the bucket belongs. `name`: of the strategy or request."""
+
+    kind: Kind
+    tenant: str
+    name: str
+
+
+def place_of(key: str) -> Place | None:
+    """None for what is not of ours."""
+    kind, _, rest = key.partition(".")
+    tenant, _, name = rest.partition(".")
+    if kind not in tuple(Kind) or not tenant:
+        return None
+    return Place(Kind(kind), tenant, _named(name) if kind == Kind.STRATEGY else name)
+
+
+class Rechecks:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.rechecks_kv_bucket}"
+        self._prefix = f"$KV.{config.rechecks_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.rechecks_kv_bucket)
+        self._kept = f"{max(1, int(config.recheck_kept_sec))}s"
+
+    async def put_strategy(self, tenant: str, strategy: Strategy) -> None:
+        """The whole entry: whoever writes last is right."""
+        await self._jetstream.publish(self._strategy(tenant, strategy.id), _encode(strategy))
+
+    async def put_strategies(self, tenant: str, strategies: Iterable[Strategy]) -> None:
+        """Many, some of them on their way at the same time."""
+        under_way: deque[Awaitable[PubAck]] = deque()
+        for one in strategies:
+            if len(under_way) >= IN_FLIGHT_MAX:
+                await under_way.popleft()
+            subject = self._strategy(tenant, one.id)
+            under_way.append(self._jetstream.publish_soon(subject, _encode(one), header_block()))
+        await asyncio.gather(*map(_acknowledged, under_way))
+
+    async def delete_strategy(self, tenant: str, strategy_id: str) -> None:
+        headers = header_block(KV_Operation="DEL", Nats_TTL=MARK_KEPT)
+        await self._jetstream.publish(self._strategy(tenant, strategy_id), b"", headers)
+
+    async def strategies(self, tenant: str) -> dict[str, Strategy]:
+        """All of a tenant's, read from the broker: for who has no index."""
+        subject = f"{self._prefix}{Kind.STRATEGY}.{tenant}.*"
+        found: dict[str, Strategy] = {}
+        for message in await self._jetstream.after(self._stream, subject, 0):
+            if message.header(b"KV-Operation") is None:
+                strategy = decode_strategy(message.data)
+                found[strategy.id] = strategy
+        return found
+
+    async def profiles(self, tenant: str) -> RuleBook:
+        entry = await self._bucket.get_at_leader(f"{Kind.PROFILES}.{tenant}")
+        return decode_profiles(entry.value) if entry.value else {}
+
+    async def put_profiles(self, tenant: str, profiles: Mapping[str, Mapping[str, Rule]]) -> None:
+        await self._jetstream.publish(f"{self._prefix}{Kind.PROFILES}.{tenant}", _encode(profiles))
+
+    async def create_request(self, request: Request) -> Request:
+        """The one that is stored: this one, or that of an earlier try."""
+        key = f"{Kind.REQUEST}.{request.tenant}.{request.request_id}"
+        stored = await self._create(key, _encode(request))
+        return request if stored is None else decode_request(stored.data)
+
+    async def request(self, tenant: str, request_id: str) -> Request | None:
+        """As the leader has it: for who decides by it."""
+        entry = await self._bucket.get_at_leader(f"{Kind.REQUEST}.{tenant}.{request_id}")
+        return decode_request(entry.value) if entry.value else None
+
+    async def create_outcome(self, tenant: str, outcome: Outcome) -> bool:
+        """Whether it was ours that was stored; another one was there otherwise."""
+        key = f"{Kind.OUTCOME}.{tenant}.{outcome.request_id}.{outcome.batch}"
+        return await self._create(key, _encode(outcome)) is None
+
+    async def _create(self, key: str, value: bytes) -> StoredMessage | None:
+        """None when this value is stored, else what was there."""
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=0, Nats_TTL=self._kept)
+        for _ in range(CREATE_TRIES_MAX):
+            try:
+                await self._jetstream.publish(self._prefix + key, value, headers)
+                return None
+            except AnswerLost:
+                continue  # at this expected sequence it is stored once, or refused
+            except WrongSequence:
+                stored = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+                if stored is not None:
+                    return None if stored.data == value else stored
+        raise Unavailable("The broker did not say whether this was stored. Try again.")
+
+    def _strategy(self, tenant: str, strategy_id: str) -> str:
+        return f"{self._prefix}{Kind.STRATEGY}.{tenant}.{_token(strategy_id)}"
+
+
+def _token(name: str) -> str:
+    """An id may have dots where a subject must not."""
+    return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()
+
+
+def _named(token: str) -> str:
+    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+
+
+async def _acknowledged(publishing: Awaitable[PubAck]) -> PubAck:
+    return await publishing

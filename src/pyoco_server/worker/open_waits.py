@@ -1,0 +1,56 @@
+"""The waits of a run under way, as its worker knows them: which are open, and what the log says they came to.
+
+Commits of others that end one are pushed to the worker like its own; what it missed while it was away it
+finds in the run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyoco_server.engine import Answer
+from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import TaskStatus
+
+Answered = tuple[str, Answer]
+
+
+class OpenWaits:
+    """Names are added in the engine's thread, before the log hears of them; all else is the loop's."""
+
+    def __init__(self, run: Run) -> None:
+        # Those of earlier claims too: they may be answered before the engine has got to them again.
+        self._open = {name for name, record in run.tasks.items() if record.state is TaskStatus.WAITING}
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, name: str) -> None:
+        self._open.add(name)
+
+    def answered_by(self, events: Iterable[Event]) -> list[Answered]:
+        """What these have ended; each is told once."""
+        found: list[Answered] = []
+        for event in events:
+            if isinstance(event, TaskSucceeded) and self._closes(event.task):
+                found.append((event.task, Answer(event.output)))
+            elif isinstance(event, TaskFailed) and self._closes(event.task):
+                found.append((event.task, Answer(error=event.error)))
+        return found
+
+    def answered_in(self, run: Run) -> list[Answered]:
+        """The same, of a run that was read whole."""
+        found: list[Answered] = []
+        for name in sorted(self._open & run.tasks.keys()):
+            record = run.tasks[name]
+            if record.state is TaskStatus.SUCCEEDED and self._closes(name):
+                found.append((name, Answer(record.output)))
+            elif record.state is TaskStatus.FAILED and self._closes(name):
+                found.append((name, Answer(error=record.error or "")))
+        return found
+
+    def _closes(self, name: str) -> bool:
+        is_open = name in self._open
+        self._open.discard(name)
+        return is_open

@@ -1,0 +1,116 @@
+"""Who listens to the link: the thread that runs flows while it has nothing else to do, else a second one.
+
+Every switch between threads costs as much as a quick task. So between runs, and while nothing but an
+acknowledgement is waited for, the main thread reads for itself. The second thread looks each tick whether
+anybody does: user code that takes longer than that is heard for by it, until the next run comes; and where
+tasks run beside the main thread, it is told to at once. It is also the clock of what is sent late.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from pyoco_server.worker.slots import messages as m
+
+TICK_SEC = 0.02
+# Below what malloc would map and unmap anew for every message.
+RECEIVE_BYTES = 64 * 1024
+
+T = TypeVar("T")
+
+
+class Ears:
+    def __init__(
+        self, link: socket.socket, hear: Callable[[m.ToSlot], None], on_tick: Callable[[], None]
+    ) -> None:
+        self._link = link
+        self._hear = hear
+        self._on_tick = on_tick
+        self._reader = m.slot_reader()
+        self._readable = select.poll()
+        self._readable.register(link, select.POLLIN)
+        self._reading = threading.Lock()  # whoever has it reads the link
+        self._call = threading.Event()
+        self._is_asleep = False
+        self._is_running = False
+        self._is_wanted = False  # to listen now, and not only from the next tick on
+
+    def open(self) -> None:
+        threading.Thread(target=self._stand_in, name="pyoco-slot-listener", daemon=True).start()
+
+    def run_ended(self) -> None:
+        self._is_running = False
+
+    def wait_for(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
+        """In the main thread: what comes into the mailbox, where only what we hear can put it there."""
+        if not self._reading.acquire(blocking=False):
+            return mailbox.get(timeout=timeout_sec)
+        try:
+            until = None if timeout_sec is None else time.monotonic() + timeout_sec
+            while mailbox.empty():
+                if not self._readable.poll(
+                    None if until is None else max(0.0, until - time.monotonic()) * 1e3
+                ):
+                    raise Empty
+                self._read()
+        finally:
+            self._reading.release()
+        return mailbox.get()
+
+    def wait_beside_others(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
+        """The same where other threads put something there too: somebody else has to listen meanwhile."""
+        if not self._is_wanted:
+            self._is_wanted = True
+            self._call.set()
+        return mailbox.get(timeout=timeout_sec)
+
+    def _read(self) -> bool:
+        """True: it was a run that is to begin."""
+        data = self._link.recv(RECEIVE_BYTES)
+        if not data:
+            os._exit(0)  # nobody is there to work for
+        begins = False
+        for message in self._reader.read(data):
+            if isinstance(message, m.RunFlow):
+                begins = self._is_running = True
+                if self._is_asleep:
+                    self._call.set()
+            self._hear(message)
+        return begins
+
+    def _stand_in(self) -> None:
+        """The second thread, for ever."""
+        while True:
+            self._rest()
+            self._on_tick()
+            if self._reading.acquire(blocking=False):
+                self._listen()
+            self._is_wanted = False
+
+    def _rest(self) -> None:
+        """For a tick of a run, unless we are wanted; between runs until one begins."""
+        self._is_asleep = True
+        if not self._is_running:
+            self._call.wait()
+        self._is_asleep = False
+        self._call.clear()
+        if not self._is_wanted:
+            self._call.wait(TICK_SEC)
+
+    def _listen(self) -> None:
+        """Until the main thread is given its next run: from then on it is on its own again for a tick."""
+        try:
+            while True:
+                if not self._readable.poll(TICK_SEC * 1e3 if self._is_running else None):
+                    self._on_tick()
+                elif self._read():
+                    break
+        finally:
+            self._reading.release()

@@ -1,0 +1,127 @@
+"""Who listens to a slot's link: the thread that waits for what comes, or one that stands in for it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+
+from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.ears import TICK_SEC, Ears
+
+DEADLINE_SEC = 20.0
+
+
+class Stage:
+    def __init__(self, worker: socket.socket, slot: socket.socket) -> None:
+        self._worker = worker
+        self.mailbox: SimpleQueue[Any] = SimpleQueue()
+        self.readers: list[str] = []
+        self.ticks = 0
+        self.ears = Ears(slot, self._hear, self._tick)
+        self.ears.open()
+
+    def send(self, message: m.ToSlot) -> None:
+        self._worker.sendall(m.frame(message))
+
+    def begin(self) -> None:
+        """A run, heard by whoever waits for one."""
+        self.send(RUN)
+        assert self.ears.wait_for(self.mailbox, DEADLINE_SEC) == RUN
+
+    def _hear(self, message: m.ToSlot) -> None:
+        self.readers.append(threading.current_thread().name)
+        self.mailbox.put(message)
+
+    def _tick(self) -> None:
+        self.ticks += 1
+
+
+RUN = m.RunFlow(
+    run_id="r",
+    flow_name="f",
+    params=b"{}",
+    recorded=b"{}",
+    metadata={},
+    result_bytes_max=1,
+    timeout_sec=None,
+    silence_sec=5.0,
+)
+STOP = m.Stop(run_id="r")
+ME = threading.main_thread().name
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    """Its second thread stays, as in a slot: the end of the link would end the process, so it has none."""
+    worker, slot = socket.socketpair()
+    yield Stage(worker, slot)
+    for end in (worker, slot):
+        end.detach()
+
+
+def test_whoever_waits_for_a_run_hears_of_it_itself(stage: Stage) -> None:
+    stage.begin()
+    assert stage.readers == [ME]
+
+
+def test_an_acknowledgement_is_heard_by_the_thread_that_waits_for_it(stage: Stage) -> None:
+    stage.begin()
+    for number in range(1, 4):
+        stage.send(m.Acknowledged(number=number))
+        assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.Acknowledged(number=number)
+    assert stage.mailbox.empty()
+
+
+def test_a_cancel_is_heard_while_user_code_runs_in_the_main_thread(stage: Stage) -> None:
+    stage.begin()
+    stage.send(STOP)
+    assert stage.mailbox.get(timeout=DEADLINE_SEC) == STOP  # we do not read: somebody has to
+    assert stage.readers[-1] != ME
+
+
+def test_somebody_else_listens_at_once_where_tasks_run_beside_the_main_thread(stage: Stage) -> None:
+    stage.begin()
+    stage.send(STOP)
+    assert stage.ears.wait_beside_others(stage.mailbox, DEADLINE_SEC) == STOP
+    assert stage.readers[-1] != ME
+
+
+def test_what_the_second_thread_hears_reaches_whoever_waits(stage: Stage) -> None:
+    stage.begin()
+    stage.send(STOP)
+    stage.ears.wait_beside_others(stage.mailbox, DEADLINE_SEC)
+    stage.send(m.Acknowledged(number=1))
+    assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.Acknowledged(number=1)
+    stage.ears.run_ended()
+    stage.begin()
+    stage.begin()  # and the next run is the main thread's again, or the second one's: it comes
+
+
+def test_waiting_ends_with_its_time(stage: Stage) -> None:
+    with pytest.raises(Empty):
+        stage.ears.wait_for(stage.mailbox, 0.01)
+    stage.begin()
+    with pytest.raises(Empty):
+        stage.ears.wait_beside_others(stage.mailbox, 0.01)
+
+
+def test_the_clock_ticks_while_a_run_is_executed_and_stands_still_between_runs(stage: Stage) -> None:
+    stage.begin()
+    deadline = time.monotonic() + DEADLINE_SEC
+    while stage.ticks < 3 and time.monotonic() < deadline:
+        time.sleep(TICK_SEC / 4)
+    assert stage.ticks >= 3
+    stage.ears.run_ended()
+    stage.send(STOP)
+    stage.ears.wait_for(stage.mailbox, DEADLINE_SEC)
+    last = -1
+    while last != stage.ticks and time.monotonic() < deadline:  # it may be in the middle of its last ones
+        last = stage.ticks
+        time.sleep(5 * TICK_SEC)
+    assert last == stage.ticks
