@@ -250,6 +250,9 @@ async def test_an_execution_that_is_over_is_put_away(drive: Driver) -> None:
     assert (shown["status"], shown["archived"]) == ("COMPLETED", True)
     assert (await drive.types(execution_id))[-2:] == ["EXECUTION_COMPLETED", "EXECUTION_ARCHIVED"]
     assert (await drive.client.get(f"/runs/{execution_id}")).json()["status"] == "COMPLETED"
+    # It is put away here only: a list of runs, or of jobs, is a list of all of them.
+    assert [one["run_id"] for one in (await drive.client.get("/runs")).json()] == [execution_id]
+    assert [one["id"] for one in (await drive.client.get("/jobs")).json()["jobs"]] == [execution_id]
 
 
 async def test_what_is_not_there_is_404_before_anything_else_but_syntax(drive: Driver) -> None:

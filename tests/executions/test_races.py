@@ -15,6 +15,7 @@ from tests.http_api.serving import serving
 
 ROUNDS = 300
 AT_ONCE = 10
+CROWD = 200
 
 
 async def test_an_accepted_cancel_never_ends_otherwise(
@@ -87,3 +88,19 @@ async def test_a_wait_is_answered_once(config: NatsBackendConfig, client: httpx.
         assert Counter(answer.status_code for answer in answers) == {202: 1, 409: 19}
         won = next(number for number, answer in enumerate(answers) if answer.status_code == 202)
         assert (await drivers[0].get(execution_id))["nodes"][0]["output"] == won
+
+
+async def test_a_crowd_on_one_execution_is_served_one_after_the_other(
+    config: NatsBackendConfig, client: httpx.AsyncClient
+) -> None:
+    async with serving(config) as other:
+        drivers = (Driver(client), Driver(other))
+        execution_id = await drivers[0].started("a")
+        await drivers[0].take(execution_id, "a")
+        asked = [
+            drivers[number % 2].on(execution_id, "a/progress", {"progress": 1, "message": str(number)})
+            for number in range(CROWD)
+        ]
+        answers = await asyncio.gather(*asked)
+        assert Counter(answer.status_code for answer in answers) == {202: CROWD}
+        assert (await drivers[1].types(execution_id)).count("NODE_PROGRESS_REPORTED a") == CROWD

@@ -18,6 +18,7 @@ from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from pyoco_server.worker.run_log import RunLog
 from tests.conftest import NatsServer
 from tests.worker.stage import (
     commits_of,
@@ -186,3 +187,21 @@ def _dead_pid() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
+
+
+async def test_the_log_says_who_was_lost_and_a_worker_that_wakes_up_goes_on_only_if_the_run_does(
+    store: Store, lost_workers: LostWorkers
+) -> None:
+    asleep = {}
+    for name in ("goes on", "cancelled"):
+        run_id = await claimed(store, flow_name=name)
+        asleep[name] = run_id, RunLog(store, run_id, fence=1)
+    await cancel_run(store, asleep["cancelled"][0])
+    assert await watched(store, lost_workers, LEASE_SEC + 2) == 2
+    said = {}
+    for name, (run_id, log) in asleep.items():
+        log.notice("I am awake")
+        await log.close()
+        said[name] = [entry.message for entry in await store.logs.entries(run_id)]
+    lost = "worker w1 gave no sign of life; the run is taken from it"
+    assert said == {"goes on": [lost, "I am awake"], "cancelled": [lost]}

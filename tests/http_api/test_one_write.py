@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from pyoco_server.http_api.one_write import GATHERED_BYTES_MAX, Gathered
+from pyoco_server.http_api.one_write import Joined
 
 
 class Sink:
@@ -27,43 +27,40 @@ class Sink:
         return "close" in self.told
 
 
-def gathered() -> tuple[Sink, Gathered]:
+def joined() -> tuple[Sink, Joined]:
     sink = Sink()
-    return sink, Gathered(cast(asyncio.Transport, sink))
+    return sink, Joined(cast(asyncio.Transport, sink))
 
 
-async def test_what_is_written_in_one_step_leaves_in_one_write() -> None:
-    sink, transport = gathered()
-    transport.write(b"head ")
-    transport.write(b"body")
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+async def test_a_body_leaves_with_its_head_and_at_once() -> None:
+    sink, transport = joined()
+    transport.write(HEAD)
     assert sink.told == []
+    transport.write(b"body")
+    assert sink.told == [HEAD + b"body"]
+    transport.write(b"more of it")
     await asyncio.sleep(0)
-    assert sink.told == [b"head body"]
+    assert sink.told == [HEAD + b"body", b"more of it"]
 
 
 async def test_a_head_without_a_body_yet_leaves_at_the_end_of_its_step() -> None:
-    sink, transport = gathered()
-    transport.write(b"head of a stream")
+    sink, transport = joined()
+    transport.write(HEAD)
     await asyncio.sleep(0)
-    transport.write(b"its first line")
-    await asyncio.sleep(0)
-    assert sink.told == [b"head of a stream", b"its first line"]
+    assert sink.told == [HEAD]
+    transport.write(b"first line of a stream")
+    assert sink.told == [HEAD, b"first line of a stream"]
 
 
 async def test_closing_and_handing_over_come_after_what_was_written() -> None:
-    sink, transport = gathered()
-    transport.write(b"last words")
+    sink, transport = joined()
+    transport.write(HEAD)
     transport.set_protocol(asyncio.Protocol())
-    transport.write(b"and more")
+    transport.write(HEAD)
     transport.close()
     await asyncio.sleep(0)
-    assert sink.told == [b"last words", "set_protocol", b"and more", "close"]
+    assert sink.told == [HEAD, "set_protocol", HEAD, "close"]
     assert transport.is_closing()
-
-
-async def test_much_is_passed_on_at_once() -> None:
-    sink, transport = gathered()
-    transport.write(b"x" * GATHERED_BYTES_MAX)
-    assert sink.told == [b"x" * GATHERED_BYTES_MAX]
-    await asyncio.sleep(0)
-    assert len(sink.told) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
@@ -12,8 +13,10 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.operations import tickets
 from pyoco_server.operations.api_keys import revoke_key
+from pyoco_server.operations.callers import Caller
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Live, live
@@ -115,6 +118,29 @@ async def test_a_ticket_ends_with_the_key_it_was_given_for(two: Two) -> None:
 
     await until(is_revoked)
     refused(await two.one.client.get(two.stream, params={"ticket": ticket}), 403, "FORBIDDEN")
+
+
+async def test_a_socket_ends_with_the_key_it_was_opened_with(two: Two) -> None:
+    job = (await two.one.client.post("/jobs", json={"parameters": {}}, headers={"X-API-Key": two.key})).json()
+    url = f"ws://127.0.0.1:{two.one.port}/jobs/{job['id']}/ws"
+    async with connect(url, additional_headers={"X-API-Key": two.key}) as socket:
+        assert json.loads(await socket.recv())["type"] == "status"
+        await revoke_key(two.store, id_of(two.key))
+        keys = two.one.gateway.keys
+        assert keys is not None
+        await until(lambda: not keys.still_good(Caller(id=id_of(two.key))))
+        await socket.send('{"type":"ping"}')
+        await socket.wait_closed()
+        assert socket.close_code == 1008
+
+
+async def test_tickets_do_not_stand_in_the_server_s_log(two: Two, caplog: pytest.LogCaptureFixture) -> None:
+    hide_keys()
+    with caplog.at_level(logging.INFO, "uvicorn.access"):
+        line = '%s - "%s %s HTTP/%s" %d'
+        logging.getLogger("uvicorn.access").info(line, "x", "GET", "/jobs/1/ws?a=1&ticket=secret", "1.1", 200)
+    assert "secret" not in caplog.text
+    assert "ticket=hidden" in caplog.text
 
 
 async def test_who_may_not_look_gets_no_ticket(two: Two) -> None:

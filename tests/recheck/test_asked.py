@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyoco_server.errors import Invalid
 from pyoco_server.recheck.asked import Asked, Chosen, recheck_all_asked, recheck_asked
@@ -133,3 +136,21 @@ def test_what_cannot_be_accepted_of_recheck_all_is_refused(change: dict[str, Any
 def test_unknown_members_are_accepted() -> None:
     assert recheck_asked(LEAST | {"colour": "red"}) == recheck_asked(LEAST)
     assert recheck_all_asked(ALL | {"filter": {"colour": ["red"]}}).chosen == Chosen()
+
+
+NAMES = [
+    "strategies", "reason", "window", "from", "to", "lookback_days", "dry_run", "params", "recalc_metrics",
+    "retrain", "trace_id", "filter", "tags_any", "health", "instrument_any", "batch_size",
+]  # fmt: skip
+anything = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@given(anything)
+def test_whatever_is_sent_is_accepted_or_refused(body: Any) -> None:
+    for read in (recheck_asked, recheck_all_asked):
+        with suppress(Invalid):
+            assert 1 <= len(read(body).reason) <= 64

@@ -80,7 +80,8 @@ async def test_past_the_end_there_is_nothing_but_the_true_total(face: httpx.Asyn
 
 async def test_what_cannot_be_asked_is_400(face: httpx.AsyncClient) -> None:
     wrong = [
-        "q=" + "x" * 65, "health=ill", "enabled=maybe", "sort=title.asc", "sort=id", "page=0", "page=-1",
+        "q=" + "x" * 65, "q=%00", "q=abc%00",
+        "health=ill", "enabled=maybe", "sort=title.asc", "sort=id", "page=0", "page=-1",
         "page=x",
         "page=" + "9" * 30, "page_size=9", "page_size=101", "page_size=1e1", "page=1&page=2", "page=%D9%A1",
         "sort=id.asc;drop",
@@ -124,6 +125,7 @@ async def test_an_entry_that_cannot_be_one_is_400(face: httpx.AsyncClient) -> No
         ("strat.x", {"id": "strat.y"}),
         ("strat.x", {"threshold_profile": "nobody"}),
         ("strat.x", {"tags": "x"}),
+        ("strat.x", {"title": "a\0b"}),
         ("strat.x", []),
         ("strat.x", {"flow": "  "}),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,20 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import ended_batches
+from pyoco_server.ids import new_ulid
 from pyoco_server.operations.rechecks import accept, plans
 from pyoco_server.operations.rechecks.workers import OwnWorkers
 from pyoco_server.recheck.batches import batches_of, run_ids_of
-from pyoco_server.recheck.records import Outcome, Request, Result
+from pyoco_server.recheck.records import Artifact, Outcome, Request, Result
 from pyoco_server.recheck.thresholds import Health
+from pyoco_server.store.recheck_reading import RecheckReading
+from pyoco_server.store.recheck_table import RecheckTable
+from pyoco_server.store.recheck_writing import forget_older, write_outcome, write_request
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
-from tests.recheck.faces import asked, post, recheck_config, recheck_face, until_over
+from tests.recheck.faces import asked, expect_flat, post, recheck_config, recheck_face, until_over
 from tests.recheck.stage import CHART, GOOD, evaluating
 
 PROFILES = """
@@ -131,7 +137,11 @@ async def test_a_flow_that_raises_or_is_cancelled_fails_its_strategies(config: N
         assert (over["status"], over["progress"]["completed_strategies"]) == ("failed", 1)
 
 
-async def test_what_ended_while_no_gateway_was_there_is_judged_by_the_next(config: NatsBackendConfig) -> None:
+@pytest.mark.parametrize("index", ["", "index.sqlite"], ids=["in memory", "on disk"])
+async def test_what_ended_while_no_gateway_was_there_is_judged_by_the_next(
+    config: NatsBackendConfig, tmp_path: Path, index: str
+) -> None:
+    config = replace(config, read_model_path=str(tmp_path / index) if index else "")
     async with recheck_face(config) as face:
         accepted = (await post(face, asked("strat.good", dry_run=False))).json()
     store = await Store.connect(config, name="test")
@@ -206,3 +216,49 @@ async def test_starting_twice_makes_one_run_and_an_outcome_is_written_once(store
         for one in results
     ]
     assert written == [True, False, False]
+
+
+async def test_what_broke_between_the_request_and_its_runs_is_ended_by_the_same_key(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, tries = OwnWorkers.start, []
+
+    async def break_once(executor: OwnWorkers, request: Request, number: int, batch: Any) -> None:
+        tries.append(request.request_id)
+        if len(tries) == 1:
+            raise Unavailable("broken on purpose")
+        await start(executor, request, number, batch)
+
+    monkeypatch.setattr(OwnWorkers, "start", break_once)
+    async with recheck_face(config) as face:
+        key, body = new_ulid(), asked("strat.good", dry_run=False)
+        expect_flat(await post(face, body, key=key), 502, "AIRFLOW_DOWN")
+        assert (await face.get("/runs")).json() == []
+        # Deleted meanwhile: what was stored counts, not what could be chosen now.
+        assert (await face.delete("/gui/strategies/strat.good")).status_code == 204
+        accepted = (await post(face, body, key=key)).json()
+        assert tries == [accepted["request_id"]] * 2
+        assert [run["run_id"] for run in (await face.get("/runs")).json()] == [accepted["dag"]["run_id"]]
+
+
+async def test_what_is_too_old_is_forgotten_with_all_that_belongs_to_it() -> None:
+    table = RecheckTable(None)
+    reading = RecheckReading(table)
+    artifact = Artifact(kind="csv", name="n", content_type="text/csv", bytes_size=1, object="o")
+    for name, at in (("OLD", 100.0), ("NEW", 200.0)):
+        request = Request(
+            request_id=name, tenant="t", client_id="c", reason="r", submitted_at=at, strategies=2, batches=2,
+            dry_run=False,
+        )  # fmt: skip
+        write_request(table, request)
+        result = Result(strategy="a", health=Health.HEALTHY, digest="d", artifacts=(artifact,))
+        write_outcome(
+            table, "t", int(at), Outcome(request_id=name, batch=0, completed_at=at, results=(result,))
+        )
+    forget_older(table, 150.0)
+    assert reading.request("OLD") is None
+    assert reading.request("NEW") is not None
+    assert (reading.tally("OLD").batches, reading.tally("NEW").batches) == (0, 1)
+    assert [one.completed_at for one in reading.results("t", "a", 10)] == [200.0]
+    assert [one.created_at for one in reading.artifacts_of("t", "a", 10)] == [200.0]
+    assert table.rows("SELECT request_id FROM open_batches") == [("NEW",)]

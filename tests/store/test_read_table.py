@@ -106,11 +106,14 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(("archived", "index"), [(0, "runs_by_"), (1, "archived_by_")])
 @pytest.mark.parametrize("wanted", FILTERS, ids=lambda one: "+".join(k for k in one if one[k]) or "all")
-def test_a_page_is_searched_in_an_index_and_never_sorted(table: ReadTable, wanted: dict[str, Any]) -> None:
-    query, values = page_query(Filter(**wanted), 0, SEQ_MAX)
+def test_a_page_is_searched_in_an_index_and_never_sorted(
+    table: ReadTable, wanted: dict[str, Any], archived: int, index: str
+) -> None:
+    query, values = page_query(Filter(**wanted, archived=archived), 0, SEQ_MAX)
     ((_, _, _, plan),) = table._db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
-    assert plan.startswith("SEARCH runs USING INDEX runs_by_")
+    assert plan.startswith(f"SEARCH runs USING INDEX {index}")
     covered = [name for name in ("tenant", "yaml", "status") if wanted[name]]
     assert [name for name in covered if f"{name}=?" not in plan] == []
     assert "seq>? AND seq<?" in plan
@@ -120,7 +123,7 @@ def test_without_tenants_and_yaml_their_indexes_are_empty(table: ReadTable) -> N
     filled(table, *(row(f"r{n}", float(n)) for n in range(50)))
     query = "SELECT name FROM sqlite_master WHERE tbl_name = 'runs' AND type = 'index' AND sql LIKE '%WHERE%'"
     partial = [name for (name,) in table._db.execute(query) if "tenant" in name or "yaml" in name]
-    assert len(partial) == 10
+    assert len(partial) == 20
     assert states(table, Filter(tenant="x"), 9) == states(table, Filter(yaml="x"), 9) == []
 
 
@@ -236,12 +239,15 @@ def test_those_that_are_due_come_by_their_instant(table: ReadTable) -> None:
     assert (table.next_due(0.0), table.next_due(10.0), table.next_due(30.0)) == (10.0, 30.0, None)
 
 
-def test_archived_runs_are_in_no_list_and_still_found(table: ReadTable) -> None:
-    filled(table, row("kept", 1.0), row("away", 2.0, archived=1))
+def test_archived_runs_are_left_out_of_the_lists_that_want_it_so(table: ReadTable) -> None:
+    filled(table, row("old", 1.0), row("away", 2.0, archived=1), row("new", 3.0))
     for wanted in (Filter(), Filter(status="PENDING"), Filter(flow="greet", status="PENDING")):
-        assert states(table, wanted, 10) == [b"kept"]
+        assert states(table, wanted, 10) == [b"new", b"away", b"old"]
+        assert states(table, wanted, 2) == [b"new", b"away"]
+        assert states(table, wanted._replace(archived=0), 10) == [b"new", b"old"]
+        assert states(table, wanted._replace(archived=1), 10) == [b"away"]
     assert table.state("away") == b"away"
-    assert (table.clock(), table.count()) == (2.0, 2)
+    assert (table.clock(), table.count()) == (3.0, 3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from collections.abc import Callable
 import pytest
 from pyoco.core.models import Flow
 
+from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.store.store import Store
+from tests.worker.slot_stage import ended
 from tests.worker.stage import Flows, ended_as, one_task, submitted, working
 
 
@@ -67,7 +69,7 @@ async def test_runs_at_once_do_not_mix(store: Store) -> None:
         serving = asyncio.create_task(worker.serve())
         runs = {name: await submitted(store, name) for name in ("a", "b")}
         for run_id in runs.values():
-            await ended_as(store, run_id, "COMPLETED")
+            assert (await ended(store, run_id)).status is RunStatus.COMPLETED
         worker.stop()
         await serving
     for name, run_id in runs.items():

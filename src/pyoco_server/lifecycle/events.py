@@ -174,7 +174,7 @@ class RunCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunArchived(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """It is over, and lists do not show it any more."""
+    """It is over, and lists that leave out what was put away do not show it any more."""
 
     by: str | None = None
 

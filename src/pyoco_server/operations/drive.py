@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.errors import NotFound
-from pyoco_server.lifecycle.commands import Command
+from pyoco_server.lifecycle.commands import CancelRun, Command
 from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunSubmitted
@@ -32,6 +32,7 @@ from pyoco_server.operations.query import visible
 from pyoco_server.operations.redrive import applied_before
 from pyoco_server.operations.soon_projected import SoonProjected
 from pyoco_server.operations.submit import begin
+from pyoco_server.operations.turns import Turns
 from pyoco_server.store.refusals import Refusal
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -70,6 +71,7 @@ class Desk:
         self.store = store
         self.held = HeldRuns()
         self.snapshots = SoonProjected(store)
+        self.turns = Turns()
 
     def forget(self) -> None:
         self.held.forget()
@@ -84,7 +86,7 @@ async def drive(desk: Desk, asked: Asked, tell: Tell) -> Once:
         await _check_task(desk, asked, asked.task)
 
     async def do(reservation: Reservation) -> Answer:
-        applied = await _applied(desk, asked, reservation)
+        applied = await _in_turn(desk, asked, reservation)
         if applied.refused is not None:
             await _note(desk.store, asked, applied)
         return tell(applied, reservation.command_id)
@@ -152,6 +154,13 @@ async def _check_task(desk: Desk, asked: Asked, task: str) -> None:
     desk.held.put(stored)
     if task not in stored.run.tasks:
         raise UnknownTask(f"Run {asked.run_id} has no such task.")
+
+
+async def _in_turn(desk: Desk, asked: Asked, reservation: Reservation) -> Applied:
+    if isinstance(asked.command, CancelRun):
+        return await _applied(desk, asked, reservation)  # a cancel queues behind nobody
+    async with desk.turns.of(asked.run_id):
+        return await _applied(desk, asked, reservation)
 
 
 async def _applied(desk: Desk, asked: Asked, reservation: Reservation) -> Applied:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.operations.query import visible
+from pyoco_server.operations.query import get_run, visible
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -49,9 +49,8 @@ class RunView:
     async def open(self) -> None:
         """Hear of what comes, then read what is there: nothing falls between. NotFound if there is no run."""
         self._read_model.follow(self._run_id, self._on_commit)
-        # Through the leader: what the feed has told already must be in it, for it is not told again.
-        read = await self._store.runs.load(self._run_id, at_leader=True, whole=True)
-        self._stored = visible(read, self._run_id, None)
+        # Not from a copy that lags: what the feed has told already must be in it, for it is not told again.
+        self._stored = await get_run(self._store, self._run_id, whole=True)
         self._take_early()
 
     def close(self) -> None:

@@ -24,6 +24,8 @@ def object_at(value: Any, place: str) -> Mapping[str, Any]:
 def text_at(value: Any, place: str, least: int, most: int) -> str:
     if not isinstance(value, str) or not least <= len(value) <= most:
         raise refused(place, f"must be text of {least} to {most} characters.")
+    if "\0" in value:
+        raise refused(place, "may not have a NUL in it.")
     return value
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from pyoco_server.store.read_waits import (
 from pyoco_server.store.tag_table import Begun, Last, Tagged, TagTable
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 7
+SCHEMA = 8
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -42,7 +42,6 @@ CREATE TABLE runs (
 CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
 CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX runs_archived ON runs (seq) WHERE archived IS NOT NULL;
 CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
 CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
 """
@@ -55,6 +54,7 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
+_ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
 _UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
@@ -81,9 +81,9 @@ class Row(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Every member that is set must match, and no archived run does. `yaml`: the digest of its flow.yaml.
+    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml.
 
-    `active`: only those that are not over.
+    `active`: only those that are not over. `archived`: 0 for those that are not, 1 for those that are.
     """
 
     status: str | None = None
@@ -94,6 +94,7 @@ class Filter(NamedTuple):
     updated_after: float | None = None
     schedule: str | None = None
     active: int | None = None
+    archived: int | None = None
 
 
 class Found(NamedTuple):
@@ -272,16 +273,19 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
     given = [column for column in _FILTERS if getattr(wanted, column) is not None]
     terms = "".join(f"{column} = ? AND " for column in given)
     # Named, so that it is our choice and not a guess of SQLite's which index is read.
-    source = f"runs INDEXED BY {_index_name(_best_index(given))}"
+    source = f"runs INDEXED BY {_index_name(_best_index(given), bool(wanted.archived))}"
     columns = "seq, clock, updated_at, state"
-    where = f"archived IS NULL AND {terms}seq > ? AND seq < ?"
+    where = f"{_ARCHIVED[bool(wanted.archived)]} AND {terms}seq > ? AND seq < ?"
     query = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY seq DESC"
     return query, [*(getattr(wanted, column) for column in given), above, below]
 
 
 def _parts(wanted: Filter) -> list[Filter]:
-    """An index knows one status at a time."""
-    return [wanted._replace(status=status) for status in _ACTIVE] if wanted.active else [wanted]
+    """An index knows one status at a time, and either archived runs or the others."""
+    if wanted.active:  # what is archived is over
+        return [wanted._replace(status=status, archived=0) for status in _ACTIVE]
+    kinds = (0, 1) if wanted.archived is None else (wanted.archived,)
+    return [wanted._replace(archived=kind) for kind in kinds]
 
 
 def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:
@@ -295,18 +299,19 @@ def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float
 def _list_indexes() -> Iterator[str]:
     """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing.
 
-    None of them holds archived runs: however many there are, a list does not have to pass over them.
+    Each is there twice, for archived runs and for the others: however many there are of the one kind, a list
+    of the other does not have to pass over them.
     """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
-    for columns in (*listed, _BY_SCHEDULE):
-        rare = (f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
-        where = f"archived IS NULL{''.join(rare)}"
-        yield f"CREATE INDEX {_index_name(columns)} ON runs ({', '.join((*columns, 'seq'))}) WHERE {where};\n"
+    for columns, archived in product((*listed, _BY_SCHEDULE), (False, True)):
+        rare = "".join(f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
+        name, order = _index_name(columns, archived), ", ".join((*columns, "seq"))
+        yield f"CREATE INDEX {name} ON runs ({order}) WHERE {_ARCHIVED[archived]}{rare};\n"
 
 
-def _index_name(columns: Iterable[str]) -> str:
-    return "_".join(("runs_by", *columns, "seq"))
+def _index_name(columns: Iterable[str], archived: bool) -> str:
+    return "_".join(("archived_by" if archived else "runs_by", *columns, "seq"))
 
 
 def _best_index(given: Iterable[str]) -> tuple[str, ...]:

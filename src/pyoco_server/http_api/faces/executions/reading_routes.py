@@ -108,6 +108,7 @@ async def list_executions(request: Request) -> Response:
         active=1 if status == "ACTIVE" else None,
         flow=wire.flow_name_of(graph_id) if graph_id else None,
         tenant=caller_of(request).tenant_id,
+        archived=0,
     )
     runs, cursor = await query.page_of_runs(
         gateway.store, gateway.read_model, wanted, limit, asked.get("cursor") or None

@@ -44,6 +44,8 @@ def list_asked(query: QueryParams, tenant: str) -> ListAsked:
     text = _one(query, "q") or ""
     if len(text) > TEXT_CHARS_MAX:
         raise refused("q", f"may have at most {TEXT_CHARS_MAX} characters.")
+    if "\0" in text:
+        raise refused("q", "may not have a NUL in it; no id or title has.")
     health = _values(query, "health")
     among(health, "health", tuple(Health))
     order = _one(query, "sort") or ORDER
