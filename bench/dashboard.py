@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from pathlib import Path
 from statistics import median
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from bench.lists import fill
 from bench.stack import Stack, stack
@@ -77,7 +76,7 @@ async def _filtering(page: Page) -> dict[str, float]:
     newest = await page.locator(".rows .row .id-cell").first.get_attribute("title") or ""
     await page.get_by_role("searchbox").fill(newest)
     begun = time.perf_counter()
-    await page.wait_for_function("document.querySelectorAll('.rows .row').length === 1")
+    await expect(page.locator(".rows .row")).to_have_count(1, timeout=DEADLINE_MS)
     found = (time.perf_counter() - begun) * 1000
     await page.get_by_role("searchbox").fill("")
     return {"filter by status, ms": median(clicks), "search for the newest, ms": found}
@@ -88,7 +87,6 @@ async def _scrolling(page: Page, started: Stack) -> dict[str, float]:
     await page.locator(".rows .row").first.wait_for()
     scrolled = await page.evaluate(SCROLL, {"rows": LOADED, "pixels": 400})
     memory = await page.evaluate("performance.memory.usedJSHeapSize / 1048576")
-    await asyncio.sleep(0)
     return {
         "rows scrolled through": scrolled["rows"],
         "frame while scrolling, p50 ms": scrolled["p50"],
