@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chromium check types lint format tidy bench soak lock docs demo-recheck clean
+.PHONY: help up test chromium check types lint format tidy bench soak lock docs demo-recheck clean dashboard dashboard-check
+
+# The dashboard is built with Node, where there is one; what it is made of decides whether it is built again.
+DASHBOARD := src/pyoco_server/http_api/dashboard/.built
+DASHBOARD_SOURCES := $(shell find dashboard docs/openapi.json -type f -not -path '*/node_modules/*' -not -name '*.pyc' -not -name schema.d.ts)
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,17 +20,37 @@ $(READY): pyproject.toml requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-up: $(READY)  ## start everything on this machine: broker, gateway, a worker with demo flows
+$(DASHBOARD): $(DASHBOARD_SOURCES) | $(READY)
+	@$(BIN)/python dashboard/build.py && touch $@
+
+dashboard: $(READY)  ## build the dashboard into the package (needs Node 20 or newer)
+ifneq ($(shell command -v npm 2>/dev/null),)
+	@$(MAKE) --no-print-directory $(DASHBOARD)
+else
+	@echo "No Node here: the gateway runs without its dashboard, and says so at /. Install Node 20 or newer, then run make dashboard." >&2
+endif
+
+dashboard-check: dashboard  ## types and tests of the dashboard's own code
+ifneq ($(shell command -v npm 2>/dev/null),)
+	@cd dashboard && npm run --silent check && npm run --silent test
+endif
+
+up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a worker with demo flows
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
-test: check chromium  ## all checks and all tests
+test: check dashboard-check chromium  ## all checks and all tests
 	$(BIN)/python -m pytest -n 2 -m "not soak" $(ARGS)
 
 # For the tests with a real browser. Where it cannot be installed they say what is missing.
 chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)
-	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
-		>/dev/null 2>&1 || true
+	@if ! command -v chromium >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk; } \
+	      >/dev/null 2>&1 || echo "chromium could not be installed: the tests with a browser are left out, and say so" >&2; \
+	  else \
+	    echo "The tests with a browser need chromium (on Debian, as root: apt-get install chromium); they are left out." >&2; \
+	  fi; \
+	fi
 
 check: $(READY)  ## lint, format, types, layers, tidiness
 	$(BIN)/ruff check .
@@ -55,4 +79,5 @@ lock: $(READY)  ## choose development versions anew
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## remove what the targets made
+	rm -rf dashboard/node_modules src/pyoco_server/http_api/dashboard
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -9,6 +9,7 @@ import uvloop
 
 from bench.auth import auth_cost
 from bench.cpu import cpu_costs
+from bench.dashboard import dashboard_cost
 from bench.engine import engine_overhead
 from bench.executions import command_rate, long_history
 from bench.lists import list_cost
@@ -64,6 +65,7 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
 
 # Minutes, not seconds: only when it is named.
 LONG: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
+    "dashboard": [("the dashboard at 100 000 runs", dashboard_cost)],
     "million": [
         ("lists at 1 000 and 1 000 000 runs", lambda: list_cost(many=1_000_000)),
         ("metrics at 1 000 and 1 000 000 runs", lambda: metrics_cost(many=1_000_000)),

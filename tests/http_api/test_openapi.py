@@ -13,6 +13,7 @@ from pyoco_server.http_api.faces.operator import (
     dead_letters,
     known_keys,
     metrics,
+    overview,
     routes,
     wheels,
     workers,
@@ -59,10 +60,10 @@ async def test_openapi_describes_every_route_and_every_reference_leads_somewhere
 async def test_the_described_routes_are_those_that_are_served(config: NatsBackendConfig) -> None:
     app = create_app(config)
     served = {route.path.replace(":path}", "}") for route in app.routes if hasattr(route, "path")}
-    unnamed = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", "/", "/static"}
+    unnamed = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", "/", "/static/{name}"}
     async with serving(config) as client:
         described = set((await client.get("/openapi.json")).json()["paths"])
-    parts = (approvals, dead_letters, known_keys, metrics, routes, wheels, workers)
+    parts = (approvals, dead_letters, known_keys, metrics, overview, routes, wheels, workers)
     by_fastapi = {getattr(route, "path_format", "/") for part in parts for route in part.router.routes}
     assert described <= served | by_fastapi
     assert served - unnamed - described == set()

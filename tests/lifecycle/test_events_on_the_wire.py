@@ -29,6 +29,7 @@ _VALUES: dict[Any, Any] = {
             GraphTask(id="b", type=TaskKind.WAIT, after=("a",), join=Join.ALL_DONE, prompt={"q": [1]}),
         ),
     ),
+    dict[str, list[str]]: {"x": ["y", "z"]},
     dict[str, Any]: {"x": [1, None, {"y": 0.1}]},
     Any: {"deep": ["er", 1.5, True]},
 }

@@ -9,7 +9,7 @@ import pytest
 from pyoco import Flow, task
 
 from pyoco_server.store.store import Store
-from pyoco_server.worker import recorder, threads
+from pyoco_server.worker import planning, recorder, threads
 from pyoco_server.worker.values import Result
 from tests.engine.building import flow_of, make_task, raising
 from tests.worker.stage import (
@@ -117,7 +117,7 @@ async def test_retries_are_attempts_of_one_task(store: Store) -> None:
 
 
 async def test_the_plan_of_a_large_flow_is_split(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "PLAN_NAMES_MAX", 10)
+    monkeypatch.setattr(planning, "PLAN_NAMES_MAX", 10)
 
     def large() -> Flow:
         return flow_of(*(make_task(f"t{n:02}", lambda: 1) for n in range(25)))

@@ -33,6 +33,7 @@ class Shelf:
         self.paths: list[Path] = []
         self.busy: set[Path] = set()
         self.refuse: Exception | None = None
+        self.flows: dict[str, str] = {}
 
     async def start(self, path: Path | None = None) -> None:
         assert path is not None

@@ -30,6 +30,14 @@ class GraphWalk:
     def last(self) -> tuple[str, ...]:
         return tuple(name for name in self._plan.order if not self._plan.needed_by[name])
 
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        return {name: needs for name, needs in self._plan.needs.items() if needs}
+
+    @property
+    def any_of(self) -> tuple[str, ...]:
+        return tuple(name for name, spec in self._plan.specs.items() if spec.any_of)
+
     def run(self, past: Past) -> None:
         self._past = past
         failed = [name for name in past.failures if self._is_final(name)]

@@ -30,6 +30,12 @@ class Asked:
 class Listener(Protocol):
     """Callbacks of a run. Subclass `NullListener` to implement only some of them."""
 
+    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+        """Right before `planned`, of a flow without control flow: which tasks each task that waits waits for.
+
+        `any_of`: those for which one of them is enough.
+        """
+
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         """Once, first: every task of the flow by its plain name, each after the tasks it needs.
 
@@ -74,6 +80,9 @@ class Listener(Protocol):
 
 class NullListener(Listener):
     """Hears everything, does nothing, acknowledges at once."""
+
+    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+        return
 
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         return

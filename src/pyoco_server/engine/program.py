@@ -53,6 +53,14 @@ class ProgramWalk:
     def last(self) -> tuple[str, ...]:
         return ()  # which one it is, turns out on the way
 
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        return {}  # its steps come one after the other
+
+    @property
+    def any_of(self) -> tuple[str, ...]:
+        return ()
+
     def run(self, past: Past) -> None:
         self._recorded = past.results
         self._failures = past.failures

@@ -23,6 +23,9 @@ class Reporter:
     def mute(self) -> None:
         self._is_muted = True
 
+    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+        self._listener.wired(needs, any_of)
+
     def planned(self, names: Sequence[str], recorded: Container[str] = (), last: Sequence[str] = ()) -> None:
         """What an earlier life of the run has recorded is over, also where this one does not get to it."""
         for name in names:

@@ -75,6 +75,8 @@ class Run:
 
     def _walk(self) -> None:
         walk = self._planned()
+        if walk.needs:
+            self._reporter.wired(walk.needs, walk.any_of)
         self._reporter.planned(walk.names, self._past.results, walk.last)
         walk.run(self._past)
 

@@ -38,6 +38,10 @@ def resolver(flow_name: str) -> Flow:
     return builders[flow_name]()
 
 
+# What a worker tells of the flows it knows; any resolver may have this.
+resolver.flows = DEMO_FLOWS  # type: ignore[attr-defined]
+
+
 def hello() -> Flow:
     @task
     def greet(name: str = "world") -> str:

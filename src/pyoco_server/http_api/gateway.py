@@ -27,7 +27,9 @@ from pyoco_server.operations.rechecks.catalogue import catalogue_of_file, import
 from pyoco_server.operations.rechecks.desk import RecheckDesk
 from pyoco_server.operations.rechecks.observed import RecheckObserved
 from pyoco_server.operations.rechecks.workers import OwnWorkers
+from pyoco_server.operations.run_news import RunNews
 from pyoco_server.operations.run_views import RunViews
+from pyoco_server.operations.worker_news import WorkerNews
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.recheck_model import RecheckModel
 from pyoco_server.store.store import Store
@@ -55,6 +57,9 @@ class Gateway:
         self.histories = Histories(self.store, self.read_model, Chronicle)
         self.log_pages = LogPages(self.store)
         self.log_views = LogViews(self.store, self.run_views)
+        self.run_news = RunNews(self.read_model, self.standing)
+        self.worker_news = WorkerNews(self.store, self.read_model)
+        self.store.on_loss(self.run_news.stands_otherwise)
         self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.rechecks = self._recheck_desk()
@@ -106,6 +111,11 @@ class Gateway:
             "read_model": {"lag": self.read_model.lag},
         }
 
+    def standing(self) -> dict[str, Any]:
+        """The part of `ready` that a page shows while it is open."""
+        reasons = list(self._reasons())
+        return {"ready": not reasons, "reasons": reasons}
+
     def check(self) -> None:
         """For every data route: with the broker away nothing is answered from memory."""
         if self.store.why_not_ready is not None:
@@ -156,6 +166,8 @@ class Gateway:
             self.store.on_reconnect(self.desk.forget)
             self.store.on_reconnect(self.histories.forget)
             self.store.on_reconnect(self.rechecks.model.reconnected)
+            self.store.on_reconnect(self.run_news.stands_otherwise)
+            await self.worker_news.start()
             self._housekeeper.start()
             self._ended_batches.start()
             # What is alive now lives for ever: the collector need not look at it again.

@@ -1,18 +1,100 @@
-"""`/`: the dashboard, once it is built."""
+"""`/` and `/static/*`: the dashboard, as it was built into the package; else how to get it (REQ-0020).
+
+What is below `/static` has its digest in its name and never changes. The page itself is asked for each time;
+it tells the dashboard what the gateway is set to.
+"""
 
 from __future__ import annotations
+
+import gzip
+import mimetypes
+from functools import lru_cache
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.answers import error_answer
+from pyoco_server.texts import choose_language
+
+BUILT = Path(__file__).parent / "dashboard"
+NOT_BUILT = (
+    "The dashboard is not part of this build: install Node 20 or newer and run `make dashboard`. "
+    "The API answers at /runs, its description at /docs."
+)
+
+# Everything from here, nothing from elsewhere, and no script or style that is not a file of ours.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_ALWAYS = {"X-Content-Type-Options": "nosniff", "Vary": "Accept-Encoding, Accept-Language"}
+_PAGE = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+# As `index.html` has it; what it becomes is the gateway's setting.
+_OPENING = '<html lang="en" data-lang="auto" data-auth="" data-key-header="X-API-Key">'
 
 
 async def index(request: Request) -> Response:
-    hint = "The dashboard is not part of this build. The API answers at /runs, its description at /docs."
-    return error_answer(request, NotFound(hint, err_id=""))
+    if not (BUILT / "index.html").is_file():
+        return error_answer(request, NotFound(NOT_BUILT, err_id=""))
+    page = _page(request.app.state.gateway.config, request.headers.get("accept-language"))
+    return _answer(request, page.encode(), "text/html; charset=utf-8", _PAGE)
 
 
-ROUTES = [Route("/", index, methods=["GET"])]
+async def static(request: Request) -> Response:
+    name = request.path_params["name"]
+    path = _files().get(name)
+    if path is None or not path.is_file():
+        return error_answer(request, NotFound("There is no such file.", err_id=""))
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return _answer(request, path.read_bytes(), kind, _FOR_EVER)
+
+
+ROUTES = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
+
+
+def _page(config: NatsBackendConfig, accept_language: str | None) -> str:
+    page = (BUILT / "index.html").read_text(encoding="utf-8")
+    language = config.dashboard_lang
+    shown = choose_language(accept_language) if language == "auto" else language
+    methods = " ".join(sorted(config.auth_methods))
+    opening = (
+        f'<html lang="{shown}" data-lang="{language}" data-auth="{methods}" '
+        f'data-key-header="{config.http_api_key_header}">'
+    )
+    return page.replace(_OPENING, opening, 1)
+
+
+def _files() -> dict[str, Path]:
+    """Only what is there can be asked for: a name is looked up, never joined to a path."""
+    return {path.name: path for path in (BUILT / "static").glob("*")}
+
+
+def _answer(request: Request, body: bytes, kind: str, headers: dict[str, str]) -> Response:
+    headers = _ALWAYS | headers
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(_zipped(body), 200, headers | {"Content-Encoding": "gzip"}, media_type=kind)
+    return Response(body, 200, headers, media_type=kind)
+
+
+@lru_cache(maxsize=64)
+def _zipped(body: bytes) -> bytes:
+    return gzip.compress(body, 9, mtime=0)

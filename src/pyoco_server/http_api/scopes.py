@@ -24,9 +24,11 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "wheels": (Scope.OPS_READ, Scope.WHEELS_WRITE),
     "workers": (Scope.OPS_READ, Scope.ADMIN),
     "metrics": (Scope.OPS_READ, Scope.ADMIN),
+    "flows": _RUNS,
+    "system": (Scope.OPS_READ, Scope.ADMIN),
 }
 # Shows callers nothing but what they were told before.
-_OWN = frozenset({"idempotency"})
+_OWN = frozenset({"idempotency", "caller"})
 _NOT_LISTED = (Scope.ADMIN, Scope.ADMIN)
 
 

@@ -55,6 +55,8 @@ class PlanTasks(_Command, frozen=True, kw_only=True):
     fence: int
     tasks: list[str]
     last: list[str] | None = None
+    needs: dict[str, list[str]] | None = None
+    any_of: list[str] | None = None
 
 
 class StartTask(_Command, frozen=True, kw_only=True):

@@ -68,10 +68,15 @@ class RunRequeued(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """`last`: those that no other task waits for; their results are the run's. None: not known."""
+    """`last`: those that no other task waits for; their results are the run's. None: not known.
+
+    `needs`, `any_of`: for whoever draws the flow, which tasks one waits for, and where one of them is enough.
+    """
 
     tasks: list[str]
     last: list[str] | None = None
+    needs: dict[str, list[str]] | None = None
+    any_of: list[str] | None = None
 
 
 class TaskReadied(_Event, frozen=True, kw_only=True, omit_defaults=True):

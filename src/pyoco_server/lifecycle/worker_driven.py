@@ -16,7 +16,7 @@ def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         case c.StartTask():
             return (_started(command, at),)
         case c.PlanTasks():
-            return (e.TasksPlanned(at=at, tasks=command.tasks, last=command.last),)
+            return (_planned(command, at),)
         case c.FailTask():
             return (_failed(command),)
         case c.SkipTask():
@@ -88,4 +88,10 @@ def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
         prompt=command.prompt,
         deadline_at=command.deadline_at,
         on_timeout=command.on_timeout,
+    )
+
+
+def _planned(command: c.PlanTasks, at: float) -> e.TasksPlanned:
+    return e.TasksPlanned(
+        at=at, tasks=command.tasks, last=command.last, needs=command.needs, any_of=command.any_of
     )

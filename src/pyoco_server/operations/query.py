@@ -6,6 +6,7 @@ import asyncio
 
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations import search
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Filter as Filter
 from pyoco_server.store.run_pages import Place
@@ -38,13 +39,23 @@ async def list_runs(read_model: ReadModel, wanted: Filter, limit: int) -> list[R
 
 
 async def page_of_runs(
-    store: Store, read_model: ReadModel, wanted: Filter, limit: int, cursor: str | None
+    store: Store,
+    read_model: ReadModel,
+    wanted: Filter,
+    limit: int,
+    cursor: str | None,
+    *,
+    text: str | None = None,
 ) -> tuple[list[Run], str | None]:
     """A page, and the cursor of the next one; None when all that match were shown as they are now."""
     secret = await store.secrets.for_tokens()
     await read_model.caught_up()
-    scope: Scope = wanted._asdict() | {"log": read_model.log_created}
-    runs, goes_on = read_model.next_page(wanted, limit, _place(secret, scope, cursor))
+    scope: Scope = wanted._asdict() | {"log": read_model.log_created} | ({"text": text} if text else {})
+    place = _place(secret, scope, cursor)
+    if text:
+        runs, goes_on = await search.next_page(read_model, wanted, limit, place, text)
+    else:
+        runs, goes_on = read_model.next_page(wanted, limit, place)
     return runs, seal(secret, CURSOR, scope, goes_on) if goes_on else None
 
 

@@ -17,6 +17,8 @@ from pyoco_server.tags import check_worker_id
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
 # An entry bears its worker's clock, and the time it was stored the broker's.
 CLOCKS_APART_SEC = 60.0
+# How many a page is kept up to date about.
+TOLD_MAX = 500
 
 Entry = dict[str, Any]
 

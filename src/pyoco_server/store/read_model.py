@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,16 +20,18 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.codec import decode_commit
 from pyoco_server.store.feed import Feed
 from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.read_table import Filter, Found, ReadTable, Row
+from pyoco_server.store.read_rows import Changed, begun_of, row_of
+from pyoco_server.store.read_table import Filter, Found, ReadTable
 from pyoco_server.store.read_waits import Key, OpenWait, WaitPlace, WaitRow, wait_changes
 from pyoco_server.store.run_pages import Place, next_page
-from pyoco_server.store.tag_table import Begun, Last, Tagged
+from pyoco_server.store.run_tally import MINUTE_SEC, MINUTES_KEPT, RunTally
+from pyoco_server.store.tag_table import Last, Tagged
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,8 @@ CACHED_RUNS_MAX = 20_000
 MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0
 # When the position stands still this long before a list's target, the messages up to it may be gone.
 CONFIRM_AFTER_SEC = 0.25
+# Of how many runs a gateway that comes up looks when they came and ended.
+LATELY_MAX = 20_000
 
 # Sequence, number among the run's commits, events.
 OnCommit = Callable[[int, int, Sequence[Event]], None]
@@ -51,15 +53,6 @@ OnNews = Callable[[Run | None, Run, Sequence[Event]], None]
 _FIRST_COMMIT = b"Pyoco-Commit-No: 1\r\n"
 
 
-class _Changed(NamedTuple):
-    """A run whose row is to be written, without params and tasks, and where its last change stands."""
-
-    run: Run
-    seq: int
-    clock: float
-
-
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Run).decode
 
 
@@ -73,13 +66,13 @@ class ReadModel:
             client, jetstream, config.events_stream, config.events_subject_prefix, self._on_commit
         )
         self._live: dict[str, Run] = {}
-        self._dirty: dict[str, _Changed] = {}
+        self._dirty: dict[str, Changed] = {}
         self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
         self._followers: dict[str, set[OnCommit]] = {}
         self._clock = 0.0
         self._flusher: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
-        self._counts: Counter[str] = Counter()
+        self.tally = RunTally()
         self._on_news: list[OnNews] = []
         self._told = 0
         self._created = ""
@@ -206,9 +199,20 @@ class ReadModel:
         self._flush()
         return self._table.count()
 
-    def counts(self) -> Mapping[str, int]:
+    def counts(self, tenant: str | None = None) -> Mapping[str, int]:
         """How many runs stand in each status. Kept from commit to commit, and never counted again."""
-        return self._counts
+        return self.tally.of(tenant)
+
+    def changed_after(self, seq: int, tenant: str | None, limit: int) -> list[Run]:
+        """Those whose last change stands after this place of the log, the oldest change first."""
+        self._flush()
+        found = self._table.page(Filter(tenant=tenant), limit, above=seq)
+        return _decoded([one.state for one in reversed(found)])
+
+    def flows(self, tenant: str | None, limit: int) -> list[str]:
+        """The names of flows that were run."""
+        self._flush()
+        return self._table.flows(tenant, limit)
 
     def oldest_owed(self) -> dict[str, float]:
         """By tag: since when the run that has waited longest for a worker has waited."""
@@ -239,7 +243,7 @@ class ReadModel:
         self._live.clear()
         self._dirty.clear()
         self._waits.clear()
-        self._counts.clear()
+        self.tally.clear()
         self._clock = 0.0
         self._table.wipe()
         self.feed.rewind()
@@ -250,8 +254,7 @@ class ReadModel:
         age_sec = time.time() - float(meta.get("fed_at", 0))
         fits = meta.get("created") == self._created and position <= last_seq
         if fits and age_sec < MARK_OF_ERASED_LIVES_SEC:
-            counted = meta.get("counts")
-            self._counts = Counter(msgspec.json.decode(counted) if counted else self._table.counts())
+            self._take_up_tally(meta.get("tally"))
             self._clock = self._table.clock()
             return position
         if position:
@@ -264,7 +267,7 @@ class ReadModel:
         events = decode_commit(data)
         run = fold(before, events)
         if run is not None:
-            self._count(before, run)
+            self.tally.change(before, run)
             if seq > self._told:
                 self._told = seq
                 for on_news in self._on_news:
@@ -274,7 +277,7 @@ class ReadModel:
             slim = _slim(run) if run.tasks or run.params else run
             self._clock = max(self._clock, slim.updated_at)
             self._live[run_id] = slim
-            self._dirty[run_id] = _Changed(slim, seq, self._clock)
+            self._dirty[run_id] = Changed(slim, seq, self._clock)
         for on_commit in tuple(self._followers.get(run_id, ())):
             on_commit(seq, number_of(headers, b"Pyoco-Commit-No"), events)
         self.target = max(self.target, seq)
@@ -284,15 +287,13 @@ class ReadModel:
         elif self._flusher is None:
             self._flusher = asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SEC, self._flush)
 
-    def _count(self, before: Run | None, after: Run) -> None:
-        was = None if before is None or before.gone else before.status.value
-        now = None if after.gone else after.status.value
-        if was == now:
-            return
-        if was is not None:
-            self._counts[was] -= 1
-        if now is not None:
-            self._counts[now] += 1
+    def _take_up_tally(self, dumped: str | None) -> None:
+        if dumped:
+            self.tally.load(dumped)
+        else:
+            self.tally.fill(self._table.counts_by_tenant())
+        lately = Filter(updated_after=time.time() - MINUTES_KEPT * MINUTE_SEC)
+        self.tally.remember(_decoded([found.state for found in self._table.page(lately, LATELY_MAX)]))
 
     def _known(self, run_id: str) -> Run | None:
         run = self._live.get(run_id)
@@ -307,8 +308,8 @@ class ReadModel:
         if not self._dirty:
             return
         dirty = self._dirty
-        rows = [_row(changed) for changed in dirty.values() if not changed.run.gone]
-        begun = [_begun(changed.run) for changed in dirty.values() if not changed.run.gone]
+        rows = [row_of(changed) for changed in dirty.values() if not changed.run.gone]
+        begun = [begun_of(changed.run) for changed in dirty.values() if not changed.run.gone]
         gone = [run_id for run_id, changed in dirty.items() if changed.run.gone]
         self._table.write(rows, gone, self._meta(), begun, self._waits)
         self._dirty, self._waits = {}, {}
@@ -323,7 +324,7 @@ class ReadModel:
             "position": str(self.feed.position),
             "created": self._created,
             "fed_at": str(time.time()),
-            "counts": msgspec.json.encode(self._counts).decode(),
+            "tally": self.tally.dumped(),
         }
 
     async def _next_move(self, target: int) -> None:
@@ -348,30 +349,3 @@ def _newest_first(found: list[Found]) -> list[Run]:
     """Which runs they are is a matter of the log; their order in one answer, of the instants it shows."""
     runs = [_decode(one.state) for one in found]
     return sorted(runs, key=lambda run: (run.updated_at, run.run_id), reverse=True)
-
-
-def _row(changed: _Changed) -> Row:
-    run = changed.run
-    return Row(
-        run_id=run.run_id,
-        tenant=run.tenant_id,
-        flow=run.flow_name,
-        tag=run.tag,
-        status=run.status.value,
-        yaml=run.workflow_yaml_sha256,
-        seq=changed.seq,
-        clock=changed.clock,
-        updated_at=run.updated_at,
-        starts_at=run.start_at if is_delayed(run) else None,
-        owed_since=run.job_owed_since if owes_job(run) and not is_delayed(run) else None,
-        instance=run.claim.instance_id if run.claim else None,
-        stuck_cancel=1 if run.cancel and owes_job(run) else None,
-        state=_encode(run),
-        schedule=run.schedule_id,
-        due_at=min(run.due.values()) if run.due else None,
-        archived=1 if run.archived else None,
-    )
-
-
-def _begun(run: Run) -> Begun:
-    return Begun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)

@@ -187,6 +187,23 @@ class ReadTable:
         """By status. Goes through all of them: asked only where no sums were kept."""
         return dict(self._db.execute("SELECT status, count(*) FROM runs GROUP BY status"))
 
+    def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
+        """The same, apart by tenant."""
+        return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
+
+    def flows(self, tenant: str | None, limit: int) -> list[str]:
+        """Names, in order: one step through the index for each, however many runs it has."""
+        flows: list[str] = []
+        index = _index_name(("flow",) if tenant is None else ("tenant", "flow"))
+        term, values = ("", []) if tenant is None else ("tenant = ? AND ", [tenant])
+        query = f"SELECT min(flow) FROM runs INDEXED BY {index} WHERE archived IS NULL AND {term}flow > ?"
+        while len(flows) < limit:
+            [name] = self._db.execute(query, [*values, flows[-1] if flows else ""]).fetchone()
+            if name is None:
+                break
+            flows.append(name)
+        return flows
+
     def delayed(self, until: float, limit: int) -> list[bytes]:
         """Those whose time has come by then, the earliest first."""
         rows = self._db.execute(

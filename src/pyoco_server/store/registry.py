@@ -5,7 +5,7 @@ A worker writes how it is; that it is gone it cannot write. `state_when_read` sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound, Unavailable
+from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keyvalue import Bucket
@@ -53,7 +54,8 @@ def state_when_read(entry: Mapping[str, Any], now: float, timeout_sec: float) ->
 
 
 class Registry:
-    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._client = client
         self._jetstream = jetstream
         self._name = config.workers_kv_bucket
         self._bucket = Bucket(jetstream, config.workers_kv_bucket)
@@ -74,6 +76,15 @@ class Registry:
         # One that was written again while we read on is there twice; the later one counts.
         found = {message.subject[skip:]: _record(message.data) for message in messages}
         return [record | {"worker_id": name} for name, record in found.items() if record is not None]
+
+    async def follow(self, on_written: Callable[[str], None]) -> None:
+        """Call this with the name of every worker whose entry is written from now on."""
+        subject = f"$KV.{self._name}."
+
+        def on_message(written: bytes, _reply: bytes, _headers: bytes, _data: bytes) -> None:
+            on_written(written[len(subject) :].decode())
+
+        await self._client.listen(f"{subject}>", on_message)
 
     async def merge(self, worker_id: str, changes: dict[str, Any], *, only_existing: bool = False) -> None:
         """Change these members and keep the others: `hidden` is the operator's, the rest the worker's."""

@@ -59,6 +59,7 @@ class Store:
         self._name = name
         self._stopping = False
         self._hooks: list[Callable[[], None]] = []
+        self._hooks_of_loss: list[Callable[[], None]] = []
         self._resuming: asyncio.Task[None] | None = None
         self.reconnects = 0
         self.why_not_ready: str | None = "not connected to the broker yet"
@@ -68,7 +69,7 @@ class Store:
         self.runs = Runs(self.jetstream, config)
         self.queue = JobQueue(self.client, self.jetstream, config)
         self.dead_letters = DeadLetters(self.client, self.jetstream, config)
-        self.registry = Registry(self.jetstream, config)
+        self.registry = Registry(self.client, self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
         self.schedules = Schedules(self.jetstream, config)
         self.graphs = Graphs(self.jetstream, config)
@@ -120,6 +121,10 @@ class Store:
 
     def on_reconnect(self, hook: Callable[[], None]) -> None:
         self._hooks.append(hook)
+
+    def on_loss(self, hook: Callable[[], None]) -> None:
+        """Call this when the connection is gone; not when it is closed on purpose."""
+        self._hooks_of_loss.append(hook)
 
     def forget_reconnect(self, hook: Callable[[], None]) -> None:
         self._hooks.remove(hook)
@@ -180,6 +185,8 @@ class Store:
         self.requests.fail_all()
         if not self._stopping:
             log.warning("disconnected from the broker")
+            for hook in tuple(self._hooks_of_loss):
+                hook()
 
     async def _on_reconnected(self) -> None:
         self.reconnects += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from pyoco.core.models import Flow
 
@@ -10,6 +11,9 @@ from pyoco_server.flows import FlowResolver
 from pyoco_server.worker.reasons import CodeRefused
 from pyoco_server.worker.yaml.callables import Callables, modules_of
 from pyoco_server.worker.yaml.plugins import Plugins
+
+FLOWS_ANNOUNCED_MAX = 200
+WORDS_CHARS_MAX = 200
 
 
 class FlowSource:
@@ -19,6 +23,16 @@ class FlowSource:
         self._resolver = resolver
         self._modules = modules_of(resolver, spec)
         self._plugins = Plugins()
+
+    @property
+    def announced(self) -> dict[str, str]:
+        """What the resolver says it knows: its attribute `flows`, names or names with sentences."""
+        said = getattr(self._resolver, "flows", None)
+        if isinstance(said, Mapping):
+            return _short({str(name): str(about) for name, about in said.items()})
+        if isinstance(said, Iterable) and not isinstance(said, str):
+            return _short(dict.fromkeys(map(str, said), ""))
+        return {}
 
     def flow(self, name: str, workflow_yaml: str | None, packages: Iterable[str]) -> Flow:
         """`packages`: those whose functions a text may name, besides the resolver's own module.
@@ -37,3 +51,8 @@ class FlowSource:
         except WorkflowYamlValidationError as error:  # of a job that did not come through a gateway of ours
             raise CodeRefused(str(error)) from error
         return build_flow(name, config, Callables((*packages, *self._modules)), self._plugins)
+
+
+def _short(said: Mapping[str, str]) -> dict[str, str]:
+    some = islice(said.items(), FLOWS_ANNOUNCED_MAX)
+    return {name[:WORDS_CHARS_MAX]: about[:WORDS_CHARS_MAX] for name, about in some if name}

@@ -35,6 +35,10 @@ class Performer(Protocol):
     def paths_in_use(self) -> AbstractSet[Path]:
         """Editions that a run under way or to come may import from."""
 
+    @property
+    def flows(self) -> dict[str, str]:
+        """Those that the resolver says it knows, with a sentence each; empty when it does not say."""
+
     async def hand_back(self) -> None:
         """Stop what runs; where that is possible, `perform` then gives the run back."""
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyoco_server.engine import Asked, NullListener
@@ -23,7 +23,6 @@ from pyoco_server.lifecycle.commands import (
     ConfirmCancelled,
     FailRun,
     FailTask,
-    PlanTasks,
     PutTaskWaiting,
     ReportLoss,
     SkipTask,
@@ -43,6 +42,7 @@ from pyoco_server.worker.facts import Acknowledge, Fact, next_batch
 from pyoco_server.worker.notices import notices_of
 from pyoco_server.worker.open_waits import OpenWaits
 from pyoco_server.worker.overheard import end_of
+from pyoco_server.worker.planning import Edges, plan
 from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.snapshot_writer import SnapshotWriter
 from pyoco_server.worker.values import Result, inputs_kept, result_of
@@ -52,8 +52,6 @@ log = logging.getLogger(__name__)
 BROKER_PAUSE_SEC = (0.05, 1.0)
 # Facts that nothing waits for travel with the next commit, or by themselves after this long.
 JOIN_NEXT_COMMIT_SEC = 0.02
-PLAN_NAMES_MAX = 1_000
-LAST_NAMES_MAX = 1_000
 
 
 class Recorder(NullListener):
@@ -78,6 +76,7 @@ class Recorder(NullListener):
         self._writer: asyncio.Task[None] | None = None
         self._is_writing = False
         self._unfinished: set[str] = set()
+        self._edges = Edges()
         self.refused: Reason | None = None
         self.broken: str | None = None  # what happened cannot be written down, today or ever
 
@@ -102,13 +101,13 @@ class Recorder(NullListener):
 
     # Callbacks of the engine, from its thread
 
+    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+        self._edges = Edges(needs, any_of)
+
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self._unfinished = set(names)
-        # Of one last task everybody can tell which it was; of very many nobody wants a result.
-        told = list(last) if 1 < len(last) <= LAST_NAMES_MAX else None
-        for some in _portions(names):
-            self._say(PlanTasks(fence=self._fence, tasks=some, last=told), sum(map(len, some)))
-            told = None
+        for command, size in plan(self._fence, names, last, self._edges):
+            self._say(command, size)
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
@@ -363,12 +362,6 @@ class Recorder(NullListener):
                 log.warning("cannot record yet", extra={"run_id": run_id, "error": error.message} | ids)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, BROKER_PAUSE_SEC[1])
-
-
-def _portions(names: Sequence[str]) -> Iterator[list[str]]:
-    """The plan of a large flow is too long for one message."""
-    for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
-        yield list(names[start : start + PLAN_NAMES_MAX])
 
 
 def _attempts_before(run: Run) -> dict[str, int]:

@@ -60,6 +60,10 @@ class Threads:
         self._flows = FlowSource(self._resolver)
 
     @property
+    def flows(self) -> dict[str, str]:
+        return self._flows.announced
+
+    @property
     def paths_in_use(self) -> AbstractSet[Path]:
         return {self._path} if self._path is not None else set()
 

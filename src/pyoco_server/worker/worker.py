@@ -132,7 +132,7 @@ class PyocoNatsWorker:
         self._wheels.close()
 
     def _more_of_us(self) -> dict[str, Any]:
-        return {"wheel_sync": self._wheels.described()}
+        return {"wheel_sync": self._wheels.described(), "flows": self._performer.flows}
 
     async def _start_with_wheels(self) -> None:
         try:

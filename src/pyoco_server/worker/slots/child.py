@@ -64,7 +64,7 @@ class Slot:
 
     def serve(self) -> None:
         self._ears.open()
-        self._voice.say(m.Ready())
+        self._voice.say(m.Ready(flows=self._flows.announced))
         while True:
             self._execute(self._ears.wait_for(self._jobs))
 
@@ -148,15 +148,23 @@ class _Teller(NullListener):
         self._await = await_acknowledgement
         self._unfinished: set[str] = set()
         self._last: frozenset[str] = frozenset()  # in a loop the last task is not known as such
+        self._needs: dict[str, list[str]] = {}
+        self._any_of: list[str] = []
         self.loops = False
         self.result_bytes_max = 0
+
+    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+        self._needs = {name: list(wanted) for name, wanted in needs.items()}
+        self._any_of = list(any_of)
 
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self._unfinished = set(names)
         self._last = frozenset() if self.loops else frozenset(last)
-        self._voice.say(
-            m.Planned(tasks=list(names), last=list(last), loops=self.loops), patience_sec=WITH_THE_NEXT
+        planned = m.Planned(
+            tasks=list(names), last=list(last), loops=self.loops, needs=self._needs, any_of=self._any_of
         )
+        self._needs, self._any_of = {}, []
+        self._voice.say(planned, patience_sec=WITH_THE_NEXT)
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)

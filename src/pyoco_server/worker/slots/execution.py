@@ -53,6 +53,7 @@ class Execution:
                     self._link.hold(reading=False)
             case m.Planned():
                 recorder.loops = message.loops
+                recorder.wired(message.needs, message.any_of)
                 recorder.planned(message.tasks, message.last)
             case m.Started():
                 self._running[message.task] = message.attempt

@@ -73,7 +73,9 @@ ToSlot = RunFlow | Stop | Acknowledged | Alive | Answer
 
 
 class Ready(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    pass
+    """`flows`: those that the resolver says it knows, with a sentence each; empty when it does not say."""
+
+    flows: dict[str, str] = {}
 
 
 class Broken(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -86,6 +88,8 @@ class Planned(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     tasks: list[str]
     last: list[str]
     loops: bool
+    needs: dict[str, list[str]] = {}
+    any_of: list[str] = []
 
 
 class Started(_Message, frozen=True, kw_only=True, tag=True, array_like=True):

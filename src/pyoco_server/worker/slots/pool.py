@@ -68,6 +68,11 @@ class Slots:
         editions = (self._edition, *(slot.edition for slot in (*self._free, *self._busy)))
         return {edition.path for edition in editions if edition.path is not None}
 
+    @property
+    def flows(self) -> dict[str, str]:
+        slots = (*self._free, *self._busy)
+        return next((slot.flows for slot in slots if slot.edition == self._edition), {})
+
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
         tenant = claimed.submission.tenant_id
         try:

@@ -62,6 +62,7 @@ class Slot:
         self._spec = spec
         self.edition = edition
         self.tenant: str | None = None
+        self.flows: dict[str, str] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._link = Link(self._on_message, self._on_end)
         self._outlets = [Outlet(stream, self._on_lines) for stream in ("stdout", "stderr")]
@@ -201,6 +202,7 @@ class Slot:
     def _on_message(self, message: m.FromSlot) -> None:
         match message:
             case m.Ready():
+                self.flows = message.flows
                 self._ready.set_result(None)
             case m.Broken():
                 self._ready.set_exception(ResolverBroken(message.error))

@@ -61,6 +61,16 @@ WORKERS: Described = {
     ],
     "responses": _answers("Workers", _OBJECTS, 401, 403, 422, 503),
 }
+WORKERS_STREAM: Described = {
+    "responses": _answers(
+        "`event: workers` with `{workers}`: all first, also those gone and hidden, then what changed",
+        _TEXT,
+        401,
+        403,
+        503,
+        kind="text/event-stream",
+    ),
+}
 WORKER_PATCH: Described = {
     "parameters": [_path("worker_id")],
     "requestBody": _body("application/json", {"hidden": _BOOL}, required=["hidden"]),
@@ -124,3 +134,6 @@ APPROVALS: Described = {
     ],
     "responses": _answers("Tasks that wait, and `next_cursor`", _OBJECT, 401, 403, 422, 503),
 }
+FLOWS: Described = {"responses": _answers("Flows, by name", _OBJECTS, 401, 403, 503)}
+SYSTEM: Described = {"responses": _answers("How it stands", _OBJECT, 401, 403, 503)}
+CALLER: Described = {"responses": _answers("Tenant, id and scopes; null without keys", _OBJECT, 401, 403)}

@@ -12,12 +12,13 @@ from pyoco_server.http_api.faces.operator import (
     dead_letters,
     known_keys,
     metrics,
+    overview,
     wheels,
     workers,
 )
 
 router = APIRouter(tags=["operator"])
-for part in (workers, metrics, wheels, dead_letters, approvals, known_keys):
+for part in (workers, metrics, wheels, dead_letters, approvals, known_keys, overview):
     router.include_router(part.router)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from pyoco_server.http_api import sse
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
-from pyoco_server.http_api.faces.operator.described import WORKER_PATCH, WORKERS
+from pyoco_server.http_api.faces.operator.described import WORKER_PATCH, WORKERS, WORKERS_STREAM
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import workers
+from pyoco_server.operations.worker_news import Ring, WorkerNews, WorkersReader
+
+STREAM_SEC_MAX = 600.0
 
 router = APIRouter()
 
@@ -25,6 +30,14 @@ async def list_workers(request: Request) -> Response:
     return json_answer(found)
 
 
+@router.get("/workers/stream", summary="Workers as they change", openapi_extra=WORKERS_STREAM)
+async def stream_workers(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    news: WorkerNews = gateway.worker_news
+    told = _Told(news, news.enter(caller_of(request)))
+    return sse.EventStream(told, gateway.streams, timeout_sec=STREAM_SEC_MAX)
+
+
 @router.patch("/workers/{worker_id}", summary="Show or hide a worker", openapi_extra=WORKER_PATCH)
 async def patch_worker(request: Request) -> Response:
     gateway = ready_gateway(request)
@@ -32,3 +45,25 @@ async def patch_worker(request: Request) -> Response:
     hidden = wire.hidden_wanted(await request.body())
     updated_at = await workers.set_hidden(gateway.store, worker_id, hidden=hidden)
     return json_answer({"worker_id": worker_id, "hidden": hidden, "updated_at": updated_at})
+
+
+class _Told:
+    """One event whenever workers look otherwise than they did; the first has all of them."""
+
+    def __init__(self, news: WorkerNews, reader: WorkersReader) -> None:
+        self._news = news
+        self._reader = reader
+
+    def attach(self, ring: Ring) -> None:
+        self._reader.attach(ring)
+
+    def detach(self) -> None:
+        self._news.leave(self._reader)
+
+    @property
+    def is_over(self) -> bool:
+        return self._reader.is_over
+
+    def take(self) -> bytes | None:
+        changed = self._reader.take()
+        return None if changed is None else sse.event("workers", msgspec.json.encode({"workers": changed}))

@@ -16,7 +16,7 @@ from pyoco_server.http_api.faces.runs.openapi_parts import (
 )
 from pyoco_server.http_api.faces.runs.questions import WAIT_SEC_MAX, WATCH_SEC_DEFAULT, WATCH_SEC_MAX
 
-PAGES = """With `updated_after`, `cursor` or `workflow_yaml_sha256` answers are pages `{items, next_cursor}`.
+PAGES = """With `updated_after`, `cursor`, `q` or `workflow_yaml_sha256` answers are `{items, next_cursor}`.
 Pass `next_cursor` on with the same filters until it is null; an empty `cursor` asks for the first page.
 
 Pages go from the latest change down. Nothing is lost while runs change: one that changes meanwhile comes, or
@@ -33,6 +33,12 @@ PAGED_BY = [
     query("updated_after", {"type": "number"}, "Only runs that changed after this instant, in unix seconds."),
     query("cursor", {"type": "string"}, "Where the last page ended; opaque, good for the same filters only."),
     query("workflow_yaml_sha256", {"type": "string"}, "Only runs of the flow.yaml with this digest."),
+    query(
+        "q",
+        {"type": "string", "maxLength": 200},
+        "Only runs with this text in their id, flow, tags, worker or error. Looks through some thousand runs "
+        "a page: one with few items, or none, may still have a `next_cursor`.",
+    ),
 ]
 
 _STREAM = """`retry:` first, then `event: snapshot` with `{run_id, snapshot, ts}` and an `id:`, at once and
@@ -61,7 +67,46 @@ _RETRIED: dict[str, Any] = ACCEPTED | {
     "properties": ACCEPTED["properties"] | {"retry_of": {"type": "string", "format": "uuid"}},
 }
 
+_NEWS = """`event: runs` with `{runs, gone, counts, minute, standing?}` and an `id:`: at once, then whenever
+runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `standing` comes when
+the readiness of the gateway has changed. `event: reset`: too much was missed to be told, read it anew."""
+
 PATHS: dict[str, Any] = {
+    "/runs/stream": {
+        "get": {
+            "tags": ["runs"],
+            "summary": "Follow the list of runs as server-sent events",
+            "description": _NEWS,
+            "operationId": "stream_runs",
+            "parameters": _WATCH[3:],
+            "responses": {
+                "200": {
+                    "description": "The stream",
+                    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+                },
+            }
+            | errors(403, 422, 503),
+        }
+    },
+    "/runs/stats": {
+        "get": {
+            "tags": ["runs"],
+            "summary": "How many runs stand in each status, and each minute of the last hour",
+            "operationId": "run_stats",
+            "responses": {"200": answer("`{counts, minutes, ts}`", {"type": "object"})} | errors(403, 503),
+        }
+    },
+    "/runs/{run_id}/graph": {
+        "get": {
+            "tags": ["runs"],
+            "summary": "Its tasks, and which of them wait for which",
+            "description": "`ordered` is false where that is not known: the tasks then stand in their order.",
+            "operationId": "get_run_graph",
+            "parameters": [RUN_ID],
+            "responses": {"200": answer("`{run_id, nodes, ordered}`", {"type": "object"})}
+            | errors(403, 404, 503),
+        }
+    },
     "/runs/{run_id}/watch": {
         "get": {
             "tags": ["runs"],

@@ -18,7 +18,8 @@ WAIT_SEC_MAX = 60.0
 WATCH_SEC_DEFAULT, WATCH_SEC_MAX = 60, 600
 DETAILED = frozenset({"records", "full", "all"})
 # With one of these a list is answered in pages.
-PAGED_BY = frozenset({"updated_after", "cursor", "workflow_yaml_sha256"})
+PAGED_BY = frozenset({"updated_after", "cursor", "workflow_yaml_sha256", "q"})
+TEXT_CHARS_MAX = 200
 
 _INVALID = "ERR-PYOCO-0002"
 _FEW = re.compile(r"[0-9]{1,3}")
@@ -31,6 +32,7 @@ class ListAsked(NamedTuple):
     limit: int
     in_pages: bool
     cursor: str | None
+    text: str | None = None
 
 
 class WatchAsked(NamedTuple):
@@ -44,8 +46,8 @@ def list_asked(query: Mapping[str, str], *, tenant_id: str | None) -> ListAsked:
     status = query.get("status") or None
     if status is not None and status not in RunStatus.__members__:
         raise wrong("status", f"status must be one of {', '.join(RunStatus)}.", INVALID_LIST)
-    # An empty digest asks for nothing; an empty cursor is where the first page begins.
-    asked = {name for name, value in query.items() if value or name != "workflow_yaml_sha256"}
+    # An empty digest or text asks for nothing; an empty cursor is where the first page begins.
+    asked = {name for name, value in query.items() if value or name not in ("workflow_yaml_sha256", "q")}
     wanted = Filter(
         status=status,
         flow=query.get("flow") or None,
@@ -54,7 +56,11 @@ def list_asked(query: Mapping[str, str], *, tenant_id: str | None) -> ListAsked:
         tenant=tenant_id,
         updated_after=_instant(query, "updated_after", INVALID_LIST),
     )
-    return ListAsked(wanted, list_limit(query), bool(asked & PAGED_BY), query.get("cursor") or None)
+    text = query.get("q", "")
+    if len(text) > TEXT_CHARS_MAX:
+        raise wrong("q", f"q has at most {TEXT_CHARS_MAX} characters.", INVALID_LIST)
+    in_pages = bool(asked & PAGED_BY)
+    return ListAsked(wanted, list_limit(query), in_pages, query.get("cursor") or None, text or None)
 
 
 def list_limit(query: Mapping[str, str]) -> int:

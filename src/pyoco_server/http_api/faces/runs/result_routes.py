@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/result` and `/retry`: what a run has come to, and another try of one that is over."""
+"""`/runs/{run_id}/result`, `/retry` and `/graph`: what a run came to, another try, how it looks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyoco_server.http_api.faces.runs import keyed_runs, questions, wire
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
 from pyoco_server.http_api.keyed import key_of
 from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import result, retry
+from pyoco_server.operations import graph, result, retry
 
 
 async def get_result(request: Request) -> Response:
@@ -36,7 +36,16 @@ async def retry_run(request: Request) -> Response:
     return json_answer(wire.retried(await retry.retry(gateway.store, run_id, wanted, caller)))
 
 
+async def get_graph(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    tenant_id = caller_of(request).tenant_id
+    drawn = await graph.drawn(gateway.store, run_id_of(request), tenant_id=tenant_id)
+    nodes = [{"id": one.name, "type": one.kind, "after": one.after, "join": one.join} for one in drawn.tasks]
+    return json_answer({"run_id": drawn.run_id, "nodes": nodes, "ordered": drawn.is_wired})
+
+
 ROUTES = [
+    Route("/runs/{run_id}/graph", get_graph, methods=["GET"]),
     Route("/runs/{run_id}/result", get_result, methods=["GET"]),
     Route("/runs/{run_id}/retry", retry_run, methods=["POST"]),
 ]

@@ -10,6 +10,7 @@ from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import (
     keyed_runs,
     log_routes,
+    news_routes,
     questions,
     result_routes,
     ticket_routes,
@@ -66,7 +67,7 @@ async def list_runs(request: Request) -> Response:
         runs = await query.list_runs(gateway.read_model, asked.wanted, asked.limit)
         return json_answer(await shown_in_lists(gateway.store, runs, detailed=detailed))
     runs, next_cursor = await query.page_of_runs(
-        gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.cursor
+        gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.cursor, text=asked.text
     )
     items = await shown_in_lists(gateway.store, runs, detailed=detailed)
     return json_answer({"items": items, "next_cursor": next_cursor})
@@ -87,6 +88,7 @@ async def cancel_run(request: Request) -> Response:
 ROUTES = [
     Route("/runs", submit_run, methods=["POST"]),
     Route("/runs", list_runs, methods=["GET"]),
+    *news_routes.ROUTES,
     Route("/runs/{run_id}", get_run, methods=["GET"]),
     Route("/runs/{run_id}/tasks", get_tasks, methods=["GET"]),
     Route("/runs/{run_id}/cancel", cancel_run, methods=["POST"]),
@@ -97,5 +99,5 @@ ROUTES = [
 ]
 
 # For `shortcut`: the same functions without a router in between.
-HOT = {("POST", "/runs"): submit_run, ("GET", "/runs"): list_runs}
+HOT = {("POST", "/runs"): submit_run, ("GET", "/runs"): list_runs, **news_routes.EXACT}
 HOT_ONE = ("GET", "/runs/", get_run)

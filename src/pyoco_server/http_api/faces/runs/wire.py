@@ -28,6 +28,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.query import StoredRun
 from pyoco_server.operations.retry import Retry
+from pyoco_server.operations.run_news import Minute
 from pyoco_server.operations.submit import Submission
 from pyoco_server.texts import Language, text
 
@@ -128,6 +129,22 @@ def tasks(stored: StoredRun) -> dict[str, Any]:
 
 def summary(run: Run) -> Any:
     return summary_of(run)
+
+
+def counts(by_status: Mapping[str, int]) -> dict[str, int]:
+    """Every status, also those that no run stands in."""
+    return {status.value: by_status.get(status.value, 0) for status in RunStatus}
+
+
+def minute(one: Minute) -> dict[str, int]:
+    sums = one.sums
+    return {
+        "at": one.began_at,
+        "submitted": sums.get("SUBMITTED", 0),
+        "completed": sums.get("COMPLETED", 0),
+        "failed": sums.get("FAILED", 0),
+        "cancelled": sums.get("CANCELLED", 0),
+    }
 
 
 def cancel_reason(body: bytes) -> str | None:

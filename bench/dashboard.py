@@ -1,0 +1,97 @@
+"""What the dashboard costs in a real browser with 100 000 runs known: first paint, scrolling, filtering."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from statistics import median
+
+from playwright.async_api import Page, async_playwright
+
+from bench.lists import fill
+from bench.stack import Stack, stack
+
+CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+TIMES = 5
+LOADED = 20_000
+DEADLINE_MS = 120_000
+
+PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+# Goes on for as long as it is told, at what a hand does, and notes how long each frame took.
+SCROLL = """async ({ rows, pixels }) => {
+  const box = document.querySelector('.rows')
+  const frames = []
+  let before = performance.now()
+  const until = Date.now() + 60000
+  while (box.scrollHeight < rows * 34 && Date.now() < until) {
+    box.scrollTop += pixels
+    await new Promise(requestAnimationFrame)
+    const now = performance.now()
+    frames.push(now - before)
+    before = now
+  }
+  frames.sort((a, b) => a - b)
+  const at = (share) => frames[Math.floor(frames.length * share)]
+  return { frames: frames.length, p50: at(0.5), p99: at(0.99), rows: Math.round(box.scrollHeight / 34) }
+}"""
+
+
+async def dashboard_cost(*, runs: int = 100_000) -> dict[str, float]:
+    async with stack("interval") as started, async_playwright() as playwright:
+        await started.gateway()
+        await fill(started, runs)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = await browser.new_page(viewport={"width": 1360, "height": 860})
+        page.set_default_timeout(DEADLINE_MS)
+        figures = await _first_look(page, started)
+        figures |= await _filtering(page)
+        figures |= await _scrolling(page, started)
+        await browser.close()
+        return figures
+
+
+async def _first_look(page: Page, started: Stack) -> dict[str, float]:
+    paints, rows = [], []
+    for _ in range(TIMES):
+        begun = time.perf_counter()
+        await page.goto(f"http://127.0.0.1:{started.port}/?{time.time()}#/runs", wait_until="commit")
+        await page.locator(".rows .row").first.wait_for()
+        rows.append((time.perf_counter() - begun) * 1000)
+        paints.append(float(await page.evaluate(PAINT) or 0))
+    return {"first paint, ms": median(paints), "first rows, ms": median(rows)}
+
+
+async def _filtering(page: Page) -> dict[str, float]:
+    """From the click until other rows stand there; and from the last key of a search that finds one run."""
+    clicks = []
+    for status in ("Pending", "Completed") * TIMES:
+        begun = time.perf_counter()
+        await page.get_by_role("button", name=status).click()
+        await page.locator(f".rows .row [data-status={status.upper()}]").first.wait_for()
+        clicks.append((time.perf_counter() - begun) * 1000)
+    await page.goto(page.url.partition("#")[0] + "#/runs")
+    newest = await page.locator(".rows .row .id-cell").first.get_attribute("title") or ""
+    await page.get_by_role("searchbox").fill(newest)
+    begun = time.perf_counter()
+    await page.wait_for_function("document.querySelectorAll('.rows .row').length === 1")
+    found = (time.perf_counter() - begun) * 1000
+    await page.get_by_role("searchbox").fill("")
+    return {"filter by status, ms": median(clicks), "search for the newest, ms": found}
+
+
+async def _scrolling(page: Page, started: Stack) -> dict[str, float]:
+    await page.goto(page.url.partition("#")[0] + "#/runs")
+    await page.locator(".rows .row").first.wait_for()
+    scrolled = await page.evaluate(SCROLL, {"rows": LOADED, "pixels": 400})
+    memory = await page.evaluate("performance.memory.usedJSHeapSize / 1048576")
+    await asyncio.sleep(0)
+    return {
+        "rows scrolled through": scrolled["rows"],
+        "frame while scrolling, p50 ms": scrolled["p50"],
+        "frame while scrolling, p99 ms": scrolled["p99"],
+        "memory of the page, MB": memory,
+    }

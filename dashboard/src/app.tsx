@@ -1,0 +1,58 @@
+// Which page belongs to which address, in the frame that all share.
+import { type JSX, lazy, Suspense } from 'react'
+import { useCell } from './live/cell'
+import { connection } from './live/news'
+import { usePlace } from './live/place'
+import { Runs } from './pages/runs/runs'
+import { SignIn } from './shell/sign-in'
+import { Shell } from './shell/shell'
+import { t, useLanguage } from './text/text'
+
+const Run = lazy(() => import('./pages/run/run'))
+const Approvals = lazy(() => import('./pages/approvals/approvals'))
+const Workers = lazy(() => import('./pages/workers/workers'))
+const Flows = lazy(() => import('./pages/flows/flows'))
+const Schedules = lazy(() => import('./pages/schedules/schedules'))
+const Wheels = lazy(() => import('./pages/wheels/wheels'))
+const DeadLetters = lazy(() => import('./pages/dlq/dlq'))
+const Strategies = lazy(() => import('./pages/strategies/strategies'))
+const System = lazy(() => import('./pages/system/system'))
+
+export function App(): JSX.Element {
+  const language = useLanguage()
+  const { state, error } = useCell(connection)
+  const signedOut = state === 'refused' && (error?.status === 401 || error?.status === 403)
+  return (
+    <Shell key={language}>
+      <Suspense fallback={<p className="loading">{t('loading')}</p>}>{signedOut ? <SignIn error={error} /> : <Shown />}</Suspense>
+    </Shell>
+  )
+}
+
+function Shown(): JSX.Element {
+  const { path } = usePlace()
+  const [first, second] = path.split('/').filter(Boolean)
+  switch (first) {
+    case undefined:
+    case 'runs':
+      return second ? <Run key={second} id={decodeURIComponent(second)} /> : <Runs />
+    case 'approvals':
+      return <Approvals />
+    case 'workers':
+      return <Workers />
+    case 'flows':
+      return <Flows />
+    case 'schedules':
+      return <Schedules />
+    case 'wheels':
+      return <Wheels />
+    case 'dlq':
+      return <DeadLetters />
+    case 'strategies':
+      return <Strategies />
+    case 'system':
+      return <System />
+    default:
+      return <p className="empty">{t('wrong.none')}</p>
+  }
+}

@@ -1,0 +1,61 @@
+// The one stream that the whole dashboard lives from: runs as they change, their sums, and whether all is well.
+import type { ApiError } from '../api/client'
+import { onCredential } from '../api/session'
+import { follow, type StreamState } from '../api/stream'
+import type { Counts, Minute, RunSummary, RunsNews, Standing } from '../api/types'
+import { Cell } from './cell'
+
+export type Connection = { state: StreamState; error: ApiError | null }
+
+export const connection = new Cell<Connection>({ state: 'connecting', error: null })
+export const standing = new Cell<Standing>({ ready: true, reasons: [] })
+export const counts = new Cell<Counts | null>(null)
+export const minute = new Cell<Minute | null>(null)
+/** How far the clock of the gateway is ahead of ours, in seconds. */
+export const clockAhead = new Cell<number>(0)
+
+export type News = { changed: RunSummary[]; gone: string[] }
+type Listener = (news: News | 'reset') => void
+const listeners = new Set<Listener>()
+
+/** What has changed, as it comes; `reset` when everything known should be read again. */
+export function onNews(listener: Listener): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+let stop: (() => void) | null = null
+let lost = false
+
+export function startNews(): void {
+  restart()
+  onCredential(restart)
+}
+
+function restart(): void {
+  stop?.()
+  stop = follow({
+    path: '/runs/stream',
+    query: { timeout_sec: 600 },
+    onEvent: ({ event, data }) => take(event, JSON.parse(data) as RunsNews),
+    onState: (state, error) => {
+      if (state === 'lost') lost = true
+      if (state === 'open' && lost) {
+        lost = false
+        standing.set({ ready: true, reasons: [] })
+      }
+      connection.set({ state, error })
+    },
+  })
+}
+
+function take(event: string, news: RunsNews): void {
+  counts.set(news.counts)
+  minute.set(news.minute)
+  clockAhead.set(news.ts - Date.now() / 1000)
+  if (news.standing) standing.set(news.standing)
+  if (event === 'reset') listeners.forEach((tell) => tell('reset'))
+  else if (news.runs.length || news.gone.length) {
+    listeners.forEach((tell) => tell({ changed: news.runs, gone: news.gone }))
+  }
+}

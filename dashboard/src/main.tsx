@@ -1,0 +1,35 @@
+// Begins: theme and keys, the one stream, then the page.
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { createRoot } from 'react-dom/client'
+import { ApiError } from './api/client'
+import { App } from './app'
+import { startKeys } from './live/keys'
+import { startNews } from './live/news'
+import { startTheme } from './live/theme'
+import './style/all.css'
+import { language } from './text/text'
+
+const RETRIES_MAX = 3
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // A refusal stays one; what was not answered is asked again.
+      retry: (count, error) => count < RETRIES_MAX && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+      retryDelay: (count) => Math.min(500 * 2 ** count, 4000),
+      refetchOnWindowFocus: false,
+      staleTime: 1000,
+    },
+  },
+})
+
+document.documentElement.lang = language()
+startTheme()
+startKeys()
+startNews()
+
+createRoot(document.getElementById('app') as HTMLElement).render(
+  <QueryClientProvider client={queries}>
+    <App />
+  </QueryClientProvider>,
+)

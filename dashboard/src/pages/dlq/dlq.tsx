@@ -1,0 +1,126 @@
+// What could not be run: by reason, one by one, and another try for one or for all of them.
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { type JSX, useEffect, useMemo, useState } from 'react'
+import { get, part, send } from '../../api/client'
+import type { Letter } from '../../api/types'
+import { onNews } from '../../live/news'
+import { rewrite, usePlace } from '../../live/place'
+import { Empty } from '../../parts/empty'
+import { Page } from '../../parts/page'
+import { TableBox } from '../../parts/table-box'
+import { Ago } from '../../parts/time'
+import { say } from '../../parts/toast'
+import { sentence, Wrong } from '../../parts/wrong'
+import { number, short } from '../../text/format'
+import { t } from '../../text/text'
+import { each } from '../runs/bulk'
+import { LetterDialog } from './letter'
+
+const PAGE = 200
+const AT_ONCE = 4
+const REREAD_MS = 800
+
+type Letters = { items: Letter[]; next_cursor: string | null }
+
+export default function DeadLetters(): JSX.Element {
+  const queries = useQueryClient()
+  const { query } = usePlace()
+  const reason = query.get('reason') ?? ''
+  const [looking, setLooking] = useState<string | null>(null)
+  const [redriven, setRedriven] = useState<ReadonlyMap<string, string>>(new Map())
+  const pages = useInfiniteQuery({
+    queryKey: ['dlq'],
+    queryFn: ({ pageParam }) => get<Letters>('/dlq', { limit: PAGE, cursor: pageParam }),
+    initialPageParam: '',
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    // A letter comes with the end of a run; the broker has it a moment later.
+    const stop = onNews((news) => {
+      if (news !== 'reset' && !news.changed.some((run) => run.status === 'FAILED')) return
+      clearTimeout(timer)
+      timer = setTimeout(() => void queries.invalidateQueries({ queryKey: ['dlq'] }), REREAD_MS)
+    })
+    return () => { stop(); clearTimeout(timer) }
+  }, [queries])
+  const letters = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data])
+  const shown = reason ? letters.filter((letter) => letter.reason === reason) : letters
+  const redrive = async (some: Letter[]) => {
+    let done = 0
+    const failed: unknown[] = []
+    await each(some, AT_ONCE, async (letter) => {
+      try {
+        const made = await send<{ run_id: string }>('POST', `/dlq/${part(letter.id)}/redrive`, {})
+        setRedriven((before) => new Map(before).set(letter.id, made.run_id))
+        done += 1
+      } catch (error) {
+        failed.push(error)
+      }
+    })
+    if (failed.length) say(t('runs.bulkFailed', { n: failed.length, why: sentence(failed[0]) }), true)
+    else say(t('dlq.redrivenAll', { n: done }))
+  }
+  const open = shown.filter((letter) => letter.run_id && !redriven.has(letter.id))
+  return (
+    <Page title={t('dlq.title')} actions={open.length > 1 && <button type="button" onClick={() => void redrive(open)}>{t('dlq.redriveAll', { n: number(open.length) })}</button>}>
+      {pages.isPending && <p className="loading">{t('loading')}</p>}
+      {pages.error && <Wrong error={pages.error} />}
+      {pages.data && letters.length === 0 && <Empty title={t('dlq.none.title')} text={t('dlq.none.text')} />}
+      {letters.length > 0 && <Reasons letters={letters} reason={reason} />}
+      {shown.length > 0 && <List letters={shown} redriven={redriven} look={setLooking} redrive={(letter) => void redrive([letter])} />}
+      {pages.hasNextPage && <button type="button" onClick={() => void pages.fetchNextPage()}>{t('do.more')}</button>}
+      {looking && <LetterDialog id={looking} onClose={() => setLooking(null)} />}
+    </Page>
+  )
+}
+
+function Reasons({ letters, reason }: { letters: Letter[]; reason: string }): JSX.Element {
+  const sums = new Map<string, number>()
+  for (const letter of letters) sums.set(letter.reason, (sums.get(letter.reason) ?? 0) + 1)
+  return (
+    <div className="counts" role="group" aria-label={t('dlq.reason')}>
+      <button type="button" aria-pressed={reason === ''} onClick={() => rewrite({ reason: null })}>{t('dlq.all')} <b>{number(letters.length)}</b></button>
+      {[...sums].map(([name, sum]) => (
+        <button key={name} type="button" aria-pressed={reason === name} onClick={() => rewrite({ reason: name })}>{name} <b>{number(sum)}</b></button>
+      ))}
+    </div>
+  )
+}
+
+function List(props: { letters: Letter[]; redriven: ReadonlyMap<string, string>; look: (id: string) => void; redrive: (letter: Letter) => void }): JSX.Element {
+  return (
+    <TableBox label={t('dlq.title')}>
+        <thead>
+          <tr>
+            <th scope="col">{t('dlq.when')}</th>
+            <th scope="col">{t('dlq.reason')}</th>
+            <th scope="col">{t('dlq.flow')}</th>
+            <th scope="col">{t('dlq.run')}</th>
+            <th scope="col">{t('dlq.error')}</th>
+            <th scope="col"><span className="unseen">{t('dlq.redrive')}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          {props.letters.map((letter) => {
+            const again = props.redriven.get(letter.id)
+            return (
+              <tr key={letter.id} data-letter={letter.id}>
+                <td className="nowrap"><Ago at={letter.timestamp} /></td>
+                <td className="nowrap">{letter.reason}</td>
+                <td>{letter.flow_name ?? '–'}</td>
+                <td className="mono">{letter.run_id ? <a href={`#/runs/${part(letter.run_id)}`}>{short(letter.run_id)}</a> : '–'}</td>
+                <td className="clip" title={letter.error ?? ''}>{letter.error}</td>
+                <td className="right nowrap">
+                  <button type="button" className="small" aria-label={`${t('dlq.look')} ${letter.id}`} onClick={() => props.look(letter.id)}>{t('dlq.look')}</button>{' '}
+                  {again ? <a className="button small" href={`#/runs/${part(again)}`}>{t('dlq.redriven')} {short(again)}</a> : letter.run_id && (
+                    <button type="button" className="small" aria-label={`${t('dlq.redrive')} ${letter.id}`} onClick={() => props.redrive(letter)}>{t('dlq.redrive')}</button>
+                  )}
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+    </TableBox>
+  )
+}

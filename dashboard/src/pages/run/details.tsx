@@ -1,0 +1,45 @@
+// Parameters, result, and a task's inputs, output and traceback.
+import { useQuery } from '@tanstack/react-query'
+import type { JSX } from 'react'
+import { get, part } from '../../api/client'
+import type { Run } from '../../api/types'
+import { Json } from '../../parts/json'
+import { Status } from '../../parts/status'
+import { Span } from '../../parts/time'
+import { t } from '../../text/text'
+
+export function Details({ run, task }: { run: Run; task: string | null }): JSX.Element {
+  const result = useQuery({
+    queryKey: ['result', run.run_id],
+    queryFn: () => get<unknown>(`/runs/${part(run.run_id)}/result`),
+    enabled: run.status === 'COMPLETED',
+    retry: false,
+  })
+  return (
+    <div className="stack">
+      <h3>{t('run.params')}</h3>
+      <Json value={run.params} label={t('run.params')} />
+      <h3>{t('run.result')}</h3>
+      {result.isSuccess ? <Json value={result.data} label={t('run.result')} /> : <p className="faint-text">{t('run.noResult')}</p>}
+      {task ? <Task run={run} name={task} /> : <p className="faint-text">{t('run.select')}</p>}
+    </div>
+  )
+}
+
+function Task({ run, name }: { run: Run; name: string }): JSX.Element | null {
+  const record = run.task_records?.[name]
+  if (!record) return null
+  return (
+    <section className="stack" aria-label={t('run.task', { task: name })}>
+      <h3>{t('run.task', { task: name })}</h3>
+      <p>
+        <Status status={record.wait ? 'WAITING' : record.state} /> · {t('run.attempt', { n: record.attempt })} · <Span from={record.started_at} to={record.ended_at} />
+      </p>
+      <h3>{t('run.inputs')}</h3>
+      <Json value={record.inputs} label={t('run.inputs')} />
+      <h3>{t('run.output')}</h3>
+      <Json value={record.output} label={t('run.output')} />
+      {record.error && <pre className="wrong" tabIndex={0}>{record.traceback ?? record.error}</pre>}
+    </section>
+  )
+}

@@ -1,0 +1,100 @@
+// The flow as a picture: who waits for whom, and how each stands at the moment that is looked at.
+import dagre from '@dagrejs/dagre'
+import { Controls, type Edge, Handle, type Node, type NodeProps, Position, ReactFlow } from '@xyflow/react'
+import '@xyflow/react/dist/base.css'
+import { type JSX, memo, useMemo } from 'react'
+import type { GraphNode, RunGraph } from '../../api/types'
+import { Shape, toneOf } from '../../parts/status'
+import { t, word } from '../../text/text'
+
+const WIDTH = 168
+const HEIGHT = 44
+const DRAWN_MAX = 500
+
+type Shown = Node<{ name: string; status: string; chosen: boolean }, 'task'>
+
+const KINDS = { task: memo(Task) }
+
+export function Graph(props: { graph: RunGraph | null; standing: Map<string, string>; selected: string | null; select: (task: string | null) => void }): JSX.Element {
+  const { graph, standing, selected } = props
+  const laid = useMemo(() => (graph && graph.nodes.length <= DRAWN_MAX ? layout(graph) : null), [graph])
+  const nodes = useMemo(
+    () => (laid?.nodes ?? []).map((node): Shown => ({ ...node, data: { name: node.id, status: standing.get(node.id) ?? 'IDLE', chosen: node.id === selected }, ariaLabel: `${node.id}: ${word(`status.${standing.get(node.id) ?? 'IDLE'}`, '')}` })),
+    [laid, standing, selected],
+  )
+  const edges = useMemo(
+    () => (laid?.edges ?? []).map((edge): Edge => ({ ...edge, className: `${edge.className ?? ''} from-${toneOf(standing.get(edge.source) ?? 'IDLE')}` })),
+    [laid, standing],
+  )
+  if (!graph || graph.nodes.length === 0) return <p className="faint-text graph-none">{t('run.noTasks')}</p>
+  if (laid === null) return <p className="faint-text graph-none">{t('run.tooMany', { n: graph.nodes.length })}</p>
+  return (
+    <>
+      {!graph.ordered && <p className="faint-text">{t('run.unordered')}</p>}
+      <div className="graph">
+        <ReactFlow
+          nodes={nodes}
+          edges={edges}
+          nodeTypes={KINDS}
+          fitView
+          fitViewOptions={{ maxZoom: 1, padding: 0.12 }}
+          minZoom={0.1}
+          maxZoom={1.6}
+          nodesDraggable={false}
+          nodesConnectable={false}
+          edgesFocusable={false}
+          elementsSelectable={false}
+          onlyRenderVisibleElements={nodes.length > 80}
+          zoomOnScroll={false}
+          preventScrolling={false}
+          onNodeClick={(_, node) => props.select(node.id === selected ? null : node.id)}
+          proOptions={{ hideAttribution: true }}
+        >
+          <Controls showInteractive={false} />
+        </ReactFlow>
+      </div>
+    </>
+  )
+}
+
+function Task({ data }: NodeProps<Shown>): JSX.Element {
+  return (
+    <div className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`} data-status={data.status} data-node={data.name}>
+      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <Shape status={data.status} />
+      <span className="node-text">
+        <b>{data.name}</b>
+        <small>{word(`status.${data.status}`, data.status)}</small>
+      </span>
+      <Handle type="source" position={Position.Right} isConnectable={false} />
+    </div>
+  )
+}
+
+function layout(graph: RunGraph): { nodes: Pick<Shown, 'id' | 'position' | 'type' | 'width' | 'height' | 'data'>[]; edges: Edge[] } {
+  const drawing = new dagre.graphlib.Graph()
+  drawing.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 44 })
+  drawing.setDefaultEdgeLabel(() => ({}))
+  const edges = edgesOf(graph)
+  graph.nodes.forEach((node) => drawing.setNode(node.id, { width: WIDTH, height: HEIGHT }))
+  edges.forEach((edge) => drawing.setEdge(edge.source, edge.target))
+  dagre.layout(drawing)
+  const nodes = graph.nodes.map((node) => {
+    const { x, y } = drawing.node(node.id)
+    return { id: node.id, type: 'task' as const, position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, width: WIDTH, height: HEIGHT, data: { name: node.id, status: 'IDLE', chosen: false } }
+  })
+  return { nodes, edges }
+}
+
+/** Where it is not known who waits for whom, tasks hang together in their order, by broken lines. */
+export function edgesOf(graph: RunGraph): Edge[] {
+  const known = new Set(graph.nodes.map((node) => node.id))
+  if (!graph.ordered) {
+    return graph.nodes.slice(1).map((node, index) => edge((graph.nodes[index] as GraphNode).id, node.id, 'order'))
+  }
+  return graph.nodes.flatMap((node) => node.after.filter((before) => known.has(before)).map((before) => edge(before, node.id, `join-${node.join}`)))
+}
+
+function edge(source: string, target: string, className: string): Edge {
+  return { id: `${source} ${target}`, source, target, className, focusable: false }
+}

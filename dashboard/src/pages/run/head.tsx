@@ -1,0 +1,77 @@
+// What a run is, in one line or two: status, spans, worker, tags.
+import { type JSX, useState } from 'react'
+import { ask, part, send } from '../../api/client'
+import type { Run } from '../../api/types'
+import { CopyButton } from '../../parts/copy'
+import { Status } from '../../parts/status'
+import { Ago, Span } from '../../parts/time'
+import { say } from '../../parts/toast'
+import { sentence } from '../../parts/wrong'
+import { short } from '../../text/format'
+import { t } from '../../text/text'
+
+export function Head({ run }: { run: Run }): JSX.Element {
+  const waits = Object.values(run.task_records ?? {}).some((record) => record.wait)
+  return (
+    <div className="run-head">
+      <span className="run-status"><Status status={run.status === 'RUNNING' && waits ? 'WAITING' : run.status} /></span>
+      <dl>
+        <Fact name={t('runs.id')}>
+          <span className="mono" title={run.run_id}>{run.run_id}</span> <CopyButton text={run.run_id} label={`${t('do.copy')} ${run.run_id}`} />
+        </Fact>
+        <Fact name={t('run.submitted')}><Ago at={run.submitted_at} /></Fact>
+        <Fact name={t('run.waited')}><Span from={run.submitted_at} to={run.start_time ?? run.end_time} /></Fact>
+        {run.start_time !== null && (
+          <Fact name={run.end_time === null ? t('run.running') : t('run.ran')}><Span from={run.start_time} to={run.end_time} /></Fact>
+        )}
+        {run.worker_id && <Fact name={t('run.worker')}><a href="#/workers">{run.worker_id}</a></Fact>}
+        <Fact name={t('run.tag')}><span className="tag">{run.tag}</span></Fact>
+        {run.retry_of && <Fact name={t('run.retryOf')}><a className="mono" href={`#/runs/${part(run.retry_of)}`}>{short(run.retry_of)}</a></Fact>}
+        {run.schedule_id && <Fact name={t('run.schedule')}><a href="#/schedules" className="mono">{short(run.schedule_id)}</a></Fact>}
+        <Fact name={t('run.tags')}><Tags run={run} /></Fact>
+      </dl>
+      {run.error && (
+        <div className="run-error wrong">
+          <strong>{failedTask(run) ? t('run.failedTask', { task: failedTask(run) ?? '' }) : t('run.error')}</strong>
+          <pre tabIndex={0}>{run.error}</pre>
+        </div>
+      )}
+    </div>
+  )
+}
+
+export function failedTask(run: Run): string | null {
+  return Object.entries(run.tasks).find(([, state]) => state === 'FAILED')?.[0] ?? null
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
+
+function Tags({ run }: { run: Run }): JSX.Element {
+  const [text, setText] = useState('')
+  const act = async (doing: Promise<unknown>) => {
+    await doing.catch((error: unknown) => say(sentence(error), true))
+  }
+  const add = () => {
+    if (text.trim() === '') return
+    void act(send('POST', `/jobs/${part(run.run_id)}/tags`, { tag: text.trim() }))
+    setText('')
+  }
+  return (
+    <span className="tags-edit">
+      {run.tags.map((tag) => (
+        <span key={tag} className="tag">
+          {tag}
+          <button type="button" className="tag-remove" aria-label={t('do.remove', { what: tag })} onClick={() => void act(ask(`/jobs/${part(run.run_id)}/tags/${part(tag)}`, { method: 'DELETE' }))}>×</button>
+        </span>
+      ))}
+      <input className="tag-input" value={text} aria-label={t('run.addTag')} placeholder={`+ ${t('run.addTag')}`} maxLength={64} onChange={(event) => setText(event.target.value)} onKeyDown={(event) => event.key === 'Enter' && add()} onBlur={add} />
+    </span>
+  )
+}

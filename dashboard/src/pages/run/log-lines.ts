@@ -1,0 +1,77 @@
+// The lines of a log: read from its beginning in pages, then followed; kept up to a bound. No React.
+import { get, part } from '../../api/client'
+import { follow } from '../../api/stream'
+import { Cell } from '../../live/cell'
+
+export type Line = { seq: number; timestamp: string; message: string; task?: string | null; stream?: string | null; attempt?: number | null }
+type PageOfLines = { entries: Line[]; next_token: string; complete: boolean; truncated: boolean }
+
+const PAGE = 5000
+/** More than anybody reads; what is beyond can be downloaded. */
+const KEPT_MAX = 200_000
+
+export type LogShown = { lines: Line[]; dropped: number; loading: boolean; over: boolean; cut: boolean; error: unknown }
+
+export class LogLines {
+  readonly shown = new Cell<LogShown>({ lines: [], dropped: 0, loading: true, over: false, cut: false, error: null })
+  private lines: Line[] = []
+  private dropped = 0
+  private stopped = false
+  private leave: (() => void) | null = null
+  private token: string | undefined
+
+  constructor(private readonly id: string) {}
+
+  start(): () => void {
+    this.stopped = false
+    void this.read()
+    return () => {
+      this.stopped = true
+      this.leave?.()
+    }
+  }
+
+  private async read(): Promise<void> {
+    try {
+      for (;;) {
+        const page = await get<PageOfLines>(`/runs/${part(this.id)}/logs`, { limit: PAGE, since_token: this.token })
+        if (this.stopped) return
+        this.token = page.next_token
+        this.add(page.entries)
+        this.show({ cut: page.truncated, loading: page.entries.length === PAGE, over: page.complete })
+        if (page.complete) return
+        if (page.entries.length < PAGE) break
+      }
+      this.follow()
+    } catch (error) {
+      this.show({ loading: false, error })
+    }
+  }
+
+  private follow(): void {
+    this.leave = follow({
+      path: `/runs/${part(this.id)}/logs/stream`,
+      query: { since_token: this.token },
+      onEvent: ({ event, data }) => {
+        if (event === 'logEntry') {
+          this.add([JSON.parse(data) as Line])
+          this.show({})
+        } else if (event === 'end') this.show({ over: true })
+      },
+      onState: (state) => state === 'over' && this.show({ over: true }),
+    })
+  }
+
+  private add(more: Line[]): void {
+    for (const line of more) this.lines.push(line)
+    const over = this.lines.length - KEPT_MAX
+    if (over > 0) {
+      this.lines.splice(0, over)
+      this.dropped += over
+    }
+  }
+
+  private show(some: Partial<LogShown>): void {
+    this.shown.set({ ...this.shown.get(), ...some, lines: this.lines, dropped: this.dropped })
+  }
+}

@@ -1,0 +1,107 @@
+// One run: how it stands and why, what it looks like, what happened when, what it printed; all at one moment.
+import { useQuery } from '@tanstack/react-query'
+import { type JSX, useMemo, useState } from 'react'
+import { get, part } from '../../api/client'
+import type { ExecutionEvent } from '../../api/executions'
+import { type Run as RunNow, type RunGraph, TERMINAL } from '../../api/types'
+import { now } from '../../live/now'
+import { rewrite, usePlace } from '../../live/place'
+import { Page } from '../../parts/page'
+import { Wrong } from '../../parts/wrong'
+import { clock, short } from '../../text/format'
+import { type Key, t } from '../../text/text'
+import { RunWaits } from '../approvals/approvals'
+import { Actions } from './actions'
+import { CancelStory } from './cancel-story'
+import { Details } from './details'
+import { Events } from './events'
+import { Gantt } from './gantt'
+import { Graph } from './graph'
+import { Head } from './head'
+import { Log } from './log'
+import { type Moment, momentOf, standingAt, storyOf, storyOfRecords } from './story'
+import { useRun } from './use-run'
+import { WhyLine } from './why'
+
+export default function Run({ id }: { id: string }): JSX.Element {
+  const { run, events, error, hasEvents } = useRun(id)
+  if (error) return <Page title={t('run.title', { id: short(id) })}>{error.status === 404 ? <p className="empty">{t('run.notFound')}</p> : <Wrong error={error} />}</Page>
+  if (run === null) return <p className="loading">{t('loading')}</p>
+  return <Shown run={run} events={events} hasEvents={hasEvents} />
+}
+
+function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent[]; hasEvents: boolean }): JSX.Element {
+  const [cursor, setCursor] = useState<Moment | null>(null)
+  const [task, setTask] = useState<string | null>(null)
+  const story = useMemo(() => (hasEvents ? storyOf(events) : storyOfRecords(run)), [events, hasEvents, run])
+  const planned = Object.keys(run.tasks).length
+  const graph = useQuery({
+    queryKey: ['graph', run.run_id, planned],
+    queryFn: () => get<RunGraph>(`/runs/${part(run.run_id)}/graph`),
+    enabled: planned > 0,
+    placeholderData: (before) => before,
+  })
+  const standing = useMemo(() => {
+    if (cursor !== null) return standingAt(story, cursor)
+    return new Map(Object.entries(run.tasks).map(([name, state]) => [name, run.task_records?.[name]?.wait ? 'WAITING' : state]))
+  }, [story, cursor, run])
+  const moveTo = (at: number | null) => setCursor(at === null ? null : momentOf(at, events))
+  return (
+    <Page title={run.flow_name} actions={<Actions run={run} />} className="run">
+      <Head run={run} />
+      <WhyLine run={run} />
+      <CancelStory run={run} events={events} />
+      <RunWaits run={run} />
+      <div className="run-grid">
+        <div className="run-left">
+          <section className="card" aria-label={t('run.graph')}>
+            <div className="card-head">
+              <h2>{t('run.graph')}</h2>
+              {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
+            </div>
+            <Graph graph={graph.data ?? null} standing={standing} selected={task} select={setTask} />
+          </section>
+          <section className="card" aria-label={t('run.gantt')}>
+            <div className="card-head">
+              <h2>{t('run.gantt')}</h2>
+              {cursor && <button type="button" className="small" onClick={() => moveTo(null)}>{t('run.live')}</button>}
+            </div>
+            <Gantt run={run} story={story} cursor={cursor?.at ?? null} moveTo={moveTo} selected={task} select={setTask} end={TERMINAL.has(run.status) ? (run.end_time ?? run.updated_at) : null} now={now} />
+          </section>
+        </div>
+        <Panels run={run} events={events} cursor={cursor} goTo={setCursor} task={task} />
+      </div>
+    </Page>
+  )
+}
+
+const TABS = ['log', 'events', 'details'] as const
+
+function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void; task: string | null }): JSX.Element {
+  const { query } = usePlace()
+  const tab = TABS.find((one) => one === query.get('tab')) ?? 'log'
+  return (
+    <section className="card panels">
+      <div role="tablist" className="tabs" onKeyDown={(event) => turn(event, tab)}>
+        {TABS.map((one) => (
+          <button key={one} role="tab" type="button" id={`tab-${one}`} aria-selected={tab === one} aria-controls="panel" tabIndex={tab === one ? 0 : -1} onClick={() => rewrite({ tab: one })}>
+            {t(`run.${one}` as Key)}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} className="panel">
+        {tab === 'log' && <Log id={props.run.run_id} tasks={Object.keys(props.run.tasks)} over={TERMINAL.has(props.run.status)} at={props.cursor?.at ?? null} />}
+        {tab === 'events' && <Events events={props.events} cursor={props.cursor} goTo={props.goTo} />}
+        {tab === 'details' && <Details run={props.run} task={props.task} />}
+      </div>
+    </section>
+  )
+}
+
+function turn(event: React.KeyboardEvent, tab: (typeof TABS)[number]): void {
+  const by = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0
+  if (by === 0) return
+  const next = TABS[(TABS.indexOf(tab) + by + TABS.length) % TABS.length] as string
+  rewrite({ tab: next })
+  document.getElementById(`tab-${next}`)?.focus()
+}

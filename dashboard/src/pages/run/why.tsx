@@ -1,0 +1,43 @@
+// Why a run does not move, or how its end was decided, in the server's own sentence.
+import { useQuery } from '@tanstack/react-query'
+import type { JSX } from 'react'
+import { get, part } from '../../api/client'
+import type { Why } from '../../api/executions'
+import { type Run, TERMINAL } from '../../api/types'
+import { exact } from '../../text/format'
+import { language } from '../../text/text'
+
+const LOOK_AGAIN_MS = 5000
+const SAID_MAX = 3
+
+export function useWhy(run: Run): Why | null {
+  const why = useQuery({
+    queryKey: ['why', run.run_id, run.status, run.updated_at, language()],
+    queryFn: () => get<Why>(`/executions/${part(run.run_id)}/why`),
+    retry: false,
+    // Who could take it changes without the run: looked at again while nobody has it.
+    refetchInterval: run.status === 'PENDING' ? LOOK_AGAIN_MS : false,
+    placeholderData: (before) => before,
+  })
+  return why.data ?? null
+}
+
+export function WhyLine({ run }: { run: Run }): JSX.Element | null {
+  const why = useWhy(run)
+  // A cancel tells its own story, and of a run that somebody is at there is nothing to explain.
+  const moves = why?.reasons.length === 1 && why.reasons[0]?.reason === 'AT_WORKER'
+  if (TERMINAL.has(run.status) || run.cancel_requested_at !== null || !why?.summary || moves) return null
+  const said = why.reasons.length > 1 ? why.reasons.slice(0, SAID_MAX).map((one) => one.message).join(' ') : why.summary
+  return (
+    <p className="why" role="status">
+      {withLocalTimes(said)}
+    </p>
+  )
+}
+
+const INSTANT = /\d{4}-\d\d-\d\dT[\d:.]+Z/g
+
+/** The server says instants as programs do; here they are the reader's own. */
+export function withLocalTimes(sentence: string): string {
+  return sentence.replace(INSTANT, (instant) => exact(Date.parse(instant) / 1000))
+}

@@ -1,0 +1,48 @@
+// The rows of a list: pages from the server below, what changes now on top. Plain values, no React.
+//
+// At the top of the list a changed run moves to the front, as the server's order has it. While the reader is further
+// down nothing moves under their eyes: runs are changed where they stand, and what would come on top is counted.
+import type { RunSummary } from '../../api/types'
+
+export class RunList {
+  rows: RunSummary[] = []
+  /** What waits to be shown on top. */
+  fresh = new Map<string, RunSummary>()
+  private known = new Map<string, RunSummary>()
+
+  /** Pages come from the newest on; a run that is there already was changed meanwhile, and stays. */
+  append(page: RunSummary[]): void {
+    const more = page.filter((run) => !this.known.has(run.run_id))
+    more.forEach((run) => this.known.set(run.run_id, run))
+    this.rows = this.rows.concat(more)
+  }
+
+  change(changed: RunSummary[], gone: string[], fits: (run: RunSummary) => boolean, atTop: boolean): void {
+    const left = new Set(gone)
+    const front: RunSummary[] = []
+    const replaced = new Map<string, RunSummary>()
+    for (const run of changed) {
+      if (!fits(run)) left.add(run.run_id)
+      else if (atTop) front.unshift(run)
+      else if (this.known.has(run.run_id)) replaced.set(run.run_id, run)
+      else this.fresh.set(run.run_id, run)
+    }
+    left.forEach((id) => this.fresh.delete(id))
+    this.rebuild(front, replaced, left)
+  }
+
+  showFresh(): void {
+    const front = [...this.fresh.values()].reverse()
+    this.fresh.clear()
+    this.rebuild(front, new Map(), new Set())
+  }
+
+  private rebuild(front: RunSummary[], replaced: Map<string, RunSummary>, left: Set<string>): void {
+    const moved = new Set(front.map((run) => run.run_id))
+    const touches = (id: string) => moved.has(id) || left.has(id)
+    const rest = this.rows.filter((run) => !touches(run.run_id)).map((run) => replaced.get(run.run_id) ?? run)
+    this.rows = front.concat(rest)
+    left.forEach((id) => this.known.delete(id))
+    for (const run of [...front, ...replaced.values()]) this.known.set(run.run_id, run)
+  }
+}

@@ -1,0 +1,162 @@
+// Rows that are seen, of any number there are; with a place of its own for the keyboard.
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type JSX, memo, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { part } from '../../api/client'
+import type { RunSummary } from '../../api/types'
+import { type Keys, useKeys } from '../../live/keys'
+import { go } from '../../live/place'
+import { Status } from '../../parts/status'
+import { Ago, Span } from '../../parts/time'
+import { number, short } from '../../text/format'
+import { t } from '../../text/text'
+import { useApprovals } from '../approvals/waiting'
+import type { useRunList } from './use-run-list'
+
+const ROW = 34
+const ROW_NARROW = 62
+const AHEAD_ROWS = 60
+
+export function Table(props: {
+  rows: RunSummary[]
+  fresh: number
+  whole: boolean
+  loading: boolean
+  list: ReturnType<typeof useRunList>
+  selected: ReadonlySet<string>
+  select: (next: ReadonlySet<string>) => void
+}): JSX.Element {
+  const { rows, list, selected, select } = props
+  const box = useRef<HTMLDivElement>(null)
+  const narrow = useNarrow()
+  const [at, setAt] = useState(-1)
+  const approvals = useApprovals()
+  const waiting = useMemo(() => new Set(approvals.data?.items.map((one) => one.run_id)), [approvals.data])
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => (narrow ? ROW_NARROW : ROW),
+    overscan: 12,
+  })
+  useEffect(() => virtual.measure(), [narrow, virtual])
+  const items = virtual.getVirtualItems()
+  const last = items.at(-1)?.index ?? 0
+  useEffect(() => {
+    if (!props.whole && !props.loading && last >= rows.length - AHEAD_ROWS) list.more()
+  }, [last, rows.length, props.whole, props.loading, list])
+  const toggle = useCallback(
+    (id: string) => {
+      const next = new Set(selected)
+      if (!next.delete(id)) next.add(id)
+      select(next)
+    },
+    [selected, select],
+  )
+  useRowKeys(rows, at, setAt, virtual, toggle, selected.size === 0)
+  return (
+    <div className="run-table">
+      {props.fresh > 0 && (
+        <button type="button" className="fresh" onClick={() => { box.current?.scrollTo({ top: 0 }); list.showFresh() }}>
+          {t('runs.fresh', { n: number(props.fresh) })}
+        </button>
+      )}
+      <div className="the-table" role="table" aria-label={t('runs.title')} aria-rowcount={props.whole ? rows.length + 1 : -1}>
+        <Head rows={rows} selected={selected} select={select} />
+        <div className="rows" ref={box} role="rowgroup" tabIndex={0} aria-label={t('runs.title')} onScroll={(event) => list.atTop(event.currentTarget.scrollTop < ROW / 2)}>
+          <div className="rows-all" style={{ height: virtual.getTotalSize() }}>
+          {items.map((item) => {
+            const run = rows[item.index]
+            return run ? (
+              <Row key={run.run_id} run={run} waits={waiting.has(run.run_id)} index={item.index} top={item.start} height={item.size} here={item.index === at} checked={selected.has(run.run_id)} toggle={toggle} />
+            ) : null
+          })}
+          </div>
+        </div>
+      </div>
+      <p className="rows-end" role="status">
+        {props.loading ? t('loading') : props.whole ? t('runs.end', { n: number(rows.length) }) : t('runs.loaded', { n: number(rows.length) })}
+      </p>
+    </div>
+  )
+}
+
+function Head({ rows, selected, select }: { rows: RunSummary[]; selected: ReadonlySet<string>; select: (next: ReadonlySet<string>) => void }): JSX.Element {
+  const all = rows.length > 0 && selected.size >= rows.length
+  return (
+    <div role="rowgroup">
+      <div className="row head" role="row" aria-rowindex={1}>
+        <span role="columnheader">
+          <input type="checkbox" aria-label={t('runs.selectAll')} checked={all} onChange={() => select(all ? new Set() : new Set(rows.map((run) => run.run_id)))} />
+        </span>
+        <span role="columnheader">{t('runs.status')}</span>
+        <span role="columnheader">{t('runs.flow')}</span>
+        <span role="columnheader">{t('runs.id')}</span>
+        <span role="columnheader">{t('runs.tag')}</span>
+        <span role="columnheader">{t('runs.worker')}</span>
+        <span role="columnheader">{t('runs.started')}</span>
+        <span role="columnheader" className="right">{t('runs.duration')}</span>
+      </div>
+    </div>
+  )
+}
+
+type RowProps = { run: RunSummary; waits: boolean; index: number; top: number; height: number; here: boolean; checked: boolean; toggle: (id: string) => void }
+
+const Row = memo(function Row({ run, waits, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
+  const tags = run.tags.length ? run.tags : [run.tag]
+  return (
+    <div className={`row${here ? ' here' : ''}${checked ? ' checked' : ''}`} role="row" aria-rowindex={index + 2} style={{ transform: `translateY(${top}px)`, height }}>
+      <span role="cell">
+        <input type="checkbox" checked={checked} onChange={() => toggle(run.run_id)} aria-label={t('runs.select', { id: short(run.run_id) })} />
+      </span>
+      <span role="cell"><Status status={waits && run.status === 'RUNNING' ? 'WAITING' : run.status} /></span>
+      <span role="cell" className="flow-cell">
+        <a href={`#/runs/${part(run.run_id)}`}>{run.flow_name}</a>
+        {run.error && <span className="row-error" title={run.error}>{run.error}</span>}
+      </span>
+      <span role="cell" className="mono id-cell" title={run.run_id}>{short(run.run_id)}</span>
+      <span role="cell" className="tags-cell">{tags.map((tag) => <span key={tag} className="tag">{tag}</span>)}</span>
+      <span role="cell" className="worker-cell" title={run.worker_id ?? ''}>{run.worker_id ?? '–'}</span>
+      <span role="cell" className="ago-cell"><Ago at={run.submitted_at} /></span>
+      <span role="cell" className="right span-cell"><Span from={run.start_time} to={run.end_time} /></span>
+    </div>
+  )
+})
+
+function useRowKeys(
+  rows: RunSummary[],
+  at: number,
+  setAt: (next: number) => void,
+  virtual: { scrollToIndex: (index: number) => void },
+  toggle: (id: string) => void,
+  cancelsRow: boolean,
+): void {
+  const keys = useMemo((): Keys => {
+    const move = (by: number) => {
+      const next = Math.max(0, Math.min(rows.length - 1, at + by))
+      setAt(next)
+      virtual.scrollToIndex(next)
+    }
+    const run = rows[at]
+    return {
+      j: () => move(1),
+      k: () => move(-1),
+      ArrowDown: () => move(1),
+      ArrowUp: () => move(-1),
+      ...(run ? { Enter: () => go(`/runs/${part(run.run_id)}`), x: () => toggle(run.run_id) } : {}),
+      // With a selection `c` is meant for that.
+      ...(run && cancelsRow ? { c: () => go(`/runs/${part(run.run_id)}?cancel=1`) } : {}),
+    }
+  }, [rows, at, setAt, virtual, toggle, cancelsRow])
+  useKeys(keys)
+}
+
+function useNarrow(): boolean {
+  const [query] = useState(() => matchMedia('(max-width: 760px)'))
+  const [is, setIs] = useState(query.matches)
+  useEffect(() => {
+    const tell = () => setIs(query.matches)
+    query.addEventListener('change', tell)
+    return () => query.removeEventListener('change', tell)
+  }, [query])
+  return is
+}

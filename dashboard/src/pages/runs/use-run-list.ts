@@ -1,0 +1,118 @@
+// A list of runs for the page: read in pages as the reader goes down, patched by the one stream.
+import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from 'react'
+import { get } from '../../api/client'
+import type { Page } from '../../api/types'
+import { Cell } from '../../live/cell'
+import { onNews } from '../../live/news'
+import { now } from '../../live/now'
+import { asked, type Filters, fits } from './filters'
+import { RunList } from './run-list'
+
+const PAGE = 100
+const PAGE_LATER = 200
+
+export type Shown = {
+  rows: RunList['rows']
+  fresh: number
+  /** Whether everything that matches is loaded. */
+  whole: boolean
+  loading: boolean
+  error: unknown
+}
+
+export function useRunList(filters: Filters): { shown: Shown; more: () => void; atTop: (is: boolean) => void; showFresh: () => void } {
+  const key = JSON.stringify(filters)
+  const reading = useMemo(() => new Reading(JSON.parse(key) as Filters), [key])
+  useEffect(() => reading.start(), [reading])
+  const shown = useSyncExternalStore(reading.shown.subscribe, reading.shown.get)
+  const latest = useRef(reading)
+  latest.current = reading
+  return {
+    shown,
+    more: useCallback(() => void latest.current.more(), []),
+    atTop: useCallback((is: boolean) => latest.current.setAtTop(is), []),
+    showFresh: useCallback(() => latest.current.showFresh(), []),
+  }
+}
+
+class Reading {
+  readonly shown = new Cell<Shown>({ rows: [], fresh: 0, whole: false, loading: true, error: null })
+  private list = new RunList()
+  private cursor: string | null = ''
+  private loading = false
+  private isAtTop = true
+  private abort = new AbortController()
+  private words: Record<string, string | number | undefined>
+
+  constructor(private readonly filters: Filters) {
+    this.words = asked(filters, now())
+  }
+
+  start(): () => void {
+    this.abort = new AbortController()
+    const unsubscribe = onNews((news) => {
+      if (news === 'reset') this.anew()
+      else {
+        this.list.change(news.changed, news.gone, (run) => fits(run, this.filters, now()), this.isAtTop)
+        this.show()
+      }
+    })
+    if (this.list.rows.length === 0) void this.more()
+    return () => {
+      unsubscribe()
+      this.abort.abort()
+      this.loading = false
+    }
+  }
+
+  async more(): Promise<void> {
+    if (this.loading || this.cursor === null) return
+    this.loading = true
+    this.show()
+    try {
+      const limit = this.cursor === '' ? PAGE : PAGE_LATER
+      const page = await get<Page>(this.address(limit), undefined, this.abort.signal)
+      this.cursor = page.next_cursor
+      this.list.append(page.items)
+      this.loading = false
+      this.show()
+    } catch (error) {
+      this.loading = false
+      if ((error as Error).name !== 'AbortError') this.show(error)
+    }
+  }
+
+  /** A cursor is good for the same words only, so `now` is that of the first page. An empty one asks for pages. */
+  private address(limit: number): string {
+    const words = new URLSearchParams({ limit: String(limit), cursor: this.cursor ?? '' })
+    for (const [name, value] of Object.entries(this.words)) if (value !== undefined) words.set(name, String(value))
+    return `/runs?${words.toString()}`
+  }
+
+  setAtTop(is: boolean): void {
+    this.isAtTop = is
+    if (is && this.list.fresh.size) this.showFresh()
+  }
+
+  showFresh(): void {
+    this.list.showFresh()
+    this.show()
+  }
+
+  private anew(): void {
+    this.list = new RunList()
+    this.cursor = ''
+    this.words = asked(this.filters, now())
+    void this.more()
+  }
+
+  private show(error: unknown = null): void {
+    this.shown.set({
+      rows: this.list.rows,
+      fresh: this.list.fresh.size,
+      whole: this.cursor === null,
+      loading: this.loading,
+      error,
+    })
+  }
+}

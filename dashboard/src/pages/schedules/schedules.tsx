@@ -1,0 +1,82 @@
+// What is run at its time, when next, and how it went last.
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type JSX, useEffect, useState } from 'react'
+import { get, part, send } from '../../api/client'
+import type { Schedule } from '../../api/types'
+import { onNews } from '../../live/news'
+import { Dialog } from '../../parts/dialog'
+import { Empty } from '../../parts/empty'
+import { Page } from '../../parts/page'
+import { TableBox } from '../../parts/table-box'
+import { Ago } from '../../parts/time'
+import { say } from '../../parts/toast'
+import { sentence, Wrong } from '../../parts/wrong'
+import { exact, number, short, span } from '../../text/format'
+import { type Key, t } from '../../text/text'
+
+const COMMAND = "curl -s localhost:8000/schedules/yaml -F workflow=@flow.yaml -F flow_name=nightly -F 'cron=0 3 * * *' -F timezone=Asia/Tokyo"
+const HEADS: Key[] = ['schedules.flow', 'schedules.when', 'schedules.next', 'schedules.last', 'schedules.runs', 'schedules.status']
+
+export default function Schedules(): JSX.Element {
+  const queries = useQueryClient()
+  const list = useQuery({ queryKey: ['schedules'], queryFn: () => get<Schedule[]>('/schedules') })
+  const [deleting, setDeleting] = useState<Schedule | null>(null)
+  useEffect(() => onNews(() => void queries.invalidateQueries({ queryKey: ['schedules'] })), [queries])
+  const remove = async (schedule: Schedule) => {
+    setDeleting(null)
+    await send('DELETE', `/schedules/${part(schedule.schedule_id)}`).catch((error: unknown) => say(sentence(error), true))
+    await queries.invalidateQueries({ queryKey: ['schedules'] })
+  }
+  return (
+    <Page title={t('schedules.title')}>
+      {list.isPending && <p className="loading">{t('loading')}</p>}
+      {list.error && <Wrong error={list.error} />}
+      {list.data?.length === 0 && <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={COMMAND} />}
+      {list.data && list.data.length > 0 && (
+        <TableBox label={t('schedules.title')}>
+            <thead>
+              <tr>
+                {HEADS.map((key) => <th key={key} scope="col">{t(key)}</th>)}
+                <th scope="col"><span className="unseen">{t('schedules.delete')}</span></th>
+              </tr>
+            </thead>
+            <tbody>
+              {list.data.map((one) => <Row key={one.schedule_id} schedule={one} remove={() => setDeleting(one)} />)}
+            </tbody>
+        </TableBox>
+      )}
+      {deleting && (
+        <Dialog title={t('schedules.deleteTitle')} onClose={() => setDeleting(null)}>
+          <p>{deleting.flow_name}: {t('schedules.deleteText')}</p>
+          <div className="buttons">
+            <button type="button" onClick={() => setDeleting(null)}>{t('do.close')}</button>
+            <button type="button" className="danger" onClick={() => void remove(deleting)}>{t('schedules.delete')}</button>
+          </div>
+        </Dialog>
+      )}
+    </Page>
+  )
+}
+
+function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): JSX.Element {
+  return (
+    <tr>
+      <td><b>{schedule.flow_name}</b><small className="mono">{short(schedule.schedule_id)} · {schedule.tag}</small></td>
+      <td className="nowrap">{when(schedule)}</td>
+      <td className="nowrap"><Ago at={schedule.next_at} /></td>
+      <td className="nowrap">
+        {schedule.last_run_id ? <a href={`#/runs/${part(schedule.last_run_id)}`}><Ago at={schedule.last_at} /></a> : '–'}
+        {schedule.last_error && <small className="status tone-bad">{t('schedules.error')}: {schedule.last_error}</small>}
+      </td>
+      <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
+      <td className="nowrap">{schedule.status}</td>
+      <td className="right"><button type="button" className="small danger" aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`} onClick={remove}>{t('schedules.delete')}</button></td>
+    </tr>
+  )
+}
+
+function when(schedule: Schedule): string {
+  if (schedule.cron) return `${schedule.cron} ${schedule.timezone ?? ''}`
+  if (schedule.interval_seconds) return t('schedules.every', { sec: span(schedule.interval_seconds) })
+  return `${t('schedules.once')} · ${schedule.run_at ? exact(schedule.run_at) : '–'}`
+}

@@ -1,0 +1,48 @@
+// A recheck under way: how far it is, read again whenever one of its runs has changed.
+import { useQuery } from '@tanstack/react-query'
+import { type JSX, useEffect } from 'react'
+import { get, part } from '../../api/client'
+import type { RecheckRequest } from '../../api/recheck'
+import { onNews } from '../../live/news'
+import { Status } from '../../parts/status'
+import { Wrong } from '../../parts/wrong'
+import { short } from '../../text/format'
+import { t } from '../../text/text'
+
+const SHAPES = { running: 'RUNNING', success: 'COMPLETED', failed: 'FAILED' } as const
+const REREAD_MS = 200
+
+export function Request({ id, onEnd, close }: { id: string; onEnd: () => void; close: () => void }): JSX.Element {
+  const request = useQuery({ queryKey: ['recheck', id], queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`), retry: 2 })
+  const { refetch } = request
+  const status = request.data?.status
+  const runs = request.data?.dag?.run_ids.join(' ') ?? ''
+  useEffect(() => {
+    if (status !== 'running') return
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const stop = onNews((news) => {
+      const concerns = news === 'reset' || runs === '' || news.changed.some((run) => runs.includes(run.run_id))
+      if (concerns) timer ??= setTimeout(() => { timer = undefined; void refetch() }, REREAD_MS)
+    })
+    return () => { stop(); clearTimeout(timer) }
+  }, [status, runs, refetch])
+  useEffect(() => {
+    if (status && status !== 'running') onEnd()
+  }, [status])
+  if (request.error) return <Wrong error={request.error} />
+  if (!request.data) return <p className="loading">{t('loading')}</p>
+  const { progress } = request.data
+  return (
+    <section className="card progress-list" data-request={id} aria-label={t('strategies.recheckTitle')}>
+      <div className="card-head">
+        <span><Status status={SHAPES[request.data.status]} /> <span className="mono faint-text">{id}</span></span>
+        <button type="button" className="plain small" aria-label={t('do.close')} onClick={close}>×</button>
+      </div>
+      <progress max={Math.max(1, progress.total_strategies)} value={progress.completed_strategies} aria-label={t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })} />
+      <p role="status">
+        {t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })} · {t('strategies.batches', { done: progress.completed_batches, all: progress.total_batches })}
+        {(request.data.dag?.run_ids ?? []).slice(0, 8).map((run) => <a key={run} className="mono" href={`#/runs/${part(run)}`}> {short(run)}</a>)}
+      </p>
+    </section>
+  )
+}

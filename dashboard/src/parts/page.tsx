@@ -1,0 +1,17 @@
+// The frame of a page: its title, what can be done, and its title in the browser.
+import { type JSX, type ReactNode, useEffect } from 'react'
+
+export function Page(props: { title: string; actions?: ReactNode; children: ReactNode; className?: string }): JSX.Element {
+  useEffect(() => {
+    document.title = `${props.title} · pyoco`
+  }, [props.title])
+  return (
+    <section className={`page ${props.className ?? ''}`}>
+      <header className="page-head">
+        <h1>{props.title}</h1>
+        <div className="actions">{props.actions}</div>
+      </header>
+      {props.children}
+    </section>
+  )
+}

@@ -1,0 +1,65 @@
+// Instants, spans, sizes and numbers as people read them, in the reader's language.
+import { language } from './text'
+
+export function number(value: number): string {
+  return new Intl.NumberFormat(language()).format(value)
+}
+
+/** `1.2 s`, `3 m 20 s`, `2 h 5 m`, `3 d 4 h`. */
+export function span(seconds: number): string {
+  const [d, h, m, s] = language() === 'ja' ? ['日', '時間', '分', '秒'] : [' d', ' h', ' m', ' s']
+  if (seconds < 0.0005) return `0${s}`
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`
+  if (seconds < 10) return `${seconds.toFixed(1)}${s}`
+  if (seconds < 60) return `${Math.floor(seconds)}${s}`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 60) return `${minutes}${m} ${Math.floor(seconds % 60)}${s}`
+  const hours = Math.floor(minutes / 60)
+  if (hours < 48) return `${hours}${h} ${minutes % 60}${m}`
+  return `${Math.floor(hours / 24)}${d} ${hours % 24}${h}`
+}
+
+const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+  ['second', 1],
+]
+
+/** Unix seconds against now: `3 min ago`. */
+export function ago(at: number, now: number): string {
+  const difference = at - now
+  const [unit, size] = STEPS.find(([, seconds]) => Math.abs(difference) >= seconds) ?? ['second', 1]
+  const format = new Intl.RelativeTimeFormat(language(), { style: 'narrow', numeric: 'auto' })
+  return format.format(Math.trunc(difference / size), unit)
+}
+
+export function exact(at: number): string {
+  return new Intl.DateTimeFormat(language(), { dateStyle: 'medium', timeStyle: 'medium' }).format(at * 1000)
+}
+
+export function clock(at: number, withMillis = false): string {
+  const date = new Date(at * 1000)
+  const pad = (value: number, size = 2) => String(value).padStart(size, '0')
+  const base = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`
+  return withMillis ? `${base}.${pad(date.getMilliseconds(), 3)}` : base
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+
+export function bytes(size: number): string {
+  const step = Math.min(UNITS.length - 1, size < 1 ? 0 : Math.floor(Math.log2(size) / 10))
+  const value = size / 1024 ** step
+  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
+}
+
+/** Enough of an id to tell runs apart at a glance. */
+export function short(id: string): string {
+  return id.slice(0, 8)
+}
+
+/** Seconds of either kind of instant the API uses. */
+export function instant(value: number | string | null | undefined): number | null {
+  if (value === null || value === undefined) return null
+  return typeof value === 'number' ? value : Date.parse(value) / 1000
+}

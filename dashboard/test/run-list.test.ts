@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import type { RunSummary } from '../src/api/types'
+import { asked, type Filters, fits } from '../src/pages/runs/filters'
+import { RunList } from '../src/pages/runs/run-list'
+
+const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
+  ({ run_id, flow_name: 'f', tag: 't', tags: [], status: 'RUNNING', updated_at: 10, worker_id: null, error: null, ...more }) as RunSummary
+const ids = (list: RunList) => list.rows.map((one) => one.run_id).join('')
+const all = () => true
+const none: Filters = { status: '', flow: '', tag: '', q: '', since: '' }
+
+test('at the top a changed run comes to the front, and none is there twice', () => {
+  const list = new RunList()
+  list.append([run('a'), run('b'), run('c')])
+  list.change([run('c'), run('d')], [], all, true)
+  expect(ids(list)).toBe('dcab')
+  list.append([run('b'), run('e')])
+  expect(ids(list)).toBe('dcabe')
+})
+
+test('further down nothing moves: known ones change in place, others are counted', () => {
+  const list = new RunList()
+  list.append([run('a'), run('b')])
+  list.change([run('b', { status: 'FAILED' }), run('n')], [], all, false)
+  expect(ids(list)).toBe('ab')
+  expect(list.rows[1]?.status).toBe('FAILED')
+  expect(list.fresh.size).toBe(1)
+  list.showFresh()
+  expect(ids(list)).toBe('nab')
+  expect(list.fresh.size).toBe(0)
+})
+
+test('what no longer fits or is gone leaves, also from what waits on top', () => {
+  const list = new RunList()
+  list.append([run('a'), run('b')])
+  list.change([run('x')], [], all, false)
+  list.change([run('a'), run('x')], ['b'], () => false, false)
+  expect(ids(list)).toBe('')
+  expect(list.fresh.size).toBe(0)
+})
+
+test('a run fits as the server would decide it', () => {
+  const one = run('abc', { status: 'FAILED', flow_name: 'nightly', tags: ['Blue'], error: 'disk FULL', updated_at: 1000 })
+  expect(fits(one, { ...none, status: 'FAILED', flow: 'nightly', tag: 't' }, 0)).toBe(true)
+  expect(fits(one, { ...none, status: 'RUNNING' }, 0)).toBe(false)
+  expect(fits(one, { ...none, flow: 'night' }, 0)).toBe(false)
+  for (const q of ['ABC', 'night', 'blue', 'full']) expect(fits(one, { ...none, q }, 0)).toBe(true)
+  expect(fits(one, { ...none, q: 'green' }, 0)).toBe(false)
+  expect(fits(one, { ...none, since: 'hour' }, 1000 + 3599)).toBe(true)
+  expect(fits(one, { ...none, since: 'hour' }, 1000 + 3600)).toBe(false)
+  expect(asked({ ...none, since: 'hour' }, 5000)).toMatchObject({ updated_after: 1400, status: undefined })
+})

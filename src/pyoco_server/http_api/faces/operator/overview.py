@@ -1,0 +1,49 @@
+"""`/flows`, `/system` and `/caller`: which flows there are, how the broker stands, and who is asking."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.operator.asking import ready_gateway
+from pyoco_server.http_api.faces.operator.described import CALLER, FLOWS, SYSTEM
+from pyoco_server.http_api.replies import json_answer
+from pyoco_server.operations import known_flows
+from pyoco_server.operations.system import system
+
+router = APIRouter()
+
+
+@router.get("/flows", summary="Flows that are known, and how their runs went", openapi_extra=FLOWS)
+async def list_flows(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    found = await known_flows.known_flows(gateway.store, gateway.read_model, caller_of(request).tenant_id)
+    return json_answer(found)
+
+
+@router.get("/system", summary="Broker, streams against their limits, versions", openapi_extra=SYSTEM)
+async def get_system(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    versions = {name: version(name) for name in ("pyoco-server", "pyoco", "nats-py")}
+    return json_answer(
+        {
+            **gateway.ready(),
+            **await system(gateway.store),
+            "versions": versions | {"python": platform.python_version()},
+            "housekeeper": gateway.is_housekeeper,
+            "grace_sec": gateway.config.cancel_grace_period_sec,
+        }
+    )
+
+
+@router.get("/caller", summary="Who is asking", openapi_extra=CALLER)
+async def get_caller(request: Request) -> Response:
+    caller = caller_of(request)
+    scopes = None if caller.scopes is None else sorted(caller.scopes)
+    grace_sec = request.app.state.gateway.config.cancel_grace_period_sec
+    shown = {"tenant_id": caller.tenant_id, "id": caller.id, "scopes": scopes, "cancel_grace_sec": grace_sec}
+    return json_answer(shown)

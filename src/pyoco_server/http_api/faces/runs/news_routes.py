@@ -1,0 +1,123 @@
+"""`GET /runs/stream`: the list as it changes. `GET /runs/stats`: how many stand where, and the last hour.
+
+An event's id is a place in the log. Whoever comes back with it is told what has changed since, or (`reset`)
+to read the list anew.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api import sse
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.faces.runs import questions, wire
+from pyoco_server.http_api.faces.runs.asking import ready_gateway
+from pyoco_server.http_api.replies import json_answer
+from pyoco_server.operations.run_news import Batch, NewsReader, Ring, RunNews
+from pyoco_server.tokens import TokenRefused, seal, unseal
+
+EVENT_ID = "run list events"
+BEYOND_ANY_LOG = 2**62
+
+
+async def stream_runs(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    tenant_id = caller_of(request).tenant_id
+    asked = questions.watch_asked(request)
+    secret = await gateway.store.secrets.for_tokens()
+    log_id = zlib.crc32(gateway.read_model.log_created.encode())
+    seal_of = _Seal(secret, tenant_id, log_id)
+    news: RunNews = gateway.run_news
+    reader = news.enter(tenant_id, seal_of.place_in(asked.last_event_id))
+    return sse.EventStream(_Told(news, reader, seal_of), gateway.streams, timeout_sec=asked.timeout_sec)
+
+
+async def run_stats(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    tenant_id = caller_of(request).tenant_id
+    now = time.time()
+    await gateway.read_model.caught_up()
+    minutes = gateway.read_model.tally.minutes(tenant_id, now)
+    return json_answer(
+        {
+            "counts": wire.counts(gateway.read_model.counts(tenant_id)),
+            "minutes": [wire.minute(one) for one in minutes],
+            "ts": now,
+        }
+    )
+
+
+ROUTES = [
+    Route("/runs/stream", stream_runs, methods=["GET"]),
+    Route("/runs/stats", run_stats, methods=["GET"]),
+]
+# Before `/runs/{run_id}` on the short way, as in the router.
+EXACT = {("GET", "/runs/stream"): stream_runs, ("GET", "/runs/stats"): run_stats}
+
+
+class _Seal:
+    """Places as tokens of one tenant. `log_id`: which log they are of."""
+
+    def __init__(self, secret: bytes, tenant_id: str | None, log_id: int) -> None:
+        self._secret = secret
+        self._scope = {"tenant": tenant_id}
+        self._log_id = log_id
+
+    def token(self, place: int) -> str:
+        return seal(self._secret, EVENT_ID, self._scope, [place, self._log_id])
+
+    def place_in(self, token: str | None) -> int | None:
+        """None without a token. One of a log that is no more is beyond the end of this one."""
+        if token is None:
+            return None
+        try:
+            place, log_id = unseal(self._secret, EVENT_ID, self._scope, token)
+        except (TokenRefused, ValueError):
+            message = "Last-Event-ID is not one of this stream. Follow it without."
+            problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
+            raise Invalid(message, details=[problem]) from None
+        return place if log_id == self._log_id else BEYOND_ANY_LOG
+
+
+class _Told:
+    """A reader's batches as events."""
+
+    def __init__(self, news: RunNews, reader: NewsReader, seal_of: _Seal) -> None:
+        self._news = news
+        self._reader = reader
+        self._seal = seal_of
+
+    def attach(self, ring: Ring) -> None:
+        self._reader.attach(ring)
+
+    def detach(self) -> None:
+        self._news.leave(self._reader)
+
+    @property
+    def is_over(self) -> bool:
+        return self._reader.is_over
+
+    def take(self) -> bytes | None:
+        batch = self._reader.take()
+        return None if batch is None else _event(batch, self._seal.token(batch.place))
+
+
+def _event(batch: Batch, event_id: str) -> bytes:
+    data: dict[str, Any] = {
+        "runs": [wire.summary(run) for run in batch.runs if not run.gone],
+        "gone": [run.run_id for run in batch.runs if run.gone],
+        "counts": wire.counts(batch.counts),
+        "minute": wire.minute(batch.minute),
+        "ts": time.time(),
+    }
+    if batch.standing is not None:
+        data["standing"] = batch.standing
+    return sse.event("reset" if batch.anew else "runs", msgspec.json.encode(data), event_id)

@@ -1,0 +1,50 @@
+"""What a run's flow looks like: its tasks, and which of them wait for which. Read from the run's own log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyoco_server.lifecycle.events import TasksPlanned
+from pyoco_server.operations.query import get_run
+from pyoco_server.store.store import Store
+
+
+class Drawn(NamedTuple):
+    """`join`: of those it comes after, `all_success`, `any_success` or `all_done` lets it begin."""
+
+    name: str
+    after: list[str]
+    join: str
+    kind: str = "task"
+
+
+class Drawing(NamedTuple):
+    """`is_wired`: who waits for whom is known. Else the tasks stand in their planned order."""
+
+    run_id: str
+    tasks: list[Drawn]
+    is_wired: bool
+
+
+async def drawn(store: Store, run_id: str, *, tenant_id: str | None) -> Drawing:
+    """Empty for a run that nobody has begun yet. NotFound as for the run itself."""
+    run = (await get_run(store, run_id, tenant_id=tenant_id)).run
+    if run.graph is not None:
+        nodes = [Drawn(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]
+        return Drawing(run_id, nodes, is_wired=True)
+    tasks: dict[str, Drawn] = {}
+    is_wired = False
+    for _, events in await store.runs.events(run_id):
+        for event in events:
+            if isinstance(event, TasksPlanned):
+                tasks |= _planned(event)
+                is_wired = is_wired or event.needs is not None or len(tasks) == 1
+    return Drawing(run_id, list(tasks.values()), is_wired)
+
+
+def _planned(event: TasksPlanned) -> dict[str, Drawn]:
+    needs, any_of = event.needs or {}, set(event.any_of or ())
+    return {
+        name: Drawn(name, needs.get(name, []), "any_success" if name in any_of else "all_success")
+        for name in event.tasks
+    }

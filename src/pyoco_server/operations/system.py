@@ -1,0 +1,43 @@
+"""How the broker stands, for whoever keeps it: streams and buckets with their sizes against their limits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pyoco_server.store import resources
+from pyoco_server.store.store import Store
+
+# What `max_bytes` or `max_msgs` say where there is no limit.
+_NO_LIMIT = (None, 0, -1)
+_NANOSECONDS = 1_000_000_000
+
+
+async def system(store: Store) -> dict[str, Any]:
+    """Raises Unavailable when the broker is away."""
+    names = [wanted["name"] for wanted in resources.streams(store.config)]
+    described = await asyncio.gather(*(store.jetstream.api(f"STREAM.INFO.{name}") for name in names))
+    return {
+        "broker_version": store.broker_version,
+        "replicas": store.config.nats_replicas,
+        "reconnects": store.reconnects,
+        "streams": [_stream(one) for one in described],
+    }
+
+
+def _stream(info: dict[str, Any]) -> dict[str, Any]:
+    config, state = info["config"], info["state"]
+    return {
+        "name": config["name"],
+        "messages": state["messages"],
+        "bytes": state["bytes"],
+        "bytes_max": _limit(config.get("max_bytes")),
+        "messages_max": _limit(config.get("max_msgs")),
+        "age_max_sec": (config.get("max_age") or 0) / _NANOSECONDS or None,
+        "last_seq": state["last_seq"],
+        "consumers": state.get("consumer_count", 0),
+    }
+
+
+def _limit(said: int | None) -> int | None:
+    return None if said in _NO_LIMIT else said

@@ -1,0 +1,114 @@
+"""Sums over runs, by tenant, kept from commit to commit: how many stand where, what came and ended when.
+
+Nothing is ever counted again while a gateway lives. Minutes are remembered for an hour, and by the clocks of
+those who wrote the events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from pyoco_server.lifecycle.run import Run
+
+MINUTE_SEC = 60
+MINUTES_KEPT = 60
+SUBMITTED = "SUBMITTED"
+# How the runs of those without a tenant are written: no tenant has an empty name.
+_NOBODY = ""
+
+Sums = dict[str, Counter[str]]
+
+
+class Minute(NamedTuple):
+    """`sums`: by the status that runs ended in, and `SUBMITTED`."""
+
+    began_at: int
+    sums: Mapping[str, int]
+
+
+class RunTally:
+    def __init__(self) -> None:
+        self._all: Counter[str] = Counter()
+        self._by_tenant: Sums = {}
+        self._minutes: dict[int, Sums] = {}
+
+    def clear(self) -> None:
+        self._all.clear()
+        self._by_tenant.clear()
+        self._minutes.clear()
+
+    def of(self, tenant: str | None) -> Mapping[str, int]:
+        """By status. None: of all tenants."""
+        return self._all if tenant is None else self._by_tenant.get(tenant, Counter())
+
+    def minutes(self, tenant: str | None, now: float) -> list[Minute]:
+        """Of the last hour, the oldest first, each of them, also where nothing happened."""
+        current = int(now // MINUTE_SEC)
+        return [self.minute(tenant, at * MINUTE_SEC) for at in range(current - MINUTES_KEPT + 1, current + 1)]
+
+    def minute(self, tenant: str | None, now: float) -> Minute:
+        at = int(now // MINUTE_SEC)
+        sums = self._minutes.get(at, {})
+        if tenant is not None:
+            return Minute(at * MINUTE_SEC, dict(sums.get(tenant, {})))
+        return Minute(at * MINUTE_SEC, dict(sum(sums.values(), Counter())))
+
+    def change(self, before: Run | None, after: Run) -> None:
+        tenant = after.tenant_id or _NOBODY
+        if before is None:
+            self._happened(tenant, SUBMITTED, after.submitted_at)
+        if after.ended is not None and (before is None or before.ended is None):
+            self._happened(tenant, after.ended.value, after.ended_at or after.updated_at)
+        was = None if before is None or before.gone else before.status.value
+        now = None if after.gone else after.status.value
+        if was != now:
+            self._count(tenant, was, -1)
+            self._count(tenant, now, 1)
+
+    def remember(self, runs: Iterable[Run]) -> None:
+        """What came and ended of late, of runs that are counted already."""
+        for run in runs:
+            tenant = run.tenant_id or _NOBODY
+            self._happened(tenant, SUBMITTED, run.submitted_at)
+            if run.ended is not None:
+                self._happened(tenant, run.ended.value, run.ended_at or run.updated_at)
+
+    def dumped(self) -> str:
+        return msgspec.json.encode(self._by_tenant).decode()
+
+    def load(self, dumped: str) -> None:
+        self.fill(
+            (tenant, status, count)
+            for tenant, sums in msgspec.json.decode(dumped, type=dict[str, dict[str, int]]).items()
+            for status, count in sums.items()
+        )
+
+    def fill(self, counted: Iterable[tuple[str | None, str, int]]) -> None:
+        """Tenant, status and how many; instead of what was known."""
+        self.clear()
+        for tenant, status, count in counted:
+            self._count(tenant or _NOBODY, status, count)
+
+    def _count(self, tenant: str, status: str | None, more: int) -> None:
+        if status is not None:
+            self._all[status] += more
+            self._by_tenant.setdefault(tenant, Counter())[status] += more
+
+    def _happened(self, tenant: str, what: str, at: float) -> None:
+        minute = int(at // MINUTE_SEC)
+        sums = self._minutes.get(minute)
+        if sums is None:
+            newest = max(self._minutes, default=minute)
+            if minute <= newest - MINUTES_KEPT:
+                return
+            sums = self._minutes[minute] = {}
+            self._forget_before(max(newest, minute) - MINUTES_KEPT + 1)
+        sums.setdefault(tenant, Counter())[what] += 1
+
+    def _forget_before(self, minute: int) -> None:
+        for old in [at for at in self._minutes if at < minute]:
+            del self._minutes[old]

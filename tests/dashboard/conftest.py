@@ -1,0 +1,68 @@
+"""What the browser's tests share: a browser, and everything that `up` starts, with flows to watch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser
+
+from tests.cli.conftest import starter
+from tests.cli.programs import Programs, Up, wait_for
+from tests.dashboard.browser import Visit, chromium, require_browser, visit
+
+FLOWS = Path(__file__).with_name("flows.py")
+STRATEGIES = """
+strategies:
+  - {id: one.fast, title: One, instrument: USDJPY, tags: [daily]}
+  - {id: two.fast, title: Two, instrument: EURUSD, tags: [daily]}
+"""
+GRACE_SEC = 3
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Not for longer: while it is there, its loop runs in this thread, and tests that await cannot."""
+    require_browser()
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def programs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    running = Programs(tmp_path_factory.mktemp("dashboard"))
+    yield running
+    running.end_all()
+
+
+@pytest.fixture(scope="module")
+def site(programs: Programs) -> Up:
+    """Everything, with a worker that is ready."""
+    catalogue = programs.folder / "strategies.yaml"
+    catalogue.write_text(STRATEGIES)
+    up = starter(programs)(
+        *("--flow-resolver", f"{FLOWS}:resolve", "--durability", "interval", "--concurrency", 4),
+        PYOCO_CANCEL_GRACE_PERIOD_SEC=str(GRACE_SEC),
+        PYOCO_STRATEGIES_FILE=str(catalogue),
+        PYOCO_WHEEL_SYNC_ENABLED="1",
+        PYOCO_WHEEL_SYNC_DIR=str(programs.folder / "wheels"),
+        PYOCO_WHEEL_SYNC_INTERVAL_SEC="1",
+        PYTHONPATH=os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+    )
+    wait_for(lambda: httpx.get(f"{up.url}/workers").json(), "a worker")
+    return up
+
+
+@pytest.fixture(params=["en", "ja"])
+def shown(browser: Browser, site: Up, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    with visit(browser, site.url, request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+def in_english(browser: Browser, site: Up) -> Iterator[Visit]:
+    with visit(browser, site.url, "en") as opened:
+        yield opened

@@ -1,0 +1,131 @@
+"""Flows that the browser watches: a diamond, much output, one that will not stop, one to mend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyoco import Flow, task
+from pyoco.core.context import Context
+
+from pyoco_server import approval
+
+LINES = 50_000
+
+
+def diamond() -> Flow:
+    @task
+    def fetch(gate: str = "") -> str:
+        print("\x1b[32mfetched\x1b[0m and \x1b[1mbold\x1b[0m")
+        return "data"
+
+    @task
+    def left(fetch: str, gate: str = "") -> str:
+        _wait_for(gate)
+        return f"{fetch}-left"
+
+    @task
+    def right(fetch: str) -> str:
+        return f"{fetch}-right"
+
+    @task
+    def join(left: str, right: str) -> str:
+        print(f"joined {left} and {right}")
+        return left + right
+
+    flow: Flow = Flow("diamond") >> fetch >> [left, right] >> join
+    return flow
+
+
+def chatty() -> Flow:
+    @task
+    def talk(ctx: Context, lines: int = LINES, gate: str = "") -> int:
+        for number in range(1, lines + 1):
+            print(f"line {number} of {lines}: \x1b[36mthe quick brown fox\x1b[0m jumps over the lazy dog")
+        _wait_for(gate)
+        print("the very last line")
+        return lines
+
+    flow: Flow = Flow("chatty") >> talk
+    return flow
+
+
+def stubborn() -> Flow:
+    @task
+    def ignore_everything() -> None:
+        print("I do not listen", flush=True)
+        while True:
+            time.sleep(0.05)
+
+    flow: Flow = Flow("stubborn") >> ignore_everything
+    return flow
+
+
+def release() -> Flow:
+    @task
+    def build(version: str = "1.0") -> str:
+        return f"shop-{version}.tar.gz"
+
+    @task
+    def deploy(build: str, release: object) -> str:
+        print(f"deploying {build}")
+        return build
+
+    ask = approval("release", prompt={"question": "Deploy it?", "file": "$node.build.output"})
+    flow: Flow = Flow("release") >> build >> ask >> deploy
+    return flow
+
+
+def pdca_recheck() -> Flow:
+    @task
+    def evaluate(strategies: list[str]) -> dict[str, object]:
+        metrics = {"winrate": 0.6, "sharpe": 1.1, "max_dd": 0.05}
+        return {strategy: {"metrics": metrics} for strategy in strategies}
+
+    flow: Flow = Flow("pdca_recheck") >> evaluate
+    return flow
+
+
+def mended() -> Flow:
+    @task
+    def prepare() -> str:
+        return "prepared"
+
+    @task
+    def needs_file(prepare: str, file: str = "") -> str:
+        if not Path(file).exists():
+            raise FileNotFoundError(f"there is no {Path(file).name} yet")
+        return f"{prepare} and done"
+
+    flow: Flow = Flow("mended") >> prepare >> needs_file
+    return flow
+
+
+FLOWS: dict[str, Callable[[], Flow]] = {
+    "diamond": diamond,
+    "chatty": chatty,
+    "stubborn": stubborn,
+    "mended": mended,
+    "release": release,
+    "pdca_recheck": pdca_recheck,
+}
+
+
+def resolve(name: str) -> Flow:
+    return FLOWS[name]()
+
+
+resolve.flows = {  # type: ignore[attr-defined]
+    "diamond": "Fetch, two beside each other, and a join",
+    "chatty": "Prints 50 000 lines",
+    "stubborn": "Ignores every request to stop",
+    "mended": "Fails until a file is there",
+    "release": "Asks before it deploys",
+}
+
+
+def _wait_for(gate: str) -> None:
+    """The test makes the file when it has seen enough."""
+    while gate and not Path(gate).exists():
+        time.sleep(0.02)

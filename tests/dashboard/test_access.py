@@ -1,0 +1,87 @@
+"""Everybody can use it: axe finds nothing on any page, in both themes, at both widths; keyboards suffice."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.cli.programs import Up
+from tests.dashboard.browser import PHONE, ROOT, WINDOW, Visit, visit
+
+AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = {
+    "/runs": ".rows .row",
+    "/approvals": ".approval",
+    "/workers": "tbody tr",
+    "/flows": "tbody tr",
+    "/schedules": ".empty",
+    "/wheels": ".page",
+    "/dlq": ".page",
+    "/strategies": "tbody tr",
+    "/system": "tbody tr",
+}
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def run_id(site: Up) -> str:
+    """Something to see on every page."""
+    httpx.post(f"{site.url}/runs", json={"flow_name": "release", "params": {"version": "3"}})
+    made = httpx.post(f"{site.url}/runs", json={"flow_name": "diamond"}).json()["run_id"]
+    httpx.get(f"{site.url}/runs/{made}", params={"wait": 30})
+    return str(made)
+
+
+@pytest.mark.parametrize(
+    ("language", "theme", "window"), [("en", "light", WINDOW), ("ja", "dark", WINDOW), ("ja", "light", PHONE)]
+)
+def test_axe_finds_nothing(
+    browser: Browser, site: Up, run_id: str, language: str, theme: str, window: dict[str, int]
+) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: run `make dashboard`")
+    with visit(browser, site.url, language, window=window, theme=theme) as shown:
+        wanted = {**PAGES, f"/runs/{run_id}": ".node", f"/runs/{run_id}?tab=events": ".event"}
+        wanted[f"/runs/{run_id}?tab=details"] = ".json"
+        found = {}
+        for address, seen in wanted.items():
+            shown.open(address)
+            shown.page.locator(seen).first.wait_for()
+            found[address] = violations(shown)
+            wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            assert not shown.page.evaluate(wide), f"{address} scrolls sideways"
+        assert {address: list_ for address, list_ in found.items() if list_} == {}
+
+
+def violations(shown: Visit) -> list[str]:
+    # Past the policy that forbids the page any script but its own.
+    shown.page.evaluate(AXE.read_text())
+    script = "rules => axe.run(document, { runOnly: rules }).then((found) => found.violations)"
+    found = shown.page.evaluate(script, RULES)
+    return [
+        f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]
+    ]
+
+
+def test_pages_are_reached_and_keys_explained_by_keyboard(shown: Visit, site: Up) -> None:
+    shown.open("/runs")
+    expect(shown.page.get_by_role("heading", name=shown.word("runs.title"), level=1)).to_be_visible()
+    shown.page.keyboard.press("?")
+    expect(shown.page.locator("dialog")).to_contain_text(shown.word("keys.cancel"))
+    shown.page.keyboard.press("Escape")
+    expect(shown.page.locator("dialog")).to_have_count(0)
+    shown.page.keyboard.press("g")
+    shown.page.keyboard.press("w")
+    expect(shown.page.get_by_role("heading", name=shown.word("workers.title"), level=1)).to_be_visible()
+
+
+def test_language_and_theme_are_chosen_here_and_kept(in_english: Visit, site: Up) -> None:
+    in_english.open("/runs")
+    in_english.page.get_by_label("Language").select_option("ja")
+    expect(in_english.page.get_by_role("heading", level=1)).to_have_text("実行")
+    in_english.page.get_by_label("テーマ").select_option("dark")
+    in_english.page.reload()
+    expect(in_english.page.get_by_role("heading", level=1)).to_have_text("実行")
+    assert in_english.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert in_english.page.evaluate("document.documentElement.lang") == "ja"

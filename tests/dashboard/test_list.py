@@ -1,0 +1,108 @@
+"""The list of runs: live, narrowed by its address, and worked with by keyboard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import expect
+
+from tests.cli.programs import Up
+from tests.dashboard.browser import Visit
+
+
+def submit(site: Up, flow: str, tag: str = "default", **params: object) -> str:
+    body = {"flow_name": flow, "tag": tag, "params": params}
+    run_id: str = httpx.post(f"{site.url}/runs", json=body).json()["run_id"]
+    return run_id
+
+
+def test_a_run_appears_and_changes_while_one_looks(in_english: Visit, site: Up, tmp_path: Path) -> None:
+    gate = tmp_path / "go"
+    in_english.open("/runs")
+    expect(in_english.page.locator(".live.good")).to_be_visible()
+    run_id = submit(site, "diamond", gate=str(gate))
+    row = in_english.page.locator(".rows .row", has_text=run_id[:8])
+    expect(row.locator("[data-status=RUNNING]")).to_be_visible()
+    gate.touch()
+    expect(row.locator("[data-status=COMPLETED]")).to_be_visible()
+
+
+def test_filters_stand_in_the_address(in_english: Visit, site: Up) -> None:
+    waiting = submit(site, "diamond", tag="nobody-serves-this")
+    done = submit(site, "diamond")
+    in_english.open("/runs")
+    in_english.page.locator(".rows .row", has_text=done[:8]).locator("[data-status=COMPLETED]").wait_for()
+    in_english.page.get_by_role("button", name=in_english.word("status.PENDING")).click()
+    expect(in_english.page.locator(".rows .row", has_text=waiting[:8])).to_be_visible()
+    expect(in_english.page.locator(".rows .row", has_text=done[:8])).to_have_count(0)
+    assert "status=PENDING" in in_english.page.url
+    in_english.open("/runs")
+    in_english.page.keyboard.press("/")
+    in_english.page.keyboard.type(done[:13])
+    expect(in_english.page.locator(".rows .row")).to_have_count(1)
+    assert f"q={done[:13]}" in in_english.page.url
+    in_english.page.reload()
+    expect(in_english.page.locator(".rows .row", has_text=done[:8])).to_be_visible()
+    # What does not fit does not come in, however much it changes.
+    other = submit(site, "mended", file="/")
+    httpx.get(f"{site.url}/runs/{other}", params={"wait": 20})
+    expect(in_english.page.locator(".rows .row")).to_have_count(1)
+    httpx.post(f"{site.url}/runs/{waiting}/cancel")
+
+
+def test_runs_are_cancelled_together_by_keyboard(in_english: Visit, site: Up) -> None:
+    made = [submit(site, "diamond", tag="nobody-at-all") for _ in range(3)]
+    in_english.open("/runs?tag=nobody-at-all&status=PENDING")
+    expect(in_english.page.locator(".rows .row")).to_have_count(3)
+    for _ in made:
+        in_english.page.keyboard.press("j")
+        in_english.page.keyboard.press("x")
+    in_english.page.keyboard.press("c")
+    expect(in_english.page.locator(".rows .row")).to_have_count(0)
+    for run_id in made:
+        assert httpx.get(f"{site.url}/runs/{run_id}").json()["status"] == "CANCELLED"
+
+
+def test_a_run_that_nobody_can_take_says_why(shown: Visit, site: Up) -> None:
+    run_id = submit(site, "diamond", tag="gpu")
+    shown.open(f"/runs/{run_id}")
+    expect(shown.page.locator(".why")).to_contain_text("gpu")
+    httpx.post(f"{site.url}/runs/{run_id}/cancel")
+    shown.status_is("CANCELLED")
+    expect(shown.page.locator(".cancel-story")).to_contain_text(shown.word("cancel.unstarted"))
+
+
+def test_tags_are_edited_in_place(in_english: Visit, site: Up) -> None:
+    run_id = submit(site, "diamond")
+    in_english.open(f"/runs/{run_id}")
+    field = in_english.page.get_by_label(in_english.word("run.addTag"))
+    field.fill("blue/green")
+    field.press("Enter")
+    remove = in_english.page.get_by_role("button", name=in_english.word("do.remove", what="blue/green"))
+    remove.click()
+    expect(remove).to_have_count(0)
+
+
+def test_a_run_is_run_again_with_other_parameters(in_english: Visit, site: Up) -> None:
+    first = in_english.start("chatty", '{"lines": 2}')
+    in_english.status_is("COMPLETED")
+    in_english.button("run.again").click()
+    in_english.page.get_by_label(in_english.word("run.againStart")).check()
+    in_english.page.locator("dialog textarea").fill('{"lines": 3}')
+    in_english.dialog_button("run.againDo").click()
+    in_english.page.wait_for_url(lambda url: first not in url)
+    in_english.sees("line 3 of 3")
+    params = httpx.get(f"{site.url}/runs/{in_english.run_id}").json()["params"]
+    assert json.dumps(params) == '{"lines": 3}'
+
+
+def test_a_flow_yaml_is_checked_by_the_server_and_says_where(in_english: Visit, site: Up) -> None:
+    in_english.open("/flows")
+    in_english.button("flows.yaml").click()
+    in_english.page.locator("dialog textarea").fill(
+        "version: 1\nflow:\n  graph: |\n    a >> nowhere\ntasks: {}\n"
+    )
+    in_english.dialog_button("flows.submit.do").click()
+    expect(in_english.page.locator("dialog .wrong")).to_contain_text("line")

@@ -1,0 +1,234 @@
+"""GET /runs/stream and /runs/stats: the list as it changes, resumed by place, and sums of all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.commands import AddTag, CancelRun, EraseRun
+from pyoco_server.operations import run_news
+from pyoco_server.operations.apply import apply
+from pyoco_server.store.store import Store
+from tests.conftest import NatsServer, until
+from tests.http_api.live import Event, Live, events, live
+from tests.http_api.serving import expect_error, submit
+from tests.http_api.tenants import as_tenants
+from tests.worker.stage import config_on
+
+
+@pytest.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[Live]:
+    async with live(config) as started:
+        yield started
+
+
+def following(gateway: Live, last_event_id: str | None = None) -> Any:
+    headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+    return gateway.client.stream("GET", "/runs/stream", headers=headers, params={"timeout_sec": 60})
+
+
+async def told_of(stream: AsyncIterator[Event], run_id: str, status: str) -> Event:
+    """The first event that says so."""
+    async for event in stream:
+        if any(run["run_id"] == run_id and run["status"] == status for run in event.data["runs"]):
+            return event
+    raise AssertionError("the stream ended before")
+
+
+async def test_runs_are_told_as_they_change_with_their_sums(gateway: Live, store: Store) -> None:
+    async with following(gateway) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        stream = events(answer)
+        opening = await anext(stream)
+        assert opening.name == "runs"
+        assert opening.data["runs"] == []
+        assert opening.data["standing"] == {"ready": True, "reasons": []}
+        assert set(opening.data["counts"].values()) == {0}
+        run_id = await submit(gateway.client)
+        told = await told_of(stream, run_id, "PENDING")
+        assert told.data["counts"]["PENDING"] == 1
+        assert told.data["minute"]["submitted"] == 1
+        assert told.data["runs"][0] == (await gateway.client.get("/runs")).json()[0]
+        await apply(store, run_id, CancelRun())
+        told = await told_of(stream, run_id, "CANCELLED")
+        assert told.data["counts"] | {"PENDING": 0, "CANCELLED": 1} == told.data["counts"]
+        assert told.data["minute"]["cancelled"] == 1
+
+
+async def test_an_erased_run_is_told_as_gone(gateway: Live, store: Store) -> None:
+    run_id = await submit(gateway.client)
+    await apply(store, run_id, CancelRun())
+    async with following(gateway) as answer:
+        stream = events(answer)
+        await anext(stream)
+        await apply(store, run_id, EraseRun())
+        async for event in stream:
+            if event.data["gone"]:
+                assert event.data["gone"] == [run_id]
+                assert event.data["runs"] == []
+                return
+
+
+async def test_whoever_comes_back_is_told_what_was_missed_and_nothing_else(gateway: Live) -> None:
+    known = await submit(gateway.client)
+    async with following(gateway) as answer:
+        place = (await anext(events(answer))).id
+    missed = [await submit(gateway.client) for _ in range(3)]
+    await until(lambda: len(gateway.gateway.run_news) == 0)
+    async with following(gateway, place) as answer:
+        stream = events(answer)
+        told = (await anext(stream)).data["runs"]
+        assert [run["run_id"] for run in told] == missed
+        assert known not in missed
+        later = await submit(gateway.client)
+        await told_of(stream, later, "PENDING")
+
+
+async def test_too_much_missed_is_told_as_a_reset(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_news, "RESUME_RUNS_MAX", 2)
+    async with following(gateway) as answer:
+        place = (await anext(events(answer))).id
+    for _ in range(3):
+        await submit(gateway.client)
+    async with following(gateway, place) as answer:
+        first = await anext(events(answer))
+        assert (first.name, first.data["runs"]) == ("reset", [])
+        assert first.data["counts"]["PENDING"] == 3
+
+
+async def test_many_changes_are_told_in_batches_of_the_latest_state(
+    gateway: Live, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_news, "BATCH_RUNS_MAX", 2)
+    run_ids = [await submit(gateway.client) for _ in range(5)]
+    async with following(gateway) as answer:
+        stream = events(answer)
+        await anext(stream)
+        for number in range(4):
+            for run_id in run_ids:
+                await apply(store, run_id, AddTag(tag=f"t{number}", tags_max=100))
+        seen: dict[str, list[str]] = {}
+        async for event in stream:
+            assert len(event.data["runs"]) <= 2
+            seen |= {run["run_id"]: run["tags"] for run in event.data["runs"]}
+            if all("t3" in seen.get(run_id, []) for run_id in run_ids):
+                return
+
+
+async def test_a_slow_reader_is_let_go_and_resumes(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_news, "WAITING_RUNS_MAX", 1)
+    reader = gateway.gateway.run_news.enter(None, None)
+    made = [await submit(gateway.client) for _ in range(3)]
+    await until(lambda: reader.is_over)
+    gateway.gateway.run_news.leave(reader)
+    assert len(gateway.gateway.run_news) == 0
+    again = gateway.gateway.run_news.enter(None, 0)
+    batch = again.take()
+    assert batch is not None
+    assert [run.run_id for run in batch.runs] == made
+    gateway.gateway.run_news.leave(again)
+
+
+async def test_places_of_others_and_rubbish_are_refused(gateway: Live) -> None:
+    for rubbish in ("rubbish", "a" * 600):
+        headers = {"Last-Event-ID": rubbish}
+        answer = await gateway.client.get("/runs/stream", headers=headers, params={"timeout_sec": 1})
+        assert answer.status_code == 422
+    answer = await gateway.client.get("/runs/stream", params={"timeout_sec": 0})
+    assert answer.status_code == 422
+
+
+async def test_a_broker_that_goes_and_comes_is_told_to_those_who_look(own_nats_server: NatsServer) -> None:
+    async with live(config_on(own_nats_server)) as gateway, following(gateway) as answer:
+        stream = events(answer)
+        assert (await anext(stream)).data["standing"]["ready"]
+        own_nats_server.kill()
+        async for event in stream:
+            if not event.data.get("standing", {}).get("ready", True):
+                assert event.data["standing"]["reasons"]
+                break
+        own_nats_server.start()
+        async for event in stream:
+            if event.data.get("standing", {}).get("ready"):
+                return
+
+
+async def test_stats_have_every_status_and_every_minute(client: httpx.AsyncClient) -> None:
+    await submit(client)
+    body = (await client.get("/runs/stats")).json()
+    assert body["counts"]["PENDING"] == 1
+    assert sum(body["counts"].values()) == 1
+    minutes = body["minutes"]
+    assert len(minutes) == 60
+    steps = {later["at"] - earlier["at"] for earlier, later in pairwise(minutes)}
+    assert steps == {60}
+    assert sum(minute["submitted"] for minute in minutes) == 1
+
+
+async def test_a_tenant_sees_sums_and_news_of_its_own(nats_server: NatsServer) -> None:
+    async with as_tenants(nats_server, "acme", "globex") as (_, (acme, globex)):
+        for _ in range(2):
+            await submit(acme)
+        await submit(globex)
+        assert (await acme.get("/runs/stats")).json()["counts"]["PENDING"] == 2
+        assert (await globex.get("/runs/stats")).json()["counts"]["PENDING"] == 1
+        flows = (await globex.get("/flows")).json()
+        assert [flow["flow_name"] for flow in flows] == ["noop"]
+
+
+async def test_the_news_of_a_tenant_hold_nothing_of_others(nats_server: NatsServer) -> None:
+    config = config_on(nats_server)
+    async with live(config) as gateway:
+        news = gateway.gateway.run_news
+        reader = news.enter("acme", None)
+        reader.take()
+        await submit(gateway.client)  # of nobody
+        await gateway.gateway.read_model.caught_up()
+        assert reader.take() is None
+        news.leave(reader)
+
+
+async def test_text_finds_runs_in_pages_and_bounds_what_it_looks_at(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [await submit(client, "needle") for _ in range(5)]
+    for _ in range(5):
+        await submit(client, "hay")
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await client.get("/runs", params={"q": "NEEDLE", "limit": 2, "cursor": cursor})).json()
+        assert len(page["items"]) <= 2
+        found += [run["run_id"] for run in page["items"]]
+        cursor = page["next_cursor"]
+    assert found == wanted[::-1]
+    by_id = (await client.get("/runs", params={"q": wanted[0][:13]})).json()
+    assert [run["run_id"] for run in by_id["items"]] == [wanted[0]]
+    assert (await client.get("/runs", params={"q": "nothing like it"})).json() == {
+        "items": [],
+        "next_cursor": None,
+    }
+    # A cursor is for its own text only.
+    first = (await client.get("/runs", params={"q": "needle", "limit": 1})).json()
+    other = await client.get("/runs", params={"q": "hay", "limit": 1, "cursor": first["next_cursor"]})
+    expect_error(other, 422, "ERR-PYOCO-0017")
+    expect_error(await client.get("/runs", params={"q": "x" * 201}), 422, "ERR-PYOCO-0017")
+
+
+async def test_a_search_says_where_to_go_on_also_when_it_found_nothing(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.operations.search.LOOKED_AT_MAX", 4)
+    monkeypatch.setattr("pyoco_server.operations.search.PORTION", 2)
+    oldest = await submit(client, "needle")
+    for _ in range(5):
+        await submit(client, "hay")
+    first = (await client.get("/runs", params={"q": "needle"})).json()
+    assert first["items"] == []
+    second = (await client.get("/runs", params={"q": "needle", "cursor": first["next_cursor"]})).json()
+    assert [run["run_id"] for run in second["items"]] == [oldest]
