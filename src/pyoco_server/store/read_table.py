@@ -194,7 +194,7 @@ class ReadTable:
     def flows(self, tenant: str | None, limit: int) -> list[str]:
         """Names, in order: one step through the index for each, however many runs it has."""
         flows: list[str] = []
-        index = _index_name(("flow",) if tenant is None else ("tenant", "flow"))
+        index = _index_name(("flow",) if tenant is None else ("tenant", "flow"), archived=False)
         term, values = ("", []) if tenant is None else ("tenant = ? AND ", [tenant])
         query = f"SELECT min(flow) FROM runs INDEXED BY {index} WHERE archived IS NULL AND {term}flow > ?"
         while len(flows) < limit:
