@@ -42,7 +42,7 @@ async def test_other_hosts_are_refused_in_the_same_words(nats_server: NatsServer
 
 
 async def test_a_command_that_met_no_broker_is_sent_again_with_its_key(own_nats_server: NatsServer) -> None:
-    config = config_for(own_nats_server, broker_timeout_sec=0.5)
+    config = config_for(own_nats_server, broker_timeout_sec=1.0)
     async with serving(config) as client:
         drive = Driver(client)
         execution_id = await drive.started("a")

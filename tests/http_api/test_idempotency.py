@@ -248,7 +248,7 @@ async def test_a_request_under_way_has_no_answer_yet(
 
 
 async def test_after_an_outage_the_same_key_succeeds_once(own_nats_server: NatsServer) -> None:
-    config = config_on(own_nats_server, broker_timeout_sec=0.5)
+    config = config_on(own_nats_server, broker_timeout_sec=1.0)
     async with serving(config) as client:
         own_nats_server.kill()
         refused = await client.post("/runs", json=BODY, headers=KEY)

@@ -364,7 +364,7 @@ async def test_a_refusal_is_logged_with_its_id_and_the_key_that_ended(
 
 
 async def test_with_the_broker_away_nobody_gets_in(own_nats_server: NatsServer) -> None:
-    config = config_on(own_nats_server, http_auth_mode="api_key", broker_timeout_sec=0.5)
+    config = config_on(own_nats_server, http_auth_mode="api_key", broker_timeout_sec=1.0)
     store = await Store.connect(config, name="test")
     key = await new_key(store)
     async with serving(config) as client:

@@ -66,7 +66,7 @@ async def test_a_broker_that_hangs_again_and_again_delays_runs_and_no_more(
     own_nats_server: NatsServer, tmp_path: Path
 ) -> None:
     """Connections stay up and answers do not come: every request under way is lost or late."""
-    config = config_for(own_nats_server, broker_timeout_sec=0.5)
+    config = config_for(own_nats_server, broker_timeout_sec=1.0)
     with processes(config, tmp_path) as started:
         gateway = started.gateway()
         started.worker("w1", concurrency=2)

@@ -185,7 +185,7 @@ async def test_an_idle_worker_says_when_the_queue_last_answered(store: Store) ->
 
 
 async def test_a_queue_that_is_silent_has_not_answered(own_nats_server: NatsServer) -> None:
-    config = config_on(own_nats_server, worker_heartbeat_interval_sec=0.1, broker_timeout_sec=0.5)
+    config = config_on(own_nats_server, worker_heartbeat_interval_sec=0.1, broker_timeout_sec=1.0)
     store = await Store.connect(config, name="test")
     async with working(config, worker_id="w1") as worker:
         await _until_answered(store, worker, 0.0)

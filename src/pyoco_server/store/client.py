@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
@@ -30,6 +31,7 @@ class BrokerClient(Client):
         self._ps = MessageParser(self, self._handed_over)
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
+        self._is_leaving = False
 
     @property
     def was_ever_connecting(self) -> bool:
@@ -74,9 +76,20 @@ class BrokerClient(Client):
         self._write_out()
         await super().flush(timeout)
 
+    async def close(self) -> None:
+        self._is_leaving = True
+        await super().close()
+
     def drop_unsent(self) -> None:
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
         self._pending, self._pending_data_size = [], 0
+
+    async def _connect_to_server(self, server: Any) -> None:
+        """Before Python 3.12 a cancel in the middle of connecting may be swallowed: the loop that reconnects
+        would then go on for ever, and with it whoever waits for it at the end of the process."""
+        if self._is_leaving:
+            raise asyncio.CancelledError
+        await super()._connect_to_server(server)
 
     def _check(self, subject: str, size: int) -> None:
         """The broker answers either of these by ending the connection, and everybody's requests with it."""
