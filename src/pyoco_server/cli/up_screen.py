@@ -18,6 +18,8 @@ from pyoco_server.config import default_of, without_credentials
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Looked for and not imported: what serves it is loaded while this is said.
+DASHBOARD = Path(__file__).parents[1] / "http_api" / "dashboard" / "index.html"
 DURABILITY = {
     "always": "always: every write is on disk before it is acknowledged",
     "interval": "interval: a power cut may cost the last 100 ms",
@@ -54,6 +56,7 @@ class Screen:
 
 
 def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
+    yield "Dashboard", url if DASHBOARD.is_file() else "not part of this build; see docs/dashboard.md"
     yield "API", url
     yield "Reference", f"{url}/docs"
     broker = without_credentials(plan.config.nats_url)
