@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyoco_server.cli.up_plan import UpPlan
 from pyoco_server.config import default_of, without_credentials
+from pyoco_server.http_api import pages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,6 +59,8 @@ class Screen:
 def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
     yield "Dashboard", url if DASHBOARD.is_file() else "not part of this build; see docs/dashboard.md"
     yield "API", url
+    if pages.is_built():
+        yield "Dashboard", f"{url}/"
     yield "Reference", f"{url}/docs"
     broker = without_credentials(plan.config.nats_url)
     if plan.embedded:

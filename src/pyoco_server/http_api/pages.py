@@ -52,8 +52,12 @@ _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _OPENING = '<html lang="en" data-lang="auto" data-auth="" data-key-header="X-API-Key">'
 
 
+def is_built() -> bool:
+    return (BUILT / "index.html").is_file()
+
+
 async def index(request: Request) -> Response:
-    if not (BUILT / "index.html").is_file():
+    if not is_built():
         return error_answer(request, NotFound(NOT_BUILT, err_id=""))
     page = _page(request.app.state.gateway.config, request.headers.get("accept-language"))
     return _answer(request, page.encode(), "text/html; charset=utf-8", _PAGE)
