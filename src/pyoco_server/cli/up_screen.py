@@ -19,8 +19,6 @@ from pyoco_server.http_api import pages
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Looked for and not imported: what serves it is loaded while this is said.
-DASHBOARD = Path(__file__).parents[1] / "http_api" / "dashboard" / "index.html"
 DURABILITY = {
     "always": "always: every write is on disk before it is acknowledged",
     "interval": "interval: a power cut may cost the last 100 ms",
@@ -57,7 +55,6 @@ class Screen:
 
 
 def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
-    yield "Dashboard", url if DASHBOARD.is_file() else "not part of this build; see docs/dashboard.md"
     yield "API", url
     if pages.is_built():
         yield "Dashboard", f"{url}/"
