@@ -25,7 +25,7 @@ $(DASHBOARD): $(DASHBOARD_SOURCES) | $(READY)
 
 dashboard: $(READY)  ## build the dashboard into the package (needs Node 20 or newer)
 ifneq ($(shell command -v npm 2>/dev/null),)
-	@$(MAKE) --no-print-directory $(DASHBOARD)
+	@$(MAKE) --silent --no-print-directory $(DASHBOARD)
 else
 	@echo "No Node here: the gateway runs without its dashboard, and says so at /. Install Node 20 or newer, then run make dashboard." >&2
 endif
@@ -45,7 +45,7 @@ test: check dashboard-check chromium  ## all checks and all tests
 chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)
 	@if ! command -v chromium >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk; } \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
 	      >/dev/null 2>&1 || echo "chromium could not be installed: the tests with a browser are left out, and say so" >&2; \
 	  else \
 	    echo "The tests with a browser need chromium (on Debian, as root: apt-get install chromium); they are left out." >&2; \

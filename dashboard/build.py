@@ -64,7 +64,8 @@ def _digest(paths: list[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         if path.name != "schema.d.ts":  # made from the description of the API, which is among them
-            digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+            name = path.relative_to(HERE.parent).as_posix()
+            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from pyoco_server.http_api import pages
 from pyoco_server.operations import query
 from tests.http_api.serving import ULID, expect_error, submit
 
@@ -82,7 +84,7 @@ async def test_a_problem_says_what_is_wrong_where(client: httpx.AsyncClient) -> 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("POST", "/runs", 422), ("GET", "/nope", 404), ("PUT", "/runs", 405), ("GET", "/", 404)],
+    [("POST", "/runs", 422), ("GET", "/nope", 404), ("PUT", "/runs", 405), ("GET", "/static/nope.js", 404)],
 )
 async def test_every_kind_of_error_can_be_a_problem(
     client: httpx.AsyncClient, method: str, path: str, status: int
@@ -94,11 +96,14 @@ async def test_every_kind_of_error_can_be_a_problem(
 
 
 async def test_a_route_that_is_not_there_is_no_missing_run(client: httpx.AsyncClient) -> None:
-    for path in ("/nope", "/runs/a/b/c", "/runs/", "//", "/RUNS"):
+    for path in ("/nope", "/runs/a/b/c", "/runs/", "/static", "/RUNS"):
         expect_error(await client.get(path), 404, None)
 
 
-async def test_the_front_page_says_where_everything_is(client: httpx.AsyncClient) -> None:
+async def test_without_a_dashboard_the_front_page_says_where_everything_is(
+    client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "BUILT", tmp_path)
     assert "/docs" in expect_error(await client.get("/"), 404, None)["detail"]
 
 

@@ -33,7 +33,11 @@ EXAMPLES = 25
 ENDLESS = "/stream"
 _turn = itertools.count()
 
-schema = schemathesis.openapi.from_dict(create_app(NatsBackendConfig()).openapi())
+# These are always there, and have no end to wait for: test_run_stream.py and test_overview.py read them.
+LISTS_AS_THEY_CHANGE = ["/runs/stream", "/workers/stream"]
+
+described = schemathesis.openapi.from_dict(create_app(NatsBackendConfig()).openapi())
+schema = described.exclude(path=LISTS_AS_THEY_CHANGE)
 
 
 @pytest.fixture(scope="module")

@@ -194,6 +194,9 @@ async def test_a_tenant_sees_sums_and_news_of_its_own(nats_server: NatsServer) -
         await submit(globex)
         assert (await acme.get("/runs/stats")).json()["counts"]["PENDING"] == 2
         assert (await globex.get("/runs/stats")).json()["counts"]["PENDING"] == 1
+        own = (await acme.get("/runs")).json()[0]["run_id"]
+        assert len((await acme.get("/runs", params={"q": own})).json()["items"]) == 1
+        assert (await globex.get("/runs", params={"q": own})).json()["items"] == []
         flows = (await globex.get("/flows")).json()
         assert [flow["flow_name"] for flow in flows] == ["noop"]
 
@@ -226,6 +229,10 @@ async def test_text_finds_runs_in_pages_and_bounds_what_it_looks_at(
     assert found == wanted[::-1]
     by_id = (await client.get("/runs", params={"q": wanted[0][:13]})).json()
     assert [run["run_id"] for run in by_id["items"]] == [wanted[0]]
+    whole = (await client.get("/runs", params={"q": wanted[1]})).json()
+    assert ([run["run_id"] for run in whole["items"]], whole["next_cursor"]) == ([wanted[1]], None)
+    other = (await client.get("/runs", params={"q": wanted[1], "status": "FAILED"})).json()
+    assert other["items"] == []
     assert (await client.get("/runs", params={"q": "nothing like it"})).json() == {
         "items": [],
         "next_cursor": None,

@@ -7,6 +7,7 @@ when it has found few or none: the caller decides how far back to look.
 from __future__ import annotations
 
 import asyncio
+import re
 
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.read_model import ReadModel
@@ -16,11 +17,17 @@ from pyoco_server.store.run_pages import Place
 LOOKED_AT_MAX = 4_000
 PORTION = 200
 
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 async def next_page(
     read_model: ReadModel, wanted: Filter, limit: int, place: Place | None, text: str
 ) -> tuple[list[Run], Place | None]:
     """At most `limit` that have the text, and where to go on; None: there are no more."""
+    if wanted == Filter(tenant=wanted.tenant) and _ID.fullmatch(text):
+        run = read_model.find(text)  # a whole id needs no search
+        if run is not None and wanted.tenant in (None, run.tenant_id):
+            return [run], None
     found: list[Run] = []
     sought = text.casefold()
     for _ in range(LOOKED_AT_MAX // PORTION):

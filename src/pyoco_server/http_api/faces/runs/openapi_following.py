@@ -36,7 +36,8 @@ PAGED_BY = [
     query(
         "q",
         {"type": "string", "maxLength": 200},
-        "Only runs with this text in their id, flow, tags, worker or error. Looks through some thousand runs "
+        "Only runs with this text in their id, flow, tags, worker or error; a whole id is looked up. "
+        "Looks through some thousand runs "
         "a page: one with few items, or none, may still have a `next_cursor`.",
     ),
 ]
