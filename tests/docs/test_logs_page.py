@@ -82,6 +82,7 @@ def test_the_browser_examples_work(port: int, tmp_path: Path) -> None:
         page.wait_for_function("source.readyState == EventSource.CLOSED")
         assert "Hello, you!" in said
         assert said[-1] == "completed"
-        page.evaluate(f"async ([id, key]) => {{ {with_ticket}; window.source = source }}", [job, "none"])
-        page.wait_for_function("source.readyState == EventSource.OPEN")
+        with page.expect_response(lambda answer: "/logs/stream?ticket=" in answer.url) as opened:
+            page.evaluate(f"async ([id, key]) => {{ {with_ticket} }}", [job, "none"])
+        assert opened.value.status == 200
         browser.close()
