@@ -1,9 +1,10 @@
 """Who listens to the link: the thread that runs flows while it has nothing else to do, else a second one.
 
 Every switch between threads costs as much as a quick task. So between runs, and while nothing but an
-acknowledgement is waited for, the main thread reads for itself. The second thread looks each tick whether
-anybody does: user code that takes longer than that is heard for by it, until the next run comes; and where
-tasks run beside the main thread, it is told to at once. It is also the clock of what is sent late.
+acknowledgement is waited for, the main thread reads for itself. The second thread looks every few
+milliseconds whether anybody does: user code that takes longer than that is heard for by it, until the next
+run comes; and where tasks run beside the main thread, it is told to at once. It is also the clock of what is
+sent late.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import TypeVar
 from pyoco_server.worker.slots import messages as m
 
 TICK_SEC = 0.02
+# User code that keeps the main thread for longer than this is heard for: so long may a cancel take at most.
+LISTEN_AFTER_SEC = 0.003
 # Below what malloc would map and unmap anew for every message.
 RECEIVE_BYTES = 64 * 1024
 
@@ -87,25 +90,28 @@ class Ears:
 
     def _stand_in(self) -> None:
         """The second thread, for ever."""
+        ticked_at = 0.0
         while True:
             self._rest()
-            self._on_tick()
+            if time.monotonic() - ticked_at >= TICK_SEC:
+                self._on_tick()
+                ticked_at = time.monotonic()
             if self._reading.acquire(blocking=False):
                 self._listen()
             self._is_wanted = False
 
     def _rest(self) -> None:
-        """For a tick of a run, unless we are wanted; between runs until one begins."""
+        """For a moment of a run, unless we are wanted; between runs until one begins."""
         self._is_asleep = True
         if not self._is_running:
             self._call.wait()
         self._is_asleep = False
         self._call.clear()
         if not self._is_wanted:
-            self._call.wait(TICK_SEC)
+            self._call.wait(LISTEN_AFTER_SEC)
 
     def _listen(self) -> None:
-        """Until the main thread is given its next run: from then on it is on its own again for a tick."""
+        """Until the main thread is given its next run: from then on it is on its own again for a moment."""
         try:
             while True:
                 if not self._readable.poll(TICK_SEC * 1e3 if self._is_running else None):
