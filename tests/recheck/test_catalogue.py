@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import Invalid
 from pyoco_server.recheck.batches import Batch, batches_of, run_id_of, run_ids_of
 from pyoco_server.recheck.catalogue import catalogue_in
-from pyoco_server.recheck.rates import Level, take
+from pyoco_server.recheck.rates import ROUNDING, Level, take
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 
@@ -94,6 +94,7 @@ def test_a_bucket_lets_a_burst_through_and_then_refills_evenly() -> None:
     assert take(level, 10, 990.0)[1].allowed is False
 
 
+@example([4.163715194879053, 0.0], 1)  # a minute later a hair is missing from the token
 @given(st.lists(st.floats(0, 30), max_size=80), st.integers(1, 50))
 def test_a_bucket_never_gives_more_than_a_burst_and_what_was_refilled(
     pauses: list[float], limit: int
@@ -106,4 +107,4 @@ def test_a_bucket_never_gives_more_than_a_burst_and_what_was_refilled(
         assert 0 <= taken.remaining <= limit
         if not taken.allowed:
             assert take(level, limit, now + taken.retry_after_sec)[1].allowed
-    assert allowed <= limit + now * limit / 60 + 1e-6
+    assert allowed <= limit + now * limit / 60 + 2 * ROUNDING

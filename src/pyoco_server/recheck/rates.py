@@ -8,6 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 WINDOW_SEC = 60.0
+# Refilling is counted in floats: so much may be missing from a token for whoever waited as long as was said.
+ROUNDING = 1e-5
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
@@ -30,13 +32,13 @@ class Taken(NamedTuple):
 def take(level: Level | None, per_minute: int, now: float) -> tuple[Level, Taken]:
     """The level after one more was asked for; unchanged but for the time when it was refused."""
     filled = level_at(level, per_minute, now)
-    allowed = filled.tokens >= 1.0
+    allowed = filled.tokens >= 1.0 - ROUNDING
     left = Level(filled.tokens - 1.0, filled.at) if allowed else filled
     rate = per_minute / WINDOW_SEC
     return left, Taken(
         allowed=allowed,
         limit=per_minute,
-        remaining=int(left.tokens),
+        remaining=int(left.tokens + ROUNDING),
         reset_sec=math.ceil((per_minute - left.tokens) / rate),
         retry_after_sec=0 if allowed else max(1, math.ceil((1.0 - left.tokens) / rate)),
     )
