@@ -4,13 +4,10 @@ Rows are ordered by `seq`, the place of a run's last change in the log: no two a
 moves a run to the front, whatever the clocks of those who changed it say. `clock` is the latest `updated_at`
 that was known when the row was written; it never falls from one change to the next, so that a search for what
 was updated after an instant knows where to stop.
-
-Durability would be wasted on it (the log is the truth), so it does without: `synchronous=OFF`.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice, product
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyoco_server.store import tag_table
+from pyoco_server.store.disposable import DisposableTables
 from pyoco_server.store.read_waits import (
     CREATE_WAITS,
     OpenWait,
@@ -102,23 +100,10 @@ class Found(NamedTuple):
     state: bytes
 
 
-class ReadTable:
+class ReadTable(DisposableTables):
     def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._db = self._open()
-
-    def close(self) -> None:
-        self._db.close()
-
-    def wipe(self) -> None:
-        """Begin with nothing, in a new file: the old one may be of another schema, or broken."""
-        self._db.close()
-        if self._path is not None:
-            for suffix in ("", "-wal", "-shm"):
-                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-        self._db = self._connect()
-        self._db.executescript(_CREATE + tag_table.CREATE + CREATE_WAITS + "".join(_list_indexes()))
-        self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
+        tables = _CREATE + tag_table.CREATE + CREATE_WAITS
+        super().__init__(path, str(SCHEMA), tables + "".join(_list_indexes()))
 
     def write(
         self,
@@ -136,9 +121,6 @@ class ReadTable:
             if waits:
                 write_waits(self._db, waits)
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
-
-    def meta(self) -> dict[str, str]:
-        return dict(self._db.execute("SELECT key, value FROM meta"))
 
     def state(self, run_id: str) -> bytes | None:
         return self._one("SELECT state FROM runs WHERE run_id = ?", run_id)
@@ -242,31 +224,6 @@ class ReadTable:
     def _one(self, query: str, *values: str) -> bytes | None:
         row = self._db.execute(query, values).fetchone()
         return row[0] if row else None
-
-    def _open(self) -> sqlite3.Connection:
-        self._db = self._connect()
-        try:
-            if self.meta().get("schema") == str(SCHEMA) and self._is_sound():
-                return self._db
-        except sqlite3.DatabaseError:
-            pass  # new, of another schema, or not a database: all the same to us
-        self.wipe()
-        return self._db
-
-    def _is_sound(self) -> bool:
-        """Written without fsync, it may not survive a power cut. Looking costs about 1 ms per MB."""
-        return bool(self._db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False)
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=OFF")
-        except sqlite3.DatabaseError:
-            pass  # not a database: found out, and thrown away, by whoever reads it next
-        return db
 
 
 def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object]]:

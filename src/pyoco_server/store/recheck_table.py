@@ -1,15 +1,16 @@
 """The tables behind the lists of strategies, results and requests: SQLite, indexed, disposable.
 
 Every order has an index of its own with the id as its last column, so that a page is read and not sorted. The
-health of a strategy is that of its latest result. Opened, checked and thrown away like the table of runs.
+health of a strategy is that of its latest result.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from pyoco_server.store.disposable import DisposableTables
 
 SCHEMA = "1"
 
@@ -90,25 +91,9 @@ class Search(NamedTuple):
     enabled: bool | None = None
 
 
-class RecheckTable:
+class RecheckTable(DisposableTables):
     def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._db = self._open()
-
-    def close(self) -> None:
-        self._db.close()
-
-    def wipe(self) -> None:
-        self._db.close()
-        if self._path is not None:
-            for suffix in ("", "-wal", "-shm"):
-                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-        self._db = self._connect()
-        self._db.executescript(_CREATE)
-        self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
-
-    def meta(self) -> dict[str, str]:
-        return dict(self._db.execute("SELECT key, value FROM meta"))
+        super().__init__(path, SCHEMA, _CREATE)
 
     def begin(self) -> None:
         self._db.execute("BEGIN")
@@ -155,27 +140,6 @@ class RecheckTable:
         """Id and flow of all that match, by id."""
         where, values = _where(search, begin_with_filter=False)
         return self.rows(f"SELECT id, flow FROM strategies WHERE {where} ORDER BY id LIMIT ?", *values, limit)
-
-    def _open(self) -> sqlite3.Connection:
-        self._db = self._connect()
-        try:
-            if self.meta().get("schema") == SCHEMA and self.row("PRAGMA quick_check(1)") == ("ok",):
-                return self._db
-        except sqlite3.DatabaseError:
-            pass  # new, of another schema, or not a database: all the same to us
-        self.wipe()
-        return self._db
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False)
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=OFF")
-        except sqlite3.DatabaseError:
-            pass  # not a database: found out, and thrown away, by whoever reads it next
-        return db
 
 
 def _where(search: Search, *, begin_with_filter: bool) -> tuple[str, list[object]]:
