@@ -4,6 +4,7 @@ import { type JSX, useState } from 'react'
 import { ApiError, get } from '../../api/client'
 import type { Strategy, StrategyPage } from '../../api/recheck'
 import { rewrite, usePlace } from '../../live/place'
+import { useReread } from '../../live/reread'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { TableBox } from '../../parts/table-box'
@@ -29,6 +30,7 @@ export default function Strategies(): JSX.Element {
     retry: false,
     placeholderData: (before) => before,
   })
+  useReread('strategies', ['strategies'])
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [asking, setAsking] = useState<string[] | 'all' | null>(null)
   const [looking, setLooking] = useState<string | null>(null)
