@@ -2,6 +2,7 @@
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { createRoot } from 'react-dom/client'
 import { isRefusal } from './api/client'
+import { onCredential } from './api/session'
 import { App } from './app'
 import { startKeys } from './live/keys'
 import { startNews } from './live/news'
@@ -22,6 +23,9 @@ const queries = new QueryClient({
     },
   },
 })
+
+// What was read as somebody else is not shown to whoever comes next.
+onCredential(() => void queries.resetQueries())
 
 document.documentElement.lang = language()
 startTheme()

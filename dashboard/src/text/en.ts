@@ -37,6 +37,7 @@ export const en = {
   'who.out': 'Sign out',
   'who.title': 'Sign in',
   'who.intro': 'This gateway asks who you are. What you enter is kept in this browser session only.',
+  'who.kept': 'It is kept in this browser session only.',
   'who.key': 'API key',
   'who.jwt': 'Token (JWT)',
   'who.in': 'Sign in',
@@ -350,7 +351,7 @@ export const en = {
   'strategies.page': 'Page {page} of {pages}',
   'strategies.previous': 'Previous page',
   'strategies.next': 'Next page',
-  'strategies.signIn': 'The recheck API asks for a token with scope pdca:read.',
+  'strategies.signIn': 'Strategies ask for a token or key with the scope pdca:read.',
   'strategies.results': 'Recent results',
   'strategies.noResults': 'Never checked.',
 

@@ -39,6 +39,7 @@ export const ja: Record<keyof typeof en, string> = {
   'who.out': 'サインアウト',
   'who.title': 'サインイン',
   'who.intro': 'このゲートウェイは認証を必要とします。入力内容はこのブラウザーのセッション中だけ保持されます。',
+  'who.kept': '入力内容はこのブラウザーのセッション中だけ保持されます。',
   'who.key': 'APIキー',
   'who.jwt': 'トークン (JWT)',
   'who.in': 'サインイン',
@@ -352,7 +353,7 @@ export const ja: Record<keyof typeof en, string> = {
   'strategies.page': '{pages} ページ中 {page}',
   'strategies.previous': '前のページ',
   'strategies.next': '次のページ',
-  'strategies.signIn': '再検査 API には pdca:read スコープのトークンが必要です。',
+  'strategies.signIn': '戦略には pdca:read スコープのトークンかキーが必要です。',
   'strategies.results': '直近の結果',
   'strategies.noResults': 'まだ検査していません。',
 

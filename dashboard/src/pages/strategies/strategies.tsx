@@ -10,6 +10,7 @@ import { Page } from '../../parts/page'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { Wrong } from '../../parts/wrong'
+import { SignIn } from '../../shell/sign-in'
 import { instant, number } from '../../text/format'
 import { t } from '../../text/text'
 import { Health } from './health'
@@ -56,7 +57,7 @@ export default function Strategies(): JSX.Element {
           </select>
         </label>
       </div>
-      {refused && <p className="wrong">{t('strategies.signIn')}</p>}
+      {refused && <SignIn error={list.error as ApiError} intro={t('strategies.signIn')} />}
       {list.error && !refused && <Wrong error={list.error} />}
       {list.data?.total === 0 && <Empty title={t('strategies.none.title')} text={t('strategies.none.text')} command="pyoco-server-admin strategy import strategies.yaml" />}
       {list.data && list.data.total > 0 && <List items={list.data.items} selected={selected} select={setSelected} look={setLooking} />}
