@@ -198,7 +198,7 @@ export const en = {
   'approvals.title': 'Approvals',
   'approvals.none.title': 'Nobody is waited for',
   'approvals.none.text': 'Runs that wait for a person appear here. A flow asks for one like this:',
-  'approvals.since': 'Waiting since',
+  'approvals.waiting': 'Waiting for',
   'approvals.deadline': 'Until',
   'approvals.overdue': 'overdue',
   'approvals.comment': 'Comment (optional)',

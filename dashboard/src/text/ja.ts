@@ -200,7 +200,7 @@ export const ja: Record<keyof typeof en, string> = {
   'approvals.title': '承認',
   'approvals.none.title': '承認待ちはありません',
   'approvals.none.text': '人の判断を待つ実行がここに並びます。フローでは次のように書きます:',
-  'approvals.since': '待ち始め',
+  'approvals.waiting': '待ち時間',
   'approvals.deadline': '期限',
   'approvals.overdue': '期限切れ',
   'approvals.comment': 'コメント (任意)',
