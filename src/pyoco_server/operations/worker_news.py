@@ -60,6 +60,8 @@ class WorkersReader:
         self._caller = caller
         self._told: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, dict[str, Any]] = {}
+        self._has_looked = False
+        self._owes_opening = False
         self._ring: Ring = _nobody
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -80,8 +82,10 @@ class WorkersReader:
         self._read_in(TELL_INTERVAL_SEC)
 
     def take(self) -> list[dict[str, Any]] | None:
-        if not self._waiting:
+        """All of them first, also where there are none; then those that look otherwise."""
+        if not (self._waiting or self._owes_opening):
             return None
+        self._owes_opening = False
         waiting, self._waiting = list(self._waiting.values()), {}
         return waiting
 
@@ -104,6 +108,8 @@ class WorkersReader:
             found = await workers.list_workers(
                 self._store, self._read_model, wanted, limit=workers.TOLD_MAX, caller=self._caller
             )
+            # That there are none is news too, to whoever has just come.
+            self._owes_opening, self._has_looked = not self._has_looked, True
         except Unavailable:
             found = []
         self._reading = None
@@ -112,7 +118,7 @@ class WorkersReader:
                 self._told[entry["worker_id"]] = entry
                 self._waiting[entry["worker_id"]] = entry
         self._read_in(self._next_silence_sec(found))
-        if self._waiting:
+        if self._waiting or self._owes_opening:
             self._ring()
 
     def _next_silence_sec(self, entries: list[dict[str, Any]]) -> float:

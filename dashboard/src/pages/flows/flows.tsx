@@ -1,10 +1,10 @@
 // Which flows and graphs there are, how their runs went, and a form to start one.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useEffect, useState } from 'react'
+import { type JSX, useCallback, useState } from 'react'
 import { get, part } from '../../api/client'
-import type { KnownFlow } from '../../api/types'
-import { onNews } from '../../live/news'
+import { type KnownFlow, type RunSummary, TERMINAL } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
+import { useOnRuns } from '../../live/reread'
 import { Bars } from '../../parts/bars'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -96,7 +96,8 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
           <span className="faint-text">{t('flows.never')}</span>
         )}
       </td>
-      <td className="right">
+      <td className="right nowrap">
+        <a className="button small" href={`#/schedules?new=1&flow=${part(flow.flow_name)}`} aria-label={`${t('flows.schedule')}: ${flow.flow_name}`}>{t('flows.schedule')}</a>{' '}
         <button type="button" className="small main" aria-label={`${t('flows.start')}: ${flow.flow_name}`} onClick={() => rewrite({ start: flow.flow_name })}>{t('flows.start')}</button>
       </td>
     </tr>
@@ -106,17 +107,7 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
 /** The numbers change when runs end: told by the stream, read a moment later. */
 function useRereadWhenRunsEnd(): void {
   const queries = useQueryClient()
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const stop = onNews(() => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void queries.invalidateQueries({ queryKey: ['flows'] })
-      }, REREAD_MS)
-    })
-    return () => {
-      stop()
-      clearTimeout(timer)
-    }
-  }, [queries])
+  useOnRuns(hasEnded, REREAD_MS, useCallback(() => void queries.invalidateQueries({ queryKey: ['flows'] }), [queries]))
 }
+
+const hasEnded = (run: RunSummary) => TERMINAL.has(run.status)
