@@ -71,6 +71,7 @@ test('where neither edges nor events can be had, nothing is claimed', () => {
   const failed: From = { from: 'failed' }
   expect(splitOf(past, failed)?.again).toEqual([])
   expect(beginnings({ ...past, graph: null })).toEqual([])
+  expect(split({ ...looped, graph: null }, 'step')).toBeNull()
 })
 
 test('what a run began with was made before it was submitted', () => {

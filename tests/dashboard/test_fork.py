@@ -1,4 +1,4 @@
-"""A run that is over is executed again from a task on: chosen by mouse or keyboard, said before it happens."""
+"""A run that is over is executed again from a task on: chosen by mouse or keyboard, said before it is so."""
 
 from __future__ import annotations
 

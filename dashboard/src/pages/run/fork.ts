@@ -41,7 +41,8 @@ export function isTakenOver(run: Run, name: string): boolean {
 
 /** The task and whatever comes after it, by the edges of the graph or else by the order of the log. */
 function fromTaskOn(past: Past, task: string): Set<string> | null {
-  if (isWired(past)) return withLater(past.graph as RunGraph, task)
+  if (!past.graph) return null
+  if (isWired(past)) return withLater(past.graph, task)
   const begins = past.changes.findIndex((change) => isOf(change.node, task) && BEGUN.has(change.status))
   if (begins < 0) return null
   const before = new Set<string>()
