@@ -35,6 +35,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: str | None = None
     traceparent: str | None = None
     retry_of: str | None = None
+    retry_from: str | None = None
     start_at: float | None = None
     schedule_id: str | None = None
     last_tasks: tuple[str, ...] = ()
@@ -182,6 +183,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
         correlation_id=core.correlation_id,
         traceparent=core.traceparent,
         retry_of=core.retry_of,
+        retry_from=core.retry_from,
         start_at=core.start_at,
         schedule_id=core.schedule_id,
         ended=core.ended,
@@ -251,6 +253,7 @@ def _core(run: Run, tasks: Mapping[str, TaskRecord], left_out: _LeftOut, commits
         correlation_id=run.correlation_id,
         traceparent=run.traceparent,
         retry_of=run.retry_of,
+        retry_from=run.retry_from,
         start_at=run.start_at,
         schedule_id=run.schedule_id,
         last_tasks=() if left_out.dropped else run.last_tasks,
