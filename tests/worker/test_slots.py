@@ -13,7 +13,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Answer
 from pyoco_server.lifecycle.decide import Reason
-from pyoco_server.lifecycle.events import RunLost
+from pyoco_server.lifecycle.events import RunLost, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.operations.submit import Submission, submit
@@ -25,6 +25,7 @@ from pyoco_server.worker.slots.slot import ResolverBroken
 from pyoco_server.worker.under_way import UnderWay
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.slot_stage import SPEC, ended, is_alive, lines, serving, started
+from tests.worker.stage import history
 
 
 @pytest.fixture
@@ -46,6 +47,19 @@ async def test_a_run_is_executed_by_a_process_that_is_used_again(store: Store, t
             pids.add(run.tasks["pid"].output)
     assert len(pids) == 1
     assert os.getpid() not in pids
+
+
+async def test_a_task_never_starts_after_its_end(store: Store, tmp_path: Path) -> None:
+    """However fast it is, and however late both are written down."""
+    async with serving(store.config):
+        for _ in range(20):
+            run_id = await started(store, "pid", tmp_path / "marks")
+            await ended(store, run_id)
+            log = await history(store, run_id)
+            begun = [event.at for event in log if isinstance(event, TaskStarted)]
+            done = [event.at for event in log if isinstance(event, TaskSucceeded)]
+            assert len(begun) == len(done) == 1
+            assert begun[0] <= done[0]
 
 
 @pytest.mark.parametrize("flow", ["stubborn", "busy"])

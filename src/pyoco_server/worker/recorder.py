@@ -111,7 +111,7 @@ class Recorder(NullListener):
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
-        self.started(name, attempt, kept, size)
+        self.started(name, attempt, kept, size, at=time.time())
 
     def task_succeeded(
         self,
@@ -128,8 +128,10 @@ class Recorder(NullListener):
 
     # The same with values as they are written down, for those that come from another process
 
-    def started(self, name: str, attempt: int, kept: dict[str, Any], size: int) -> None:
-        started = StartTask(fence=self._fence, task=name, attempt=self.attempt_no(name, attempt), inputs=kept)
+    def started(self, name: str, attempt: int, kept: dict[str, Any], size: int, *, at: float) -> None:
+        """`at`: when, and not when it came to be written down, which may be after its end."""
+        number = self.attempt_no(name, attempt)
+        started = StartTask(fence=self._fence, task=name, attempt=number, inputs=kept, started_at=at)
         self._unfinished.add(name)
         self._say(started, size)
 

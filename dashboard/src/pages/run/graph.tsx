@@ -1,15 +1,20 @@
 // The flow as a picture: who waits for whom, and how each stands at the moment that is looked at.
 import dagre from '@dagrejs/dagre'
-import { Controls, type Edge, Handle, type Node, type NodeProps, Position, ReactFlow } from '@xyflow/react'
+import { Controls, type Edge, Handle, type Node, type NodeProps, Position, ReactFlow, type ReactFlowInstance } from '@xyflow/react'
 import '@xyflow/react/dist/base.css'
-import { type JSX, memo, useMemo } from 'react'
+import { type JSX, memo, useMemo, useRef } from 'react'
 import type { GraphNode, RunGraph } from '../../api/types'
 import { Shape, toneOf } from '../../parts/status'
 import { t, word } from '../../text/text'
 
-const WIDTH = 168
+const WIDTH = 184
 const HEIGHT = 44
 const DRAWN_MAX = 500
+// Smaller than this nothing can be read: a larger graph is looked at in parts.
+const ZOOM_MIN = 0.7
+const AROUND = 24
+const TALL_MIN = 124
+const TALL_MAX = 330
 
 type Shown = Node<{ name: string; status: string; chosen: boolean; takenOver: boolean }, 'task'>
 
@@ -25,6 +30,7 @@ type Props = {
 
 export function Graph(props: Props): JSX.Element {
   const { graph, standing, takenOver, selected } = props
+  const box = useRef<HTMLDivElement>(null)
   const laid = useMemo(() => (graph && graph.nodes.length <= DRAWN_MAX ? layout(graph) : null), [graph])
   const nodes = useMemo(
     () => (laid?.nodes ?? []).map((node): Shown => ({ ...node, data: { name: node.id, status: standing.get(node.id) ?? 'IDLE', chosen: node.id === selected, takenOver: takenOver.has(node.id) } })),
@@ -39,13 +45,14 @@ export function Graph(props: Props): JSX.Element {
   return (
     <>
       {!graph.ordered && <p className="faint-text">{t('run.unordered')}</p>}
-      <div className="graph">
+      <div className="graph" ref={box} style={{ height: Math.min(TALL_MAX, Math.max(TALL_MIN, laid.height + 2 * AROUND)) }}>
         <ReactFlow
+          key={graph.nodes.length}
           nodes={nodes}
           edges={edges}
           nodeTypes={KINDS}
-          fitView
-          fitViewOptions={{ maxZoom: 1, padding: 0.12 }}
+          onInit={(flow) => place(flow, box.current, laid, standing)}
+          fitViewOptions={{ maxZoom: 1, padding: 0.06 }}
           minZoom={0.1}
           maxZoom={1.6}
           nodesDraggable={false}
@@ -59,7 +66,7 @@ export function Graph(props: Props): JSX.Element {
           onNodeClick={(_, node) => props.select(node.id === selected ? null : node.id)}
           proOptions={{ hideAttribution: true }}
         >
-          <Controls showInteractive={false} />
+          <Controls showInteractive={false} position="bottom-right" />
         </ReactFlow>
       </div>
     </>
@@ -69,7 +76,7 @@ export function Graph(props: Props): JSX.Element {
 /** A button, so that it is chosen by the keyboard too: its click is the click on the node around it. */
 function Task({ data }: NodeProps<Shown>): JSX.Element {
   return (
-    <button type="button" aria-pressed={data.chosen} className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`} data-status={data.status} data-node={data.name}>
+    <button type="button" title={data.name} aria-pressed={data.chosen} className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`} data-status={data.status} data-node={data.name}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <Shape status={data.status} />
       <span className="node-text">
@@ -81,7 +88,25 @@ function Task({ data }: NodeProps<Shown>): JSX.Element {
   )
 }
 
-function layout(graph: RunGraph): { nodes: Pick<Shown, 'id' | 'position' | 'type' | 'width' | 'height' | 'data'>[]; edges: Edge[] } {
+type Laid = { nodes: Pick<Shown, 'id' | 'position' | 'type' | 'width' | 'height' | 'data'>[]; edges: Edge[]; width: number; height: number }
+
+const ASTIR: ReadonlySet<string> = new Set(['RUNNING', 'WAITING', 'FAILED'])
+
+/** All of it where it fits and can be read; else from its beginning, or around the first task that is astir. */
+function place(flow: ReactFlowInstance<Shown>, box: HTMLDivElement | null, laid: Laid, standing: Map<string, string>): void {
+  if (box === null) return
+  const [width, height] = [box.clientWidth, box.clientHeight]
+  const fits = Math.min((width - 2 * AROUND) / laid.width, (height - 2 * AROUND) / laid.height)
+  const zoom = Math.min(1, Math.max(ZOOM_MIN, fits))
+  const astir = laid.nodes.find((node) => ASTIR.has(standing.get(node.id) ?? ''))?.position ?? { x: 0, y: 0 }
+  const at = (room: number, size: number, focus: number) => {
+    const free = room - size * zoom
+    return free >= 0 ? free / 2 : Math.max(free - AROUND, Math.min(AROUND, room / 2 - focus * zoom))
+  }
+  void flow.setViewport({ x: at(width, laid.width, astir.x + WIDTH / 2), y: at(height, laid.height, astir.y + HEIGHT / 2), zoom })
+}
+
+function layout(graph: RunGraph): Laid {
   const drawing = new dagre.graphlib.Graph()
   drawing.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 44 })
   drawing.setDefaultEdgeLabel(() => ({}))
@@ -93,7 +118,8 @@ function layout(graph: RunGraph): { nodes: Pick<Shown, 'id' | 'position' | 'type
     const { x, y } = drawing.node(node.id)
     return { id: node.id, type: 'task' as const, position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, width: WIDTH, height: HEIGHT, data: { name: node.id, status: 'IDLE', chosen: false, takenOver: false } }
   })
-  return { nodes, edges }
+  const { width = WIDTH, height = HEIGHT } = drawing.graph()
+  return { nodes, edges, width, height }
 }
 
 /** Where it is not known who waits for whom, tasks hang together in their order, by broken lines. */

@@ -15,12 +15,13 @@ const ROW = 19
 const NEAR_END_PX = ROW * 2
 const FOUND_MAX = 5000
 
-export function Log({ id, tasks, over, at }: { id: string; tasks: string[]; over: boolean; at: number | null }): JSX.Element {
+type LogProps = { id: string; tasks: string[]; over: boolean; at: number | null; task: string | null; select: (task: string | null) => void }
+
+export function Log({ id, tasks, over, at, task, select }: LogProps): JSX.Element {
   const [log] = useState(() => new LogLines(id))
   useEffect(() => log.start(), [log])
   const shown = useCell(log.shown)
   const { query } = usePlace()
-  const [task, setTask] = useState('')
   const [following, setFollowing] = useState(query.get('line') === null)
   const count = shown.lines.length
   const lines = useMemo(() => (task ? shown.lines.filter((line) => line.task === task) : shown.lines), [shown.lines, task, count])
@@ -28,8 +29,8 @@ export function Log({ id, tasks, over, at }: { id: string; tasks: string[]; over
   return (
     <div className="log">
       <div className="log-bar">
-        <Search id={id} goTo={(seq) => { setFollowing(false); setTask(''); rewrite({ line: String(seq) }) }} />
-        <select aria-label={t('log.task')} value={task} onChange={(event) => setTask(event.target.value)}>
+        <Search id={id} goTo={(seq) => { setFollowing(false); rewrite({ line: String(seq), task: null }) }} />
+        <select aria-label={t('log.task')} value={task ?? ''} onChange={(event) => select(event.target.value || null)}>
           <option value="">{t('log.allTasks')}</option>
           {tasks.map((one) => <option key={one}>{one}</option>)}
         </select>

@@ -34,7 +34,7 @@ export default function Run({ id }: { id: string }): JSX.Element {
 
 function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent[]; hasEvents: boolean }): JSX.Element {
   const [cursor, setCursor] = useState<Moment | null>(null)
-  const [task, setTask] = useState<string | null>(null)
+  const task = usePlace().query.get('task')
   // Whether it is to be run again, and if so from which task on.
   const [again, setAgain] = useState<{ task: string | null } | null>(null)
   const story = useMemo(() => (hasEvents ? storyOf(events) : storyOfRecords(run)), [events, hasEvents, run])
@@ -60,34 +60,35 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
       <WhyLine run={run} />
       <CancelStory run={run} events={events} />
       <RunWaits run={run} />
-      <div className="run-grid">
-        <div className="run-left">
-          <section className="card" aria-label={t('run.graph')}>
-            <div className="card-head">
-              <h2>{t('run.graph')}</h2>
-              {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
-              {over && task !== null && <button type="button" className="small" title={task} onClick={() => fork(task)}>{t('run.fork')}</button>}
-            </div>
-            <Graph graph={graph.data ?? null} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
-          </section>
-          <section className="card" aria-label={t('run.gantt')}>
-            <div className="card-head">
-              <h2>{t('run.gantt')}</h2>
-              {cursor && <button type="button" className="small" onClick={() => moveTo(null)}>{t('run.live')}</button>}
-            </div>
-            <Gantt run={run} story={story} cursor={cursor?.at ?? null} moveTo={moveTo} selected={task} select={setTask} end={over ? (run.end_time ?? run.updated_at) : null} now={now} />
-          </section>
+      <section className="card" aria-label={t('run.graph')}>
+        <div className="card-head">
+          <h2>{t('run.graph')}</h2>
+          {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
+          {over && task !== null && <button type="button" className="small" title={task} onClick={() => fork(task)}>{t('run.fork')}</button>}
         </div>
-        <Panels run={run} events={events} cursor={cursor} goTo={setCursor} task={task} fork={fork} />
+        <Graph graph={graph.data ?? null} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
+      </section>
+      <div className="run-grid">
+        <section className="card" aria-label={t('run.gantt')}>
+          <div className="card-head">
+            <h2>{t('run.gantt')}</h2>
+            {cursor && <button type="button" className="small" onClick={() => moveTo(null)}>{t('run.live')}</button>}
+          </div>
+          <Gantt run={run} story={story} cursor={cursor?.at ?? null} moveTo={moveTo} selected={task} select={setTask} end={over ? (run.end_time ?? run.updated_at) : null} now={now} />
+        </section>
+        <Panels run={run} events={events} cursor={cursor} goTo={setCursor} task={task} select={setTask} fork={fork} />
       </div>
       {again && <Again past={past} task={again.task} onClose={() => setAgain(null)} />}
     </Page>
   )
 }
 
+/** The task that is looked at stands in the address: graph, timeline, log and details all mean the same one. */
+const setTask = (task: string | null) => rewrite({ task })
+
 const TABS = ['log', 'events', 'details'] as const
 
-function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void; task: string | null; fork: (task: string) => void }): JSX.Element {
+function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void; task: string | null; select: (task: string | null) => void; fork: (task: string) => void }): JSX.Element {
   const { query } = usePlace()
   const tab = TABS.find((one) => one === query.get('tab')) ?? 'log'
   return (
@@ -100,7 +101,7 @@ function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment |
         ))}
       </div>
       <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} className="panel">
-        {tab === 'log' && <Log id={props.run.run_id} tasks={Object.keys(props.run.tasks)} over={TERMINAL.has(props.run.status)} at={props.cursor?.at ?? null} />}
+        {tab === 'log' && <Log id={props.run.run_id} tasks={Object.keys(props.run.tasks)} over={TERMINAL.has(props.run.status)} at={props.cursor?.at ?? null} task={props.task} select={props.select} />}
         {tab === 'events' && <Events events={props.events} cursor={props.cursor} goTo={props.goTo} />}
         {tab === 'details' && <Details run={props.run} task={props.task} fork={props.fork} />}
       </div>

@@ -169,7 +169,7 @@ class _Teller(NullListener):
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
         self._voice.say(
-            m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size),
+            m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size, at=time.time()),
             patience_sec=WITH_THE_NEXT,
         )
 

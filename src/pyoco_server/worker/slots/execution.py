@@ -58,7 +58,7 @@ class Execution:
             case m.Started():
                 self._running[message.task] = message.attempt
                 inputs = _decode_inputs(message.inputs)
-                recorder.started(message.task, message.attempt, inputs, message.size)
+                recorder.started(message.task, message.attempt, inputs, message.size, at=message.at)
             case m.Succeeded():
                 self._running.pop(message.task, None)
                 self._succeeded(message)

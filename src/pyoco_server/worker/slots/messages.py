@@ -97,6 +97,7 @@ class Started(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     attempt: int
     inputs: bytes
     size: int
+    at: float
 
 
 class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
