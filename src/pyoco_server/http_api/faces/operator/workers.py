@@ -1,4 +1,4 @@
-"""`/workers`: who works here (REQ-0015), and which of them are shown (REQ-0022)."""
+"""`/workers`: who works here (REQ-0015), which of them are shown (REQ-0022), and which take no new runs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ async def stream_workers(request: Request) -> Response:
     return sse.EventStream(told, gateway.streams, timeout_sec=STREAM_SEC_MAX)
 
 
-@router.patch("/workers/{worker_id}", summary="Show or hide a worker", openapi_extra=WORKER_PATCH)
+@router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)
 async def patch_worker(request: Request) -> Response:
     gateway = ready_gateway(request)
     worker_id = request.path_params["worker_id"]
-    hidden = wire.hidden_wanted(await request.body())
-    updated_at = await workers.set_hidden(gateway.store, worker_id, hidden=hidden)
-    return json_answer({"worker_id": worker_id, "hidden": hidden, "updated_at": updated_at})
+    changes = wire.worker_changes(await request.body())
+    updated_at = await workers.patch(gateway.store, worker_id, **changes)
+    return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
 class _Told:
