@@ -20,6 +20,7 @@ from pyoco_server.operations.submit import Submission, submit
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker, attempt
+from pyoco_server.worker.claim import claim
 from tests.conftest import NatsServer, until
 from tests.store.wheel_making import file_name, made
 from tests.worker import slot_stage
@@ -122,7 +123,7 @@ async def test_it_says_so_only_when_what_has_reached_it_is_told_as_running(
 ) -> None:
     """Else it would look drained, and begin a run a moment later."""
     started, go_on = threading.Event(), threading.Event()
-    arrived, may_claim, claim = asyncio.Event(), asyncio.Event(), attempt.claim
+    arrived, may_claim = asyncio.Event(), asyncio.Event()
 
     async def slow_claim(*arguments: Any, **more: Any) -> Any:
         arrived.set()

@@ -107,6 +107,11 @@ async def liveness(store: Store, worker_id: str) -> Entry:
     }
 
 
+def is_gone(store: Store, entry: Entry, now: float) -> bool:
+    """It said goodbye, or was not heard of for too long."""
+    return state_when_read(entry, now, store.config.worker_disconnect_timeout_sec) not in ACTIVE
+
+
 async def _all(store: Store) -> list[Entry]:
     return _as_read(store, await store.registry.list())
 

@@ -5,15 +5,16 @@ A worker writes how it is; that it is gone it cannot write. `state_when_read` sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.commits import stored_at
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keyvalue import Bucket
@@ -39,6 +40,15 @@ NOTHING_YET: Mapping[str, Any] = {
 DRAIN = "drain_instance_id"
 
 Record = dict[str, Any]
+
+
+class Written(NamedTuple):
+    """`record` is None for what a deletion has left, and for what is no entry."""
+
+    worker_id: str
+    record: Record | None
+    revision: int
+    at: float
 
 
 class WorkerState(StrEnum):
@@ -113,6 +123,27 @@ class Registry:
             return record | changes_of(record)
 
         await self._write(worker_id, changed)
+
+    async def oldest(self, count: int) -> Sequence[Written]:
+        """Entries that nobody has written for longest. One key has one message, so the stream is in order."""
+        messages = await self._jetstream.page(self._stream, self._subject + ">", 0, count)
+        skip = len(self._subject)
+        return [
+            Written(one.subject[skip:], _record(one.data), one.seq, stored_at(one) or 0.0) for one in messages
+        ]
+
+    async def remove(self, worker_id: str, *, revision: int) -> None:
+        """Those who follow hear of it. Raises WrongSequence when it was written since.
+
+        What the deletion leaves is removed too: only up to there, for the worker may be back already.
+        """
+        deletion = await self._bucket.delete(worker_id, revision=revision)
+        await self.clear(worker_id, revision=deletion)
+
+    async def clear(self, worker_id: str, *, revision: int) -> None:
+        """Leave nothing of what was written into this entry up to then."""
+        upto = {"filter": self._subject + worker_id, "seq": revision + 1}
+        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", upto)
 
     async def _write(self, worker_id: str, changed: Callable[[Record | None], Record]) -> None:
         for _ in range(WRITE_TRIES_MAX):

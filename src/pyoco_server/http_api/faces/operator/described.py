@@ -64,11 +64,20 @@ WORKERS: Described = {
     "responses": _answers("Workers", _OBJECTS, 401, 403, 422, 503),
 }
 WORKERS_STREAM: Described = {
+    "parameters": [
+        _query(
+            "timeout_sec",
+            {"type": "integer", "minimum": 1, "maximum": wire.STREAM_SEC_MAX, "default": wire.STREAM_SEC_MAX},
+            "After how long it ends.",
+        ),
+    ],
     "responses": _answers(
-        "`event: workers` with `{workers}`: all first, also those gone and hidden, then what changed",
+        "`event: workers` with `{workers, gone}`: all first, also those that stopped, were lost or are "
+        "hidden, then what changed; `gone` has the ids of those whose entries are kept no more",
         _TEXT,
         401,
         403,
+        422,
         503,
         kind="text/event-stream",
     ),

@@ -16,6 +16,7 @@ from pyoco_server.operations.wheels import Action, Wheel
 from pyoco_server.operations.workers import Wanted, WorkerState
 
 WORKERS_DEFAULT, WORKERS_MAX = 100, 500
+STREAM_SEC_MAX = 600
 HISTORY_DEFAULT, HISTORY_MAX = 100, 500
 LETTERS_DEFAULT, LETTERS_MAX = 50, 200
 APPROVALS_DEFAULT, APPROVALS_MAX = 50, 200
@@ -50,6 +51,12 @@ def workers_wanted(asked: Mapping[str, str]) -> tuple[Wanted, int]:
     return wanted, whole_number(
         asked, "limit", default=WORKERS_DEFAULT, most=WORKERS_MAX, err_id=WORKERS_WRONG
     )
+
+
+def stream_sec(asked: Mapping[str, str]) -> int:
+    """After how long a stream of workers ends; whoever wants more begins it anew."""
+    name, most = "timeout_sec", STREAM_SEC_MAX
+    return whole_number(asked, name, default=most, most=most, err_id=WORKERS_WRONG)
 
 
 def worker_changes(body: bytes) -> dict[str, bool]:

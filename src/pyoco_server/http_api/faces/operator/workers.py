@@ -15,8 +15,6 @@ from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import workers
 from pyoco_server.operations.worker_news import Ring, WorkerNews, WorkersReader
 
-STREAM_SEC_MAX = 600.0
-
 router = APIRouter()
 
 
@@ -33,9 +31,10 @@ async def list_workers(request: Request) -> Response:
 @router.get("/workers/stream", summary="Workers as they change", openapi_extra=WORKERS_STREAM)
 async def stream_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
+    timeout_sec = wire.stream_sec(request.query_params)
     news: WorkerNews = gateway.worker_news
     told = _Told(news, news.enter(caller_of(request)))
-    return sse.EventStream(told, gateway.streams, timeout_sec=STREAM_SEC_MAX)
+    return sse.EventStream(told, gateway.streams, timeout_sec=timeout_sec)
 
 
 @router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)
@@ -48,7 +47,7 @@ async def patch_worker(request: Request) -> Response:
 
 
 class _Told:
-    """One event whenever workers look otherwise than they did; the first has all of them."""
+    """One event whenever workers look otherwise than they did or are kept no more; the first has all."""
 
     def __init__(self, news: WorkerNews, reader: WorkersReader) -> None:
         self._news = news
@@ -65,5 +64,5 @@ class _Told:
         return self._reader.is_over
 
     def take(self) -> bytes | None:
-        changed = self._reader.take()
-        return None if changed is None else sse.event("workers", msgspec.json.encode({"workers": changed}))
+        told = self._reader.take()
+        return None if told is None else sse.event("workers", msgspec.json.encode(told._asdict()))
