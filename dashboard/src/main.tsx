@@ -1,7 +1,8 @@
 // Begins: theme and keys, the one stream, then the page.
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { createRoot } from 'react-dom/client'
-import { ApiError } from './api/client'
+import { isRefusal } from './api/client'
+import { onCredential } from './api/session'
 import { App } from './app'
 import { startKeys } from './live/keys'
 import { startNews } from './live/news'
@@ -15,13 +16,16 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       // A refusal stays one; what was not answered is asked again.
-      retry: (count, error) => count < RETRIES_MAX && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+      retry: (count, error) => count < RETRIES_MAX && !isRefusal(error),
       retryDelay: (count) => Math.min(500 * 2 ** count, 4000),
       refetchOnWindowFocus: false,
       staleTime: 1000,
     },
   },
 })
+
+// What was read as somebody else is not shown to whoever comes next.
+onCredential(() => void queries.resetQueries())
 
 document.documentElement.lang = language()
 startTheme()

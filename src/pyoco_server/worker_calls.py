@@ -98,12 +98,10 @@ class WorkerCalls:
             if answer.is_error:
                 answer.read()  # whoever catches it wants to see why
             answer.raise_for_status()
-            is_first = True
             for event in events_in(answer.iter_lines()):
                 found = [one for one in event.data["workers"] if one["worker_id"] == worker_id]
-                if worker_id in event.data["gone"] or (is_first and not found):
+                if worker_id in event.data["gone"] or (event.data["all"] and not found):
                     raise NotDrained(f"There is no worker {worker_id}, or not any more.")
-                is_first = False
                 yield from found
 
 

@@ -106,3 +106,20 @@ def test_a_flow_yaml_is_checked_by_the_server_and_says_where(in_english: Visit, 
     )
     in_english.dialog_button("flows.submit.do").click()
     expect(in_english.page.locator("dialog .wrong")).to_contain_text("line")
+
+
+def test_a_page_has_one_connection_that_stays_open(in_english: Visit, site: Up, tmp_path: Path) -> None:
+    """Browsers allow six to one place: a list, a run, its events and its log must not need one each."""
+    opened: list[str] = []
+    in_english.page.on("request", lambda request: opened.append(request.url))
+    gate = tmp_path / "go"
+    run_id = in_english.start("diamond", json.dumps({"gate": str(gate)}))
+    in_english.status_is("RUNNING")
+    in_english.sees("fetched")
+    wanted = [f"run%3A{run_id}", f"log%3A{run_id}", f"events%3A{run_id}"]
+    expect(in_english.page.locator(".gantt-bar.attempt[data-status=RUNNING]")).to_have_count(1)
+    last = [url for url in opened if "/stream?" in url][-1]
+    assert all(topic in last for topic in ["topic=runs", *wanted])
+    assert not [url for url in opened if "/runs/stream" in url or "/watch" in url or "/logs/stream" in url]
+    gate.touch()
+    in_english.status_is("COMPLETED")

@@ -153,7 +153,7 @@ async def test_a_worker_long_gone_is_told_as_gone_and_kept_no_more(nats_server: 
             stream = events(answer)
             first = await anext(stream)
             assert [one["worker_id"] for one in first.data["workers"]] == ["old"]
-            assert (await anext(stream)).data == {"workers": [], "gone": ["old"]}
+            assert (await anext(stream)).data == {"workers": [], "gone": ["old"], "all": False}
         assert (await gateway.client.get("/workers?scope=all")).json() == []
 
 

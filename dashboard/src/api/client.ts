@@ -18,6 +18,11 @@ export class ApiError extends Error {
   }
 }
 
+/** It was answered, and the answer is no. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500
+}
+
 export type Problem = { loc?: (string | number)[]; msg: string; line?: number; column?: number }
 
 export type Asked = {

@@ -1,17 +1,18 @@
-// A stream that is kept: read with our credentials, resumed where it ended, and let go while nobody looks.
+// The one connection that everything live comes over: pages name topics, come and go, and each goes on at its place.
 //
-// Browsers allow few connections to one place. So a tab in the background gives its streams back after a while,
-// and goes on without a gap when it is looked at again.
+// Browsers allow few connections to one place. So a page has one, whatever it looks at; and a tab in the background
+// gives it back after a while, and goes on without a gap when it is looked at again.
 import { ApiError, ask } from './client'
-import { EventParser, type ServerEvent } from './sse'
+import { onCredential } from './session'
+import { EventParser } from './sse'
 
 export type StreamState = 'connecting' | 'open' | 'lost' | 'refused' | 'over'
 
-export type StreamAsked = {
-  path: string
-  query?: Record<string, string | number | boolean | undefined>
-  lastEventId?: string
-  onEvent: (event: ServerEvent) => void
+export type Followed = {
+  /** `runs`, `run:<id>`, `events:<id>`, `log:<id>`, `workers`, `lists`; followed once at a time. */
+  topic: string
+  after?: string
+  onEvent: (name: string, data: unknown) => void
   onState?: (state: StreamState, error: ApiError | null) => void
 }
 
@@ -19,38 +20,46 @@ const WAIT_MS = [500, 1000, 2000, 4000]
 const HIDDEN_MS = 20_000
 // After an ordinary end: soon, but never in a tight circle.
 const CLOSED_MS = 250
+// Pages change several topics at once.
+const CHANGED_MS = 25
+const STREAM_SEC = 600
 
-/** Follows until the returned function is called, or the server says that there is no more (204). */
-export function follow(asked: StreamAsked): () => void {
-  const stream = new Kept(asked)
-  stream.start()
-  return () => stream.stop()
+/** Until the returned function is called, or the server says that there is no more. */
+export function follow(asked: Followed): () => void {
+  const follower: Follower = { ...asked, told: null }
+  line.add(follower)
+  return () => line.remove(follower)
 }
 
-class Kept {
+type Follower = Followed & { told: StreamState | null }
+type Said = { event: string; data: unknown }
+type Refusal = { status: number; message: string }
+
+class Line {
+  private followers = new Map<string, Follower>()
   private abort = new AbortController()
-  private stopped = false
-  private paused = false
-  private tries = 0
-  private lastId: string | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   private hiding: ReturnType<typeof setTimeout> | undefined
+  private paused = false
+  private tries = 0
 
-  constructor(private readonly asked: StreamAsked) {
-    this.lastId = asked.lastEventId
-  }
-
-  start(): void {
+  constructor() {
     document.addEventListener('visibilitychange', this.seen)
-    void this.read()
+    onCredential(() => {
+      for (const one of this.followers.values()) Object.assign(one, { after: undefined, told: null })
+      this.again(0)
+    })
   }
 
-  stop(): void {
-    this.stopped = true
-    document.removeEventListener('visibilitychange', this.seen)
-    clearTimeout(this.timer)
-    clearTimeout(this.hiding)
-    this.abort.abort()
+  add(follower: Follower): void {
+    this.followers.set(follower.topic, follower)
+    this.again(CHANGED_MS)
+  }
+
+  remove(follower: Follower): void {
+    if (this.followers.get(follower.topic) !== follower) return
+    this.followers.delete(follower.topic)
+    this.again(CHANGED_MS)
   }
 
   private seen = (): void => {
@@ -66,65 +75,85 @@ class Kept {
     }
   }
 
+  private again(wait: number): void {
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => void this.read(), wait)
+  }
+
   private async read(): Promise<void> {
     clearTimeout(this.timer)
-    this.abort = new AbortController()
-    if (this.tries === 0) this.tell('connecting', null)
+    this.abort.abort()
+    if (this.paused || this.followers.size === 0) return
+    const { signal } = (this.abort = new AbortController())
+    const followers = [...this.followers.values()]
+    for (const one of followers) if (one.told === null) tell(one, 'connecting', null)
     try {
-      const headers = this.lastId ? { 'Last-Event-ID': this.lastId } : undefined
-      const answer = await ask(this.asked.path, { query: this.asked.query, headers, signal: this.abort.signal })
-      if (answer.status === 204 || answer.body === null) {
-        this.end()
-        return
-      }
+      const answer = await ask(address(followers), { signal })
       this.tries = 0
-      this.tell('open', null)
-      await this.take(answer.body)
-      this.again(null)
+      for (const one of followers) tell(one, 'open', null)
+      await this.take(answer.body as ReadableStream<Uint8Array>, signal)
+      if (!signal.aborted) this.again(CLOSED_MS)
     } catch (error) {
-      this.failed(error)
+      if (!signal.aborted) this.failed(error)
     }
   }
 
-  private async take(body: ReadableStream<Uint8Array>): Promise<void> {
+  private async take(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
     const parser = new EventParser()
     const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader()
     for (;;) {
       const { done, value } = await reader.read()
-      if (done) return
-      for (const event of parser.take(value)) {
-        if (event.id !== undefined) this.lastId = event.id
-        this.asked.onEvent(event)
+      if (done || signal.aborted) return
+      for (const { event: topic, data, id } of parser.take(value)) {
+        const follower = this.followers.get(topic)
+        if (follower) this.hand(follower, JSON.parse(data) as Said, id)
       }
     }
   }
 
+  private hand(follower: Follower, said: Said, id: string | undefined): void {
+    if (id !== undefined) follower.after = id.slice(follower.topic.length + 1)
+    if (said.event === 'over') this.end(follower, 'over', null)
+    else if (said.event === 'refused') this.refuse(follower, said.data as Refusal)
+    else follower.onEvent(said.event, said.data)
+  }
+
+  /** A place that is of no use any more is given up; anything else stays refused. */
+  private refuse(follower: Follower, { status, message }: Refusal): void {
+    if (status === 422 && follower.after !== undefined) {
+      follower.after = undefined
+      this.again(CHANGED_MS)
+    } else this.end(follower, 'refused', new ApiError(status, message, null))
+  }
+
+  private end(follower: Follower, state: StreamState, error: ApiError | null): void {
+    this.followers.delete(follower.topic)
+    tell(follower, state, error)
+  }
+
   private failed(error: unknown): void {
-    if (this.stopped || this.paused) return
-    const known = error instanceof ApiError ? error : null
-    const status = known?.status ?? 0
-    if (status === 422 && this.lastId !== undefined) this.lastId = undefined
-    else if (status === 401 || status === 403 || status === 404) {
-      this.tell('refused', known)
-      return
-    }
-    this.again(known ?? new ApiError(0, '', null))
-  }
-
-  private again(error: ApiError | null): void {
-    if (this.stopped || this.paused) return
-    if (error !== null) this.tell('lost', error)
-    const wait = error === null ? CLOSED_MS : (WAIT_MS[Math.min(this.tries, WAIT_MS.length - 1)] ?? 1000)
-    this.tries += error === null ? 0 : 1
-    this.timer = setTimeout(() => void this.read(), wait)
-  }
-
-  private end(): void {
-    this.stop()
-    this.tell('over', null)
-  }
-
-  private tell(state: StreamState, error: ApiError | null): void {
-    this.asked.onState?.(state, error)
+    const known = error instanceof ApiError ? error : new ApiError(0, '', null)
+    const refused = known.status === 401 || known.status === 403
+    for (const one of this.followers.values()) tell(one, refused ? 'refused' : 'lost', known)
+    if (refused) return // whoever signs in begins anew
+    this.again(WAIT_MS[Math.min(this.tries, WAIT_MS.length - 1)] ?? 1000)
+    this.tries += 1
   }
 }
+
+function tell(follower: Follower, state: StreamState, error: ApiError | null): void {
+  if (follower.told === state && state !== 'lost') return
+  follower.told = state
+  follower.onState?.(state, error)
+}
+
+function address(followers: Follower[]): string {
+  const words = new URLSearchParams({ timeout_sec: String(STREAM_SEC) })
+  for (const { topic, after } of followers) {
+    words.append('topic', topic)
+    if (after !== undefined) words.append('after', `${topic}~${after}`)
+  }
+  return `/stream?${words.toString()}`
+}
+
+const line = new Line()

@@ -1,6 +1,5 @@
-// The one stream that the whole dashboard lives from: runs as they change, their sums, and whether all is well.
+// What the whole dashboard lives from: runs as they change, their sums, which lists have changed, whether all is well.
 import type { ApiError } from '../api/client'
-import { onCredential } from '../api/session'
 import { follow, type StreamState } from '../api/stream'
 import type { Counts, Minute, RunSummary, RunsNews, Standing } from '../api/types'
 import { Cell } from './cell'
@@ -24,20 +23,22 @@ export function onNews(listener: Listener): () => void {
   return () => listeners.delete(listener)
 }
 
-let stop: (() => void) | null = null
+export type List = 'approvals' | 'dead_letters' | 'schedules' | 'strategies' | 'wheels'
+const rereaders = new Map<List, Set<() => void>>()
+
+/** Another list than that of runs has changed, and should be read again. */
+export function onChanged(list: List, reread: () => void): () => void {
+  const readers = rereaders.get(list) ?? new Set()
+  rereaders.set(list, readers.add(reread))
+  return () => readers.delete(reread)
+}
+
 let lost = false
 
 export function startNews(): void {
-  restart()
-  onCredential(restart)
-}
-
-function restart(): void {
-  stop?.()
-  stop = follow({
-    path: '/runs/stream',
-    query: { timeout_sec: 600 },
-    onEvent: ({ event, data }) => take(event, JSON.parse(data) as RunsNews),
+  follow({
+    topic: 'runs',
+    onEvent: (event, data) => take(event, data as RunsNews),
     onState: (state, error) => {
       if (state === 'lost') lost = true
       if (state === 'open' && lost) {
@@ -45,6 +46,12 @@ function restart(): void {
         standing.set({ ready: true, reasons: [] })
       }
       connection.set({ state, error })
+    },
+  })
+  follow({
+    topic: 'lists',
+    onEvent: (_, data) => {
+      for (const list of (data as { changed: List[] }).changed) rereaders.get(list)?.forEach((reread) => reread())
     },
   })
 }

@@ -5,8 +5,14 @@ import { authMethods, credential, signIn } from '../api/session'
 import { Command } from '../parts/copy'
 import { t } from '../text/text'
 
-export function SignIn({ error }: { error: ApiError | null }): JSX.Element {
-  const [kind, setKind] = useState<'key' | 'jwt'>(authMethods.includes('api_key') || authMethods.length === 0 ? 'key' : 'jwt')
+type Kind = 'key' | 'jwt'
+const KINDS: Kind[] = ['key', 'jwt']
+const METHODS: Record<Kind, string> = { key: 'api_key', jwt: 'jwt' }
+
+/** `intro`: for a page that asks for more than the others do. */
+export function SignIn({ error, intro }: { error: ApiError | null; intro?: string }): JSX.Element {
+  const kinds = KINDS.filter((one) => authMethods.length === 0 || authMethods.includes(METHODS[one]))
+  const [kind, setKind] = useState<Kind>(intro ? 'jwt' : (kinds[0] ?? 'key'))
   const [value, setValue] = useState('')
   return (
     <form
@@ -17,15 +23,15 @@ export function SignIn({ error }: { error: ApiError | null }): JSX.Element {
       }}
     >
       <h1>{t('who.title')}</h1>
-      <p>{t('who.intro')}</p>
+      <p>{intro ? `${intro} ${t('who.kept')}` : t('who.intro')}</p>
       {credential() && error && (
         <p className="wrong" role="alert">
           {error.message}
         </p>
       )}
-      {authMethods.length > 1 && (
+      {kinds.length > 1 && (
         <div className="choices" role="radiogroup" aria-label={t('who.title')}>
-          {(['key', 'jwt'] as const).map((one) => (
+          {kinds.map((one) => (
             <label key={one}>
               <input type="radio" name="kind" checked={kind === one} onChange={() => setKind(one)} />
               {t(`who.${one}`)}

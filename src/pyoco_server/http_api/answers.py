@@ -50,6 +50,11 @@ def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
     return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
 
 
+def refusal(error: PyocoError) -> dict[str, Any]:
+    """Inside of an answer that goes on: what status it would have been, and the sentence."""
+    return {"status": runs.ERRORS.status_of(error), "message": error.message}
+
+
 async def on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
     if _table(request).status_of(error) >= 500:

@@ -14,22 +14,25 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import answers, pages
+from pyoco_server.http_api import answers, live_openapi, live_stream, pages
 from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
 from pyoco_server.http_api.by_ticket import ByTicket
 from pyoco_server.http_api.ending import before_the_server_stops
 from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
+from pyoco_server.http_api.faces.executions.stream_routes import events_topic
 from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
+from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
 from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
 from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs import schedule_routes as schedules
 from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
+from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.guard import Guard
 from pyoco_server.http_api.proofs import Checks, security_schemes
@@ -63,6 +66,7 @@ class _App(FastAPI):
             takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
             schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
             schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
+            schema = live_openapi.add_to(schema)
             schema = recheck_openapi.add_to(jobs_openapi.add_to(schema), schemes)
             self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
         return self.openapi_schema
@@ -81,7 +85,8 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
     app.include_router(operator.router)
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
-    app.router.routes += [*pages.ROUTES, *(one.as_route() for one in RECHECKS)]
+    topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
+    app.router.routes += [live_stream.route(topics), *pages.ROUTES, *(one.as_route() for one in RECHECKS)]
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)

@@ -19,6 +19,7 @@ from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.authenticate_jwt import JwtCheck
 from pyoco_server.operations.drive import Desk
 from pyoco_server.operations.histories import Histories
+from pyoco_server.operations.list_news import ListNews
 from pyoco_server.operations.log_pages import LogPages
 from pyoco_server.operations.log_views import LogViews
 from pyoco_server.operations.observed import Observed
@@ -63,6 +64,7 @@ class Gateway:
         self.streams = Streams()
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.rechecks = self._recheck_desk()
+        self.list_news = ListNews(self.store, self.read_model, self.rechecks.model)
         self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
         self._catalogue = catalogue_of_file(config.strategies_file) if config.strategies_file else None
         self._following = False
@@ -87,6 +89,7 @@ class Gateway:
         if self.keys is not None:
             await self.keys.stop()
         await self._ended_batches.stop()
+        await self.list_news.stop()
         await self._housekeeper.stop()
         await self.desk.close()
         await self.rechecks.executor.stop()
@@ -167,7 +170,9 @@ class Gateway:
             self.store.on_reconnect(self.histories.forget)
             self.store.on_reconnect(self.rechecks.model.reconnected)
             self.store.on_reconnect(self.run_news.stands_otherwise)
+            self.store.on_reconnect(self.list_news.reconnected)
             await self.worker_news.start()
+            await self.list_news.start()
             self._housekeeper.start()
             self._ended_batches.start()
             # What is alive now lives for ever: the collector need not look at it again.

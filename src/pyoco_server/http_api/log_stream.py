@@ -7,7 +7,7 @@ back after it is told that there is nothing more (204), also when not a single l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -37,15 +37,25 @@ async def log_stream(
     request: Request, gateway: Any, run_id: str, since_token: str | None, show: Show
 ) -> Response:
     """Replayed from the start or from a token, then live. 404 and 400 come before anything is streamed."""
+    tokens = [request.headers.get("last-event-id"), since_token]
+    events = await open_log(gateway, caller_of(request).tenant_id, run_id, tokens, show)
+    if events is None:
+        return Response(status_code=204, headers=sse.HEADERS)
+    return sse.EventStream(events, gateway.streams, timeout_sec=math.inf)
+
+
+async def open_log(
+    gateway: Any, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
+) -> LogEvents | None:
+    """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
     places = Places(await gateway.store.secrets.for_tokens(), run_id)
-    after = _after(places, request.headers.get("last-event-id"), since_token)
-    view: LogView = await gateway.log_views.enter(run_id, tenant_id=caller_of(request).tenant_id)
+    after = _after(places, *tokens)
+    view: LogView = await gateway.log_views.enter(run_id, tenant_id=tenant_id)
     if after is not None and view.is_final and after.line == view.lines:
         gateway.log_views.leave(run_id, view)
-        return Response(status_code=204, headers=sse.HEADERS)
+        return None
     follower = LogFollower(gateway.store, run_id, view, after or Place())
-    events = LogEvents(follower, view, places, show, on_gone=lambda: gateway.log_views.leave(run_id, view))
-    return sse.EventStream(events, gateway.streams, timeout_sec=math.inf)
+    return LogEvents(follower, view, places, show, on_gone=lambda: gateway.log_views.leave(run_id, view))
 
 
 class LogEvents:

@@ -25,6 +25,8 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "workers": (Scope.OPS_READ, Scope.ADMIN),
     "metrics": (Scope.OPS_READ, Scope.ADMIN),
     "flows": _RUNS,
+    # A topic that needs more asks for it.
+    "stream": _RUNS,
     "system": (Scope.OPS_READ, Scope.ADMIN),
 }
 # Shows callers nothing but what they were told before.

@@ -28,10 +28,11 @@ Entry = dict[str, Any]
 
 
 class Told(NamedTuple):
-    """Workers that look otherwise than before, and names of those that are not kept any more."""
+    """Workers that look otherwise than before, or `all` there are; names of those that are kept no more."""
 
     workers: list[Entry]
     gone: list[str]
+    all: bool
 
 
 class WorkerNews:
@@ -72,9 +73,8 @@ class WorkersReader:
         self._told: dict[str, Entry] = {}
         self._waiting: dict[str, Entry] = {}
         self._gone: dict[str, None] = {}
-        # The first look is told in any case: that there is nobody is an answer.
         self._has_news = False
-        self._has_looked = False
+        self._has_told = False
         self._ring: Ring = _nobody
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -96,10 +96,12 @@ class WorkersReader:
         self._read_in(TELL_INTERVAL_SEC)
 
     def take(self) -> Told | None:
+        """All of them first, also where there are none; then those that look otherwise, and those gone."""
         if not self._has_news:
             return None
-        told = Told(list(self._waiting.values()), list(self._gone))
-        self._waiting, self._gone, self._has_news = {}, {}, False
+        told = Told(list(self._waiting.values()), list(self._gone), not self._has_told)
+        self._waiting, self._gone = {}, {}
+        self._has_news, self._has_told = False, True
         return told
 
     def _read_in(self, seconds: float) -> None:
@@ -143,8 +145,7 @@ class WorkersReader:
         gone = dict.fromkeys(name for name in self._told if name not in now)
         self._waiting = {name: one for name, one in (self._waiting | changed).items() if name not in gone}
         self._gone = {name: None for name in self._gone | gone if name not in now}
-        self._has_news |= bool(changed or gone or not self._has_looked)
-        self._has_looked = True
+        self._has_news |= bool(changed or gone or not self._has_told)
         self._told = now
 
     def _next_silence_sec(self, entries: list[Entry]) -> float | None:

@@ -38,12 +38,16 @@ class Feed:
         stream: str,
         subject_prefix: str,
         on_message: OnMessage,
+        *,
+        headers_only: bool = False,
     ) -> None:
+        """`headers_only`: for whoever only wants to know that something was written."""
         self._client = client
         self._jetstream = jetstream
         self._stream = stream
         self._subject_skip = len(subject_prefix) + 1
         self._hand_on = on_message
+        self._headers_only = headers_only
         self._name = ""
         self._consumer_seq = 0
         self._sid: int | None = None
@@ -137,6 +141,7 @@ class Feed:
             "flow_control": True,
             "idle_heartbeat": int(HEARTBEAT_SEC * NANOSECONDS),
             "inactive_threshold": 30 * NANOSECONDS,
+            "headers_only": self._headers_only,
             "mem_storage": True,
             "num_replicas": 1,
         }

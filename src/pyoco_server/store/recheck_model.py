@@ -74,6 +74,7 @@ class RecheckModel:
         self._checking: asyncio.Task[None] | None = None
         self._started = False
         self._on_request: list[Callable[[Request], None]] = []
+        self._on_change: list[Callable[[], None]] = []
         self._reading = RecheckReading(self._table)
         # By the id of its run.
         self.open: dict[str, OpenBatch] = {}
@@ -99,6 +100,10 @@ class RecheckModel:
     def on_request(self, act: Callable[[Request], None]) -> None:
         """Call this when a request is heard of that has batches to be run."""
         self._on_request.append(act)
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        """Call this with everything that is heard of."""
+        self._on_change.append(act)
 
     async def caught_up(self) -> RecheckReading:
         """The tables, once everything that was stored before this call is in them."""
@@ -148,6 +153,8 @@ class RecheckModel:
         self._moved.set()
         one = _Waiting(key, seq, value_of(headers, b"KV-Operation") is not None, data)
         self._waiting.append(one)
+        for act in self._on_change:
+            act()
         try:
             self._note_open(one)
         except (msgspec.MsgspecError, ValueError) as error:

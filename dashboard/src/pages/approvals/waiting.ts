@@ -1,15 +1,14 @@
-// What waits for a person: read once, and again when a run that waits, or begins to, has changed.
-import { type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useEffect } from 'react'
+// What waits for a person: read once, and again when something began to wait or was answered.
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { get } from '../../api/client'
 import type { Approval } from '../../api/executions'
 import { useCell } from '../../live/cell'
-import { connection, onNews } from '../../live/news'
+import { connection } from '../../live/news'
+import { useReread } from '../../live/reread'
 
 export type Approvals = { items: Approval[]; next_cursor: string | null }
 
 const LIMIT = 100
-const REREAD_MS = 300
 
 export function useApprovals(): UseQueryResult<Approvals> {
   const { state } = useCell(connection)
@@ -18,20 +17,7 @@ export function useApprovals(): UseQueryResult<Approvals> {
 
 /** For the one part that is always there: how many, kept up to date for all. */
 export function useWaiting(): number {
-  const queries = useQueryClient()
   const approvals = useApprovals()
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const stop = onNews(() => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void queries.invalidateQueries({ queryKey: ['approvals'] })
-      }, REREAD_MS)
-    })
-    return () => {
-      stop()
-      clearTimeout(timer)
-    }
-  }, [queries])
+  useReread('approvals', ['approvals'])
   return approvals.data?.items.length ?? 0
 }

@@ -1,10 +1,10 @@
 // What could not be run: by reason, one by one, and another try for one or for all of them.
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useEffect, useMemo, useState } from 'react'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { type JSX, useMemo, useState } from 'react'
 import { get, part, send } from '../../api/client'
 import type { Letter } from '../../api/types'
-import { onNews } from '../../live/news'
 import { rewrite, usePlace } from '../../live/place'
+import { useReread } from '../../live/reread'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { TableBox } from '../../parts/table-box'
@@ -18,12 +18,10 @@ import { LetterDialog } from './letter'
 
 const PAGE = 200
 const AT_ONCE = 4
-const REREAD_MS = 800
 
 type Letters = { items: Letter[]; next_cursor: string | null }
 
 export default function DeadLetters(): JSX.Element {
-  const queries = useQueryClient()
   const { query } = usePlace()
   const reason = query.get('reason') ?? ''
   const [looking, setLooking] = useState<string | null>(null)
@@ -34,16 +32,7 @@ export default function DeadLetters(): JSX.Element {
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor,
   })
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    // A letter comes with the end of a run; the broker has it a moment later.
-    const stop = onNews((news) => {
-      if (news !== 'reset' && !news.changed.some((run) => run.status === 'FAILED')) return
-      clearTimeout(timer)
-      timer = setTimeout(() => void queries.invalidateQueries({ queryKey: ['dlq'] }), REREAD_MS)
-    })
-    return () => { stop(); clearTimeout(timer) }
-  }, [queries])
+  useReread('dead_letters', ['dlq'])
   const letters = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data])
   const shown = reason ? letters.filter((letter) => letter.reason === reason) : letters
   const redrive = async (some: Letter[]) => {

@@ -1,10 +1,10 @@
 // Which flows and graphs there are, how their runs went, and a form to start one.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useEffect, useState } from 'react'
+import { type JSX, useCallback, useState } from 'react'
 import { get, part } from '../../api/client'
-import type { KnownFlow } from '../../api/types'
-import { onNews } from '../../live/news'
+import { type KnownFlow, type RunSummary, TERMINAL } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
+import { useOnRuns } from '../../live/reread'
 import { Bars } from '../../parts/bars'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -106,17 +106,7 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
 /** The numbers change when runs end: told by the stream, read a moment later. */
 function useRereadWhenRunsEnd(): void {
   const queries = useQueryClient()
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const stop = onNews(() => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void queries.invalidateQueries({ queryKey: ['flows'] })
-      }, REREAD_MS)
-    })
-    return () => {
-      stop()
-      clearTimeout(timer)
-    }
-  }, [queries])
+  useOnRuns(hasEnded, REREAD_MS, useCallback(() => void queries.invalidateQueries({ queryKey: ['flows'] }), [queries]))
 }
+
+const hasEnded = (run: RunSummary) => TERMINAL.has(run.status)

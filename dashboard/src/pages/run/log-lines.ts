@@ -1,5 +1,5 @@
 // The lines of a log: read from its beginning in pages, then followed; kept up to a bound. No React.
-import { get, part } from '../../api/client'
+import { get, isRefusal, part } from '../../api/client'
 import { follow } from '../../api/stream'
 import { Cell } from '../../live/cell'
 
@@ -42,19 +42,20 @@ export class LogLines {
         if (page.complete) return
         if (page.entries.length < PAGE) break
       }
-      this.follow()
     } catch (error) {
-      this.show({ loading: false, error })
+      if (isRefusal(error)) return this.show({ loading: false, error })
     }
+    // What could not be answered now comes with the rest.
+    if (!this.stopped) this.follow()
   }
 
   private follow(): void {
     this.leave = follow({
-      path: `/runs/${part(this.id)}/logs/stream`,
-      query: { since_token: this.token },
-      onEvent: ({ event, data }) => {
+      topic: `log:${this.id}`,
+      after: this.token,
+      onEvent: (event, data) => {
         if (event === 'logEntry') {
-          this.add([JSON.parse(data) as Line])
+          this.add([data as Line])
           this.show({})
         } else if (event === 'end') this.show({ over: true })
       },

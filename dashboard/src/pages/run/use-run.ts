@@ -1,6 +1,6 @@
-// One run as it changes: its snapshot by a stream, its events read on whenever it has changed.
+// One run as it changes: its snapshot and its events, what there was read in pages and the rest as it comes.
 import { useEffect, useState } from 'react'
-import { type ApiError, get, part } from '../../api/client'
+import { type ApiError, get, isRefusal, part } from '../../api/client'
 import type { EventsPage, ExecutionEvent } from '../../api/executions'
 import { follow } from '../../api/stream'
 import { type Run, TERMINAL } from '../../api/types'
@@ -8,7 +8,6 @@ import { Cell, useCell } from '../../live/cell'
 import { onNews } from '../../live/news'
 
 const EVENTS_AT_ONCE = 2000
-const READ_PAUSE_MS = 200
 
 export type Watched = { run: Run | null; events: ExecutionEvent[]; error: ApiError | null; hasEvents: boolean }
 
@@ -20,21 +19,17 @@ export function useRun(id: string): Watched {
 
 class Watching {
   readonly shown = new Cell<Watched>({ run: null, events: [], error: null, hasEvents: true })
-  private reading = false
-  private again = false
   private stopped = false
+  private leave: (() => void) | undefined
 
   constructor(private readonly id: string) {}
 
   start(): () => void {
     this.stopped = false
     const stop = follow({
-      path: `/runs/${part(this.id)}/watch`,
-      query: { include: 'records', timeout_sec: 600 },
-      onEvent: ({ event, data }) => {
-        if (event !== 'snapshot') return
-        this.change({ run: (JSON.parse(data) as { snapshot: Run }).snapshot, error: null })
-        void this.readEvents()
+      topic: `run:${this.id}`,
+      onEvent: (event, data) => {
+        if (event === 'snapshot') this.change({ run: (data as { snapshot: Run }).snapshot, error: null })
       },
       onState: (state, error) => {
         if (state === 'refused') this.change({ error })
@@ -46,20 +41,16 @@ class Watching {
       const { run } = this.shown.get()
       if (changed && run && TERMINAL.has(run.status)) this.change({ run: { ...run, tags: changed.tags } })
     })
+    void this.readEvents()
     return () => {
       this.stopped = true
       unsubscribe()
       stop()
+      this.leave?.()
     }
   }
 
-  /** What came after what we have; one question at a time. */
   private async readEvents(): Promise<void> {
-    if (this.reading) {
-      this.again = true
-      return
-    }
-    this.reading = true
     try {
       let hasMore = true
       while (hasMore && !this.stopped) {
@@ -69,14 +60,20 @@ class Watching {
         if (page.events.length) this.change({ events: events.concat(page.events) })
         hasMore = page.hasMore
       }
-    } catch {
-      if (this.shown.get().events.length === 0) this.change({ hasEvents: false })
+    } catch (error) {
+      // What could not be answered comes with the rest; what was refused does not.
+      if (isRefusal(error)) return this.change({ hasEvents: false })
     }
-    this.reading = false
-    if (this.again && !this.stopped) {
-      this.again = false
-      setTimeout(() => void this.readEvents(), READ_PAUSE_MS)
-    }
+    if (!this.stopped) this.followEvents()
+  }
+
+  private followEvents(): void {
+    const last = this.shown.get().events.at(-1)?.seq
+    this.leave = follow({
+      topic: `events:${this.id}`,
+      after: last === undefined ? undefined : String(last),
+      onEvent: (_, data) => this.change({ events: this.shown.get().events.concat(data as ExecutionEvent) }),
+    })
   }
 
   private change(some: Partial<Watched>): void {

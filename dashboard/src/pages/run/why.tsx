@@ -1,13 +1,15 @@
 // Why a run does not move, or how its end was decided, in the server's own sentence.
 import { useQuery } from '@tanstack/react-query'
-import type { JSX } from 'react'
+import { type JSX, useCallback, useEffect, useRef } from 'react'
 import { get, part } from '../../api/client'
 import type { Why } from '../../api/executions'
 import { type Run, TERMINAL } from '../../api/types'
+import { useOnRuns } from '../../live/reread'
 import { exact } from '../../text/format'
 import { language } from '../../text/text'
+import { useWorkers } from '../workers/use-workers'
 
-const LOOK_AGAIN_MS = 5000
+const LOOK_AGAIN_MS = 1000
 const SAID_MAX = 3
 
 export function useWhy(run: Run): Why | null {
@@ -15,11 +17,23 @@ export function useWhy(run: Run): Why | null {
     queryKey: ['why', run.run_id, run.status, run.updated_at, language()],
     queryFn: () => get<Why>(`/executions/${part(run.run_id)}/why`),
     retry: false,
-    // Who could take it changes without the run: looked at again while nobody has it.
-    refetchInterval: run.status === 'PENDING' ? LOOK_AGAIN_MS : false,
     placeholderData: (before) => before,
   })
+  const { refetch } = why
+  useWhileQueued(run.status === 'PENDING', useCallback(() => void refetch(), [refetch]))
   return why.data ?? null
+}
+
+/** Who could take it, and how many are ahead, changes without the run: asked again when workers or other runs change. */
+function useWhileQueued(isQueued: boolean, act: () => void): void {
+  useOnRuns(useCallback(() => isQueued, [isQueued]), LOOK_AGAIN_MS, act)
+  const workers = useWorkers(isQueued)
+  const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.tags.join()}`).join('\n')
+  const seen = useRef(states)
+  useEffect(() => {
+    if (isQueued && seen.current !== undefined && seen.current !== states) act()
+    seen.current = states
+  }, [isQueued, states, act])
 }
 
 export function WhyLine({ run }: { run: Run }): JSX.Element | null {

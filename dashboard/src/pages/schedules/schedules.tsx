@@ -1,9 +1,9 @@
 // What is run at its time, when next, and how it went last.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useEffect, useState } from 'react'
+import { type JSX, useState } from 'react'
 import { get, part, send } from '../../api/client'
 import type { Schedule } from '../../api/types'
-import { onNews } from '../../live/news'
+import { useReread } from '../../live/reread'
 import { Dialog } from '../../parts/dialog'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -21,7 +21,7 @@ export default function Schedules(): JSX.Element {
   const queries = useQueryClient()
   const list = useQuery({ queryKey: ['schedules'], queryFn: () => get<Schedule[]>('/schedules') })
   const [deleting, setDeleting] = useState<Schedule | null>(null)
-  useEffect(() => onNews(() => void queries.invalidateQueries({ queryKey: ['schedules'] })), [queries])
+  useReread('schedules', ['schedules'])
   const remove = async (schedule: Schedule) => {
     setDeleting(null)
     await send('DELETE', `/schedules/${part(schedule.schedule_id)}`).catch((error: unknown) => say(sentence(error), true))

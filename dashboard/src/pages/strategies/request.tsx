@@ -1,31 +1,20 @@
-// A recheck under way: how far it is, read again whenever one of its runs has changed.
+// A recheck under way: how far it is, read again whenever one of its batches has an outcome.
 import { useQuery } from '@tanstack/react-query'
 import { type JSX, useEffect } from 'react'
 import { get, part } from '../../api/client'
 import type { RecheckRequest } from '../../api/recheck'
-import { onNews } from '../../live/news'
+import { useReread } from '../../live/reread'
 import { Status } from '../../parts/status'
 import { Wrong } from '../../parts/wrong'
 import { short } from '../../text/format'
 import { t } from '../../text/text'
 
 const SHAPES = { running: 'RUNNING', success: 'COMPLETED', failed: 'FAILED' } as const
-const REREAD_MS = 200
 
 export function Request({ id, onEnd, close }: { id: string; onEnd: () => void; close: () => void }): JSX.Element {
   const request = useQuery({ queryKey: ['recheck', id], queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`), retry: 2 })
-  const { refetch } = request
   const status = request.data?.status
-  const runs = request.data?.dag?.run_ids.join(' ') ?? ''
-  useEffect(() => {
-    if (status !== 'running') return
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const stop = onNews((news) => {
-      const concerns = news === 'reset' || runs === '' || news.changed.some((run) => runs.includes(run.run_id))
-      if (concerns) timer ??= setTimeout(() => { timer = undefined; void refetch() }, REREAD_MS)
-    })
-    return () => { stop(); clearTimeout(timer) }
-  }, [status, runs, refetch])
+  useReread('strategies', ['recheck', id])
   useEffect(() => {
     if (status && status !== 'running') onEnd()
   }, [status])

@@ -4,11 +4,13 @@ import { type JSX, useState } from 'react'
 import { ApiError, get } from '../../api/client'
 import type { Strategy, StrategyPage } from '../../api/recheck'
 import { rewrite, usePlace } from '../../live/place'
+import { useReread } from '../../live/reread'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { Wrong } from '../../parts/wrong'
+import { SignIn } from '../../shell/sign-in'
 import { instant, number } from '../../text/format'
 import { t } from '../../text/text'
 import { Health } from './health'
@@ -29,6 +31,7 @@ export default function Strategies(): JSX.Element {
     retry: false,
     placeholderData: (before) => before,
   })
+  useReread('strategies', ['strategies'])
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [asking, setAsking] = useState<string[] | 'all' | null>(null)
   const [looking, setLooking] = useState<string | null>(null)
@@ -54,7 +57,7 @@ export default function Strategies(): JSX.Element {
           </select>
         </label>
       </div>
-      {refused && <p className="wrong">{t('strategies.signIn')}</p>}
+      {refused && <SignIn error={list.error as ApiError} intro={t('strategies.signIn')} />}
       {list.error && !refused && <Wrong error={list.error} />}
       {list.data?.total === 0 && <Empty title={t('strategies.none.title')} text={t('strategies.none.text')} command="pyoco-server-admin strategy import strategies.yaml" />}
       {list.data && list.data.total > 0 && <List items={list.data.items} selected={selected} select={setSelected} look={setLooking} />}

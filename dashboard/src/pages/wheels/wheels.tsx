@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { ask, get, part } from '../../api/client'
 import type { Wheel, WheelEntry, Worker } from '../../api/types'
+import { useReread } from '../../live/reread'
 import { Dialog } from '../../parts/dialog'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -21,6 +22,7 @@ export default function Wheels(): JSX.Element {
   const queries = useQueryClient()
   const wheels = useQuery({ queryKey: ['wheels'], queryFn: () => get<Wheel[]>('/wheels') })
   const history = useQuery({ queryKey: ['wheels', 'history'], queryFn: () => get<WheelEntry[]>('/wheels/history', { limit: 50 }) })
+  useReread('wheels', ['wheels'])
   const workers = useWorkers() ?? []
   const [uploading, setUploading] = useState(false)
   const [deleting, setDeleting] = useState<string | null>(null)

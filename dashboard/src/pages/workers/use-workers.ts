@@ -1,22 +1,36 @@
-// All workers, as they are told: everything first, then what changed.
-import { useEffect, useState } from 'react'
+// All workers, as they are told: everybody first, then who changed or is gone. However many parts look, it is told once.
+import { useEffect } from 'react'
 import { follow } from '../../api/stream'
 import type { Worker } from '../../api/types'
+import { Cell, useCell } from '../../live/cell'
 
-export function useWorkers(): Worker[] | null {
-  const [workers, setWorkers] = useState<Map<string, Worker> | null>(null)
-  useEffect(
-    () =>
-      follow({
-        path: '/workers/stream',
-        onEvent: ({ data }) => {
-          const { workers: changed } = JSON.parse(data) as { workers: Worker[] }
-          setWorkers((before) => new Map([...(before ?? []), ...changed.map((one) => [one.worker_id, one] as const)]))
-        },
-        // Of no worker at all nothing is ever told.
-        onState: (state) => state === 'open' && setTimeout(() => setWorkers((before) => before ?? new Map()), 600),
-      }),
-    [],
-  )
-  return workers && [...workers.values()]
+type Told = { workers: Worker[]; gone: string[]; all: boolean }
+
+const known = new Cell<Map<string, Worker> | null>(null)
+let looking = 0
+let leave: (() => void) | undefined
+
+/** Null until it is known; and while `wanted` is not true. */
+export function useWorkers(wanted = true): Worker[] | null {
+  useEffect(() => (wanted ? look() : undefined), [wanted])
+  const workers = useCell(known)
+  return wanted && workers ? [...workers.values()] : null
+}
+
+function look(): () => void {
+  looking += 1
+  if (looking === 1) leave = follow({ topic: 'workers', onEvent: (_, data) => take(data as Told) })
+  return () => {
+    looking -= 1
+    if (looking > 0) return
+    leave?.()
+    known.set(null)
+  }
+}
+
+function take({ workers, gone, all }: Told): void {
+  const before = all ? [] : (known.get() ?? [])
+  const now = new Map([...before, ...workers.map((one) => [one.worker_id, one] as const)])
+  gone.forEach((id) => now.delete(id))
+  known.set(now)
 }

@@ -26,8 +26,11 @@ def ready_gateway(request: Request) -> Any:
 
 
 def execution_id_of(request: Request) -> str:
+    return checked_id(str(request.path_params["executionId"]))
+
+
+def checked_id(execution_id: str) -> str:
     """What cannot be an id is one that does not exist."""
-    execution_id = str(request.path_params["executionId"])
     if not is_run_id(execution_id):
         raise ExecutionNotFound(shown(execution_id))
     return execution_id

@@ -6,6 +6,7 @@ The id of an event is its seq. Nothing piles up for a slow reader: what comes ne
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +18,8 @@ from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.executions import asking
 from pyoco_server.http_api.faces.executions.chronicle import Chronicle
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.topics import Topic
+from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.histories import Histories, History
 
 # By then every proxy in between has had its say; whoever reads on comes back with the last id.
@@ -26,22 +29,34 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 async def stream_execution(request: Request) -> Response:
     gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
-    seen = _seen(request)
-    events = _Events(gateway.histories, execution_id, seen)
-    try:
-        await events.open(caller_of(request).tenant_id, gateway.desk.held.log_seq(execution_id))
-    except NotFound:
-        raise ExecutionNotFound(execution_id) from None
+    # The header, as browsers send it when they come back; the query for whoever cannot set one.
+    given = request.headers.get("last-event-id") or request.query_params.get("afterSeq")
+    events = await open_events(gateway, caller_of(request).tenant_id, execution_id, given)
     if events.is_over:
         events.detach()
         return Response(status_code=204, headers=sse.HEADERS)
-    if events.is_ahead:
-        events.detach()
-        raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
     return sse.EventStream(events, gateway.streams, timeout_sec=STREAM_SEC_MAX)
 
 
-class _Events:
+async def open_events(gateway: Any, tenant_id: str | None, execution_id: str, given: str | None) -> Events:
+    """`given`: the seq of the event that was read last."""
+    events = Events(gateway.histories, execution_id, _seen(given))
+    try:
+        await events.open(tenant_id, gateway.desk.held.log_seq(execution_id))
+    except NotFound:
+        raise ExecutionNotFound(execution_id) from None
+    if events.is_ahead and not events.is_over:
+        events.detach()
+        raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
+    return events
+
+
+async def events_topic(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
+    execution_id = asking.checked_id(name)
+    return Topic(await open_events(gateway, caller.tenant_id, execution_id, after), comes_to_an_end=True)
+
+
+class Events:
     def __init__(self, histories: Histories[Chronicle], execution_id: str, seen: int) -> None:
         self._histories = histories
         self._execution_id = execution_id
@@ -86,9 +101,8 @@ class _Events:
         self._ring()
 
 
-def _seen(request: Request) -> int:
-    """The header, as browsers send it when they come back; the query for whoever cannot set one."""
-    given = request.headers.get("last-event-id") or request.query_params.get("afterSeq") or "0"
+def _seen(given: str | None) -> int:
+    given = given or "0"
     if not _SEQ.fullmatch(given):
         raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID (or afterSeq) is the seq of an event.")
     return int(given)

@@ -72,8 +72,8 @@ WORKERS_STREAM: Described = {
         ),
     ],
     "responses": _answers(
-        "`event: workers` with `{workers, gone}`: all first, also those that stopped, were lost or are "
-        "hidden, then what changed; `gone` has the ids of those whose entries are kept no more",
+        "`event: workers` with `{workers, gone, all}`: `all` there are first, also those that stopped, were "
+        "lost or are hidden, then what changed; `gone` has the ids of those that are kept no more",
         _TEXT,
         401,
         403,

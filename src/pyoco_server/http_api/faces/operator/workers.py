@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -13,6 +15,7 @@ from pyoco_server.http_api.faces.operator.asking import ready_gateway
 from pyoco_server.http_api.faces.operator.described import WORKER_PATCH, WORKERS, WORKERS_STREAM
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import workers
+from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.worker_news import Ring, WorkerNews, WorkersReader
 
 router = APIRouter()
@@ -32,9 +35,13 @@ async def list_workers(request: Request) -> Response:
 async def stream_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
     timeout_sec = wire.stream_sec(request.query_params)
-    news: WorkerNews = gateway.worker_news
-    told = _Told(news, news.enter(caller_of(request)))
+    told = open_workers(gateway, caller_of(request))
     return sse.EventStream(told, gateway.streams, timeout_sec=timeout_sec)
+
+
+def open_workers(gateway: Any, caller: Caller) -> sse.Source:
+    news: WorkerNews = gateway.worker_news
+    return _Told(news, news.enter(caller))
 
 
 @router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)

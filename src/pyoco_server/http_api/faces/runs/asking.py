@@ -20,11 +20,14 @@ def ready_gateway(request: Request) -> Any:
 
 
 def run_id_of(request: Request) -> str:
+    return checked_id(str(request.path_params["run_id"]))
+
+
+def checked_id(run_id: str) -> str:
     """What cannot be a run id is one that does not exist."""
-    run_id = request.path_params["run_id"]
     if not is_run_id(run_id):
         raise NotFound("There is no such run. Check the id, or list runs with GET /runs.")
-    return str(run_id)
+    return run_id
 
 
 async def shown_in_lists(store: Any, runs: list[Run], *, detailed: bool) -> list[Any]:

@@ -30,14 +30,17 @@ BEYOND_ANY_LOG = 2**62
 
 async def stream_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
-    tenant_id = caller_of(request).tenant_id
     asked = questions.watch_asked(request)
+    told = await open_news(gateway, caller_of(request).tenant_id, asked.last_event_id)
+    return sse.EventStream(told, gateway.streams, timeout_sec=asked.timeout_sec)
+
+
+async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
     secret = await gateway.store.secrets.for_tokens()
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)
     news: RunNews = gateway.run_news
-    reader = news.enter(tenant_id, seal_of.place_in(asked.last_event_id))
-    return sse.EventStream(_Told(news, reader, seal_of), gateway.streams, timeout_sec=asked.timeout_sec)
+    return _Told(news, news.enter(tenant_id, seal_of.place_in(last_event_id)), seal_of)
 
 
 async def run_stats(request: Request) -> Response:

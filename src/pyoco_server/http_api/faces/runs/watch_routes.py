@@ -7,6 +7,7 @@ newer, and 204 if the run was over then: that is how a browser learns to stop.
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -29,11 +30,7 @@ EVENT_ID = "run events"
 async def watch_run(request: Request) -> Response:
     gateway = ready_gateway(request)
     run_id, asked = run_id_of(request), watch_asked(request)
-    secret = await gateway.store.secrets.for_tokens()
-    seen = _seen(secret, run_id, asked.last_event_id)
-    views: RunViews = gateway.run_views
-    view = await views.enter(run_id, tenant_id=caller_of(request).tenant_id)
-    snapshots = _Snapshots(views, view, asked, seen, secret)
+    snapshots = await open_snapshots(gateway, caller_of(request).tenant_id, run_id, asked)
     if snapshots.is_over and not snapshots.has_news:
         snapshots.detach()
         return Response(status_code=204, headers=sse.HEADERS)
@@ -42,10 +39,18 @@ async def watch_run(request: Request) -> Response:
     )
 
 
+async def open_snapshots(gateway: Any, tenant_id: str | None, run_id: str, asked: WatchAsked) -> Snapshots:
+    secret = await gateway.store.secrets.for_tokens()
+    seen = _seen(secret, run_id, asked.last_event_id)
+    views: RunViews = gateway.run_views
+    view = await views.enter(run_id, tenant_id=tenant_id)
+    return Snapshots(views, view, asked, seen, secret)
+
+
 ROUTES = [Route("/runs/{run_id}/watch", watch_run, methods=["GET"])]
 
 
-class _Snapshots:
+class Snapshots:
     """For a slow reader nothing piles up: what it is sent next is always the latest state."""
 
     def __init__(self, views: RunViews, view: RunView, asked: WatchAsked, seen: int, secret: bytes) -> None:

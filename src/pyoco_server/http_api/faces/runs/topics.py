@@ -1,0 +1,39 @@
+"""What `GET /stream` has of this face: the list, one run, and what it prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyoco_server.http_api.faces.runs.asking import checked_id
+from pyoco_server.http_api.faces.runs.log_routes import shown
+from pyoco_server.http_api.faces.runs.news_routes import open_news
+from pyoco_server.http_api.faces.runs.questions import WATCH_SEC_MAX, WatchAsked
+from pyoco_server.http_api.faces.runs.watch_routes import open_snapshots
+from pyoco_server.http_api.log_stream import open_log
+from pyoco_server.http_api.sse import Backlog
+from pyoco_server.http_api.topics import Opener, Topic
+from pyoco_server.operations.callers import Caller
+
+
+async def _list(gateway: Any, caller: Caller, _name: str, after: str | None) -> Topic:
+    return Topic(await open_news(gateway, caller.tenant_id, after), comes_to_an_end=False)
+
+
+async def _run(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
+    asked = WatchAsked(records=True, since=None, timeout_sec=WATCH_SEC_MAX, last_event_id=after)
+    snapshots = await open_snapshots(gateway, caller.tenant_id, checked_id(name), asked)
+    return Topic(snapshots, comes_to_an_end=True)
+
+
+async def _log(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
+    events = await open_log(gateway, caller.tenant_id, checked_id(name), [None, after], shown)
+    return Topic(events or _nothing_more(), comes_to_an_end=True)
+
+
+def _nothing_more() -> Backlog:
+    empty = Backlog()
+    empty.close()
+    return empty
+
+
+TOPICS: dict[str, Opener] = {"runs": _list, "run": _run, "log": _log}
