@@ -94,9 +94,11 @@ def test_drain_with_a_thumb(browser: Browser, site: Up, worker_id: str) -> None:
 def test_a_worker_that_was_stopped_long_ago_leaves_the_page(browser: Browser, tmp_path: Path) -> None:
     programs = Programs(tmp_path)
     try:
-        up = starter(programs)("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 1, **QUICK)
-        flags = ("--data-dir", up.data_dir, "--flow-resolver", f"{FLOWS}:resolve", "--worker-id", "guest")
-        guest = programs.start("pyoco-worker", *flags, "--concurrency", 1, **QUICK)
+        flows = ("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 1)
+        up = starter(programs)(*flows, data_dir=None, **QUICK)
+        guest = programs.start(
+            "pyoco-worker", *flows, "--data-dir", up.data_dir, "--worker-id", "guest", **QUICK
+        )
         wait_for(lambda: len(httpx.get(f"{up.url}/workers").json()) == 2, "both workers")
         with visit(browser, up.url) as shown:
             shown.open("/workers")
