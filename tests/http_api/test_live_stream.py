@@ -28,9 +28,11 @@ async def gateway(config: NatsBackendConfig) -> AsyncIterator[Live]:
         yield started
 
 
-def following(gateway: Live, *topics: str, after: list[str] | None = None, **headers: str) -> Any:
-    query = {"topic": list(topics), "after": after or [], "timeout_sec": 60}
-    return gateway.client.stream("GET", "/stream", params=query, headers=headers)
+def following(gateway: Live, *topics: str, after: list[str] | None = None, last: str = "") -> Any:
+    query: dict[str, Any] = {"topic": list(topics), "after": after or [], "timeout_sec": 60}
+    return gateway.client.stream(
+        "GET", "/stream", params=query, headers={"Last-Event-ID": last} if last else {}
+    )
 
 
 async def the_first(stream: AsyncIterator[Event], topic: str, name: str) -> Event:
@@ -87,7 +89,7 @@ async def test_what_is_printed_comes_line_by_line_and_goes_on_at_its_place(
     assert [one.data["data"]["message"] for one in again] == ["two", "three"]
     # As a browser comes back by itself; and there is an end.
     await apply(store, run_id, CancelRun())
-    async with following(gateway, topic, **{"Last-Event-ID": str(again[0].id)}) as answer:
+    async with following(gateway, topic, last=str(again[0].id)) as answer:
         rest = [event async for event in events(answer)]
     assert next(one.data["data"]["message"] for one in rest if one.data["event"] == "logEntry") == "three"
     assert [one.data["event"] for one in rest[-2:]] == ["end", "over"]
@@ -205,7 +207,10 @@ async def test_after_a_broker_was_away_every_list_counts_as_changed(own_nats_ser
 async def test_a_topic_is_of_the_callers_tenant_and_scope(nats_server: NatsServer) -> None:
     async with as_tenants(nats_server, "acme", "globex") as (_, (acme, globex)):
         run_id = await submit(acme)
-        query = {"topic": [f"run:{run_id}", f"log:{run_id}", f"events:{run_id}"], "timeout_sec": 1}
+        query: dict[str, Any] = {
+            "topic": [f"run:{run_id}", f"log:{run_id}", f"events:{run_id}"],
+            "timeout_sec": 1,
+        }
         for client, wanted in ((globex, {"refused"}), (acme, {"snapshot", "message", "status"})):
             answer = await client.get("/stream", params=query)
             names = {

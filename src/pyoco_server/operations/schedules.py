@@ -28,10 +28,15 @@ BEGIN_TRIES_MAX = 10
 
 
 async def create(
-    store: Store, wanted: Submission, timing: Timing, workflow: bytes, *, now: float
+    store: Store, wanted: Submission, timing: Timing, workflow: bytes | None, *, now: float
 ) -> Schedule:
-    """Checked as a submission is, whole, before anything is stored. `now`: as `timing` was read."""
-    begins_with = checked(await with_workflow(wanted, workflow, store.config), store.config)
+    """Checked as a submission is, whole, before anything is stored. `now`: as `timing` was read.
+
+    Without a `workflow` it is a flow that workers know by its name.
+    """
+    if workflow is not None:
+        wanted = await with_workflow(wanted, workflow, store.config)
+    begins_with = checked(wanted, store.config)
     next_at = next_instant(timing, now)
     if next_at is None:
         raise _never()

@@ -6,7 +6,7 @@ import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
 
-const EXAMPLE = `version: 1
+export const EXAMPLE = `version: 1
 flow:
   graph: |
     first >> second

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { get, part, send } from '../../api/client'
 import type { Schedule } from '../../api/types'
+import { rewrite, usePlace } from '../../live/place'
 import { useReread } from '../../live/reread'
 import { Dialog } from '../../parts/dialog'
 import { Empty } from '../../parts/empty'
@@ -12,9 +13,10 @@ import { Ago } from '../../parts/time'
 import { say } from '../../parts/toast'
 import { sentence, Wrong } from '../../parts/wrong'
 import { exact, number, short, span } from '../../text/format'
-import { type Key, t } from '../../text/text'
+import { type Key, t, word } from '../../text/text'
+import { NewSchedule } from './new-schedule'
 
-const COMMAND = "curl -s localhost:8000/schedules/yaml -F workflow=@flow.yaml -F flow_name=nightly -F 'cron=0 3 * * *' -F timezone=Asia/Tokyo"
+const COMMAND = "pyoco-client schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
 const HEADS: Key[] = ['schedules.flow', 'schedules.when', 'schedules.next', 'schedules.last', 'schedules.runs', 'schedules.status']
 
 export default function Schedules(): JSX.Element {
@@ -22,13 +24,15 @@ export default function Schedules(): JSX.Element {
   const list = useQuery({ queryKey: ['schedules'], queryFn: () => get<Schedule[]>('/schedules') })
   const [deleting, setDeleting] = useState<Schedule | null>(null)
   useReread('schedules', ['schedules'])
+  const { query } = usePlace()
+  const close = () => rewrite({ new: null, flow: null })
   const remove = async (schedule: Schedule) => {
     setDeleting(null)
     await send('DELETE', `/schedules/${part(schedule.schedule_id)}`).catch((error: unknown) => say(sentence(error), true))
     await queries.invalidateQueries({ queryKey: ['schedules'] })
   }
   return (
-    <Page title={t('schedules.title')}>
+    <Page title={t('schedules.title')} actions={<button type="button" className="main" onClick={() => rewrite({ new: '1' })}>{t('schedules.new')}</button>}>
       {list.isPending && <p className="loading">{t('loading')}</p>}
       {list.error && <Wrong error={list.error} />}
       {list.data?.length === 0 && <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={COMMAND} />}
@@ -45,6 +49,7 @@ export default function Schedules(): JSX.Element {
             </tbody>
         </TableBox>
       )}
+      {query.has('new') && <NewSchedule flow={query.get('flow') ?? ''} onClose={close} onMade={() => { close(); void queries.invalidateQueries({ queryKey: ['schedules'] }) }} />}
       {deleting && (
         <Dialog title={t('schedules.deleteTitle')} onClose={() => setDeleting(null)}>
           <p>{deleting.flow_name}: {t('schedules.deleteText')}</p>
@@ -60,8 +65,8 @@ export default function Schedules(): JSX.Element {
 
 function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): JSX.Element {
   return (
-    <tr>
-      <td><b>{schedule.flow_name}</b><small className="mono">{short(schedule.schedule_id)} · {schedule.tag}</small></td>
+    <tr data-schedule={schedule.schedule_id}>
+      <td><a href={`#/runs?flow=${part(schedule.flow_name)}`}><b>{schedule.flow_name}</b></a><small className="mono">{short(schedule.schedule_id)} · {schedule.tag}</small></td>
       <td className="nowrap">{when(schedule)}</td>
       <td className="nowrap"><Ago at={schedule.next_at} /></td>
       <td className="nowrap">
@@ -69,7 +74,7 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
         {schedule.last_error && <small className="status tone-bad">{t('schedules.error')}: {schedule.last_error}</small>}
       </td>
       <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
-      <td className="nowrap">{schedule.status}</td>
+      <td className="nowrap">{word(`schedules.status.${schedule.status}`, schedule.status)}</td>
       <td className="right"><button type="button" className="small danger" aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`} onClick={remove}>{t('schedules.delete')}</button></td>
     </tr>
   )

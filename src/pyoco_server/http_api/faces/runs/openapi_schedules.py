@@ -10,31 +10,44 @@ from pyoco_server.http_api.faces.runs.schedule_form import INTERVAL_SEC_MAX, INT
 
 _SCHEDULE_ID = {"name": "schedule_id", "in": "path", "required": True, "schema": {"type": "string"}}
 _INSTANT = {"type": "string", "format": "date-time"}
-_FORM: dict[str, Any] = YAML_FORM | {
-    "properties": YAML_FORM["properties"]
-    | {
-        "run_at": _INSTANT | {"description": "Once, at this instant. With its offset."},
-        "interval_seconds": {
-            "type": "number",
-            "minimum": INTERVAL_SEC_MIN,
-            "maximum": INTERVAL_SEC_MAX,
-            "description": "Again and again, this far apart.",
-        },
-        "start_at": _INSTANT
-        | {"description": "With interval_seconds: the first time; also in the past, to count from."},
-        "cron": {
-            "type": "string",
-            "description": "Five fields: minute, hour, day of month, month, day of week.",
-            "example": "30 8 * * mon-fri",
-        },
-        "timezone": {
-            "type": "string",
-            "default": "UTC",
-            "description": "With cron: whose clock counts.",
-            "example": "Asia/Tokyo",
-        },
-    }
+_WHEN: dict[str, Any] = {
+    "run_at": _INSTANT | {"description": "Once, at this instant. With its offset."},
+    "interval_seconds": {
+        "type": "number",
+        "minimum": INTERVAL_SEC_MIN,
+        "maximum": INTERVAL_SEC_MAX,
+        "description": "Again and again, this far apart.",
+    },
+    "start_at": _INSTANT
+    | {"description": "With interval_seconds: the first time; also in the past, to count from."},
+    "cron": {
+        "type": "string",
+        "description": "Five fields: minute, hour, day of month, month, day of week.",
+        "example": "30 8 * * mon-fri",
+    },
+    "timezone": {
+        "type": "string",
+        "default": "UTC",
+        "description": "With cron: whose clock counts.",
+        "example": "Asia/Tokyo",
+    },
 }
+_FORM: dict[str, Any] = YAML_FORM | {"properties": YAML_FORM["properties"] | _WHEN}
+_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["flow_name"],
+    "properties": {
+        "flow_name": {"type": "string"},
+        "params": {"type": "object"},
+        "tag": {"type": "string", "description": "Routing tag; else the first of `tags`, else `default`."},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    | _WHEN,
+}
+_WHICH = (
+    "Exactly one of `run_at`, `interval_seconds` and `cron`. After a standstill the "
+    "latest missed run is made up, the ones before it are not."
+)
 _TEXT, _NUMBER = {"type": ["string", "null"]}, {"type": ["number", "null"]}
 SCHEDULE: dict[str, Any] = {
     "type": "object",
@@ -45,8 +58,8 @@ SCHEDULE: dict[str, Any] = {
         "tag": {"type": "string"},
         "status": {"enum": ["ACTIVE", "COMPLETED"]},
         "schedule_type": {"enum": ["once", "interval", "cron"]},
-        "workflow_yaml_sha256": {"type": "string"},
-        "workflow_yaml_bytes": {"type": "integer"},
+        "workflow_yaml_sha256": _TEXT | {"description": "Null: of a flow that workers know."},
+        "workflow_yaml_bytes": {"type": ["integer", "null"]},
         "tenant_id": _TEXT,
         "api_key_id": _TEXT,
         "created_at": {"type": "number"},
@@ -76,21 +89,28 @@ PATHS: dict[str, Any] = {
         "post": {
             "tags": ["schedules"],
             "summary": "Run a flow.yaml at its time",
-            "description": "Exactly one of `run_at`, `interval_seconds` and `cron`. After a standstill the "
-            "latest missed run is made up, the ones before it are not.",
+            "description": _WHICH,
             "operationId": "create_yaml_schedule",
             "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}},
             "responses": {"200": answer("The schedule", ref("Schedule"))} | errors(403, 409, 413, 422, 503),
         }
     },
     "/schedules": {
+        "post": {
+            "tags": ["schedules"],
+            "summary": "Run a flow that workers know at its time",
+            "description": _WHICH,
+            "operationId": "create_schedule",
+            "requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}},
+            "responses": {"200": answer("The schedule", ref("Schedule"))} | errors(403, 409, 413, 422, 503),
+        },
         "get": {
             "tags": ["schedules"],
             "summary": "All schedules, the latest first",
             "operationId": "list_schedules",
             "responses": {"200": answer("Schedules", {"type": "array", "items": ref("Schedule")})}
             | errors(403, 503),
-        }
+        },
     },
     "/schedules/{schedule_id}/runs": {
         "get": {

@@ -1,4 +1,4 @@
-"""When a schedule is due, read from a form. Every field that is wrong is told what to write instead."""
+"""When a schedule is due, read from a form or a body. A field that is wrong is told what to write instead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ class _Unfit(ValueError):
 
 def timing_in(form: FormData, now: float) -> Timing:
     given = {name: text for name in FIELDS if (text := text_in(form, name)) is not None}
-    problems = not_single(form, FIELDS) or _does_not_fit(given)
+    if problems := not_single(form, FIELDS):
+        raise _invalid(problems)
+    return timing_of(given, now)
+
+
+def timing_of(given: Mapping[str, str], now: float) -> Timing:
+    """`given`: of `FIELDS` those that were, as texts."""
+    problems = _does_not_fit(given)
     if problems:
         raise _invalid(problems)
     members: dict[str, Any] = {}
@@ -112,4 +119,4 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 
 
 def _invalid(problems: list[dict[str, Any]]) -> Invalid:
-    return Invalid("The form does not say when.", details=problems)
+    return Invalid("The schedule does not say when.", details=problems)

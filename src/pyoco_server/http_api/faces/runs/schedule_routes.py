@@ -12,7 +12,8 @@ from starlette.routing import Route
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import questions
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, shown_in_lists
-from pyoco_server.http_api.faces.runs.schedule_form import timing_in
+from pyoco_server.http_api.faces.runs.schedule_body import asked_in
+from pyoco_server.http_api.faces.runs.schedule_form import timing_in, timing_of
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import schedules
@@ -27,6 +28,14 @@ async def create_yaml_schedule(request: Request) -> Response:
         timing = timing_in(form, now)
         workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
     made = await schedules.create(gateway.store, wanted, timing, workflow, now=now)
+    return json_answer(_shown(made))
+
+
+async def create_schedule(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    body, now = await request.body(), time.time()
+    wanted, given = asked_in(body, request.headers, caller_of(request))
+    made = await schedules.create(gateway.store, wanted, timing_of(given, now), None, now=now)
     return json_answer(_shown(made))
 
 
@@ -57,6 +66,7 @@ async def delete_schedule(request: Request) -> Response:
 
 
 ROUTES = [
+    Route("/schedules", create_schedule, methods=["POST"]),
     Route("/schedules/yaml", create_yaml_schedule, methods=["POST"]),
     Route("/schedules", list_schedules, methods=["GET"]),
     Route("/schedules/{schedule_id}/runs", list_schedule_runs, methods=["GET"]),
