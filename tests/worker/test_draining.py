@@ -184,6 +184,46 @@ async def test_asked_twice_and_taken_back_at_once_it_does_what_was_asked_last(st
         assert not await _pulls_at_broker(store)
 
 
+async def test_while_its_entry_says_that_it_drains_nothing_can_be_given_to_it(store: Store) -> None:
+    """Also while it is asked this and that: who reads `draining` need not know since when it is true."""
+    async with in_threads(store.config) as worker:
+        puller = worker._puller
+        assert puller is not None
+        resume, said = puller.resume, []
+
+        async def looked_at() -> None:
+            said.append((await _entry(store))["draining"])
+            await resume()
+
+        puller.resume = looked_at  # type: ignore[method-assign]
+        for _ in range(3):
+            await workers.patch(store, "w", draining=True)
+            await _entry_when(store, draining=True)
+            await workers.patch(store, "w", draining=False)
+            await until(lambda: not puller._is_paused)
+        assert said == [False] * 3
+
+
+async def test_a_resume_that_cannot_be_said_is_put_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with in_threads(store.config) as worker:
+        await workers.patch(store, "w", draining=True)
+        await _entry_when(store, draining=True)
+        registry = worker._store.registry
+        merge, failed = registry.merge, asyncio.Event()
+
+        async def fails_once(worker_id: str, changes: dict[str, Any]) -> None:
+            if changes.get("draining") is False and not failed.is_set():
+                failed.set()
+                raise Unavailable("away")
+            await merge(worker_id, changes)
+
+        monkeypatch.setattr(registry, "merge", fails_once)
+        run_id = await submitted(store)
+        await workers.patch(store, "w", draining=False)
+        await asyncio.wait_for(failed.wait(), 10)
+        await slot_stage.ended(store, run_id)
+
+
 async def test_a_wish_that_could_not_be_read_is_heard_at_the_next_beat(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,6 @@
-"""Whether this worker takes new runs: an operator's wish, heard by push, carried out, and only then said.
+"""Whether this worker takes new runs: an operator's wish, heard by push, carried out, and said in our entry.
+
+While the entry says that we drain, nothing can be given to us: it is said last, and taken back first.
 
 The wish stands in the worker's registry entry and names the instance that it is for: whoever starts the
 worker anew wants it to work. A push tells only that somebody tried to write; what counts is read at the
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from pyoco_server.errors import Unavailable
@@ -22,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class Draining:
-    """`changed` is called when the worker has something else to say of itself."""
+    """`say` writes what the worker has to say of itself, and `is_draining` with it."""
 
-    def __init__(self, store: Store, claimant: Claimant, changed: Callable[[], None]) -> None:
+    def __init__(self, store: Store, claimant: Claimant, say: Callable[[], Awaitable[None]]) -> None:
         self._store = store
         self._claimant = claimant
-        self._changed = changed
+        self._say = say
         self._beginnings = 0
         self._none_begins = asyncio.Event()
         self._none_begins.set()
@@ -97,13 +99,22 @@ class Draining:
         if self._was_lost(record):
             await self._store.registry.merge(self._claimant.worker_id, {DRAIN: self._claimant.instance_id})
         elif (wanted := self._is_wanted(record)) is not self.is_draining:
-            await (self._drain(puller) if wanted else puller.resume())
-            self.is_draining = wanted
+            await (self._drain(puller) if wanted else self._resume(puller))
             fields = {"worker_id": self._claimant.worker_id, "draining": wanted}
             log.info("no new runs are taken" if wanted else "runs are taken again", extra=fields)
-            self._changed()
 
     async def _drain(self, puller: JobPuller) -> None:
         """What reached us before is executed: it is told of as running before we say that we drain."""
         await puller.pause()
         await self._none_begins.wait()
+        self.is_draining = True
+        await self._say()
+
+    async def _resume(self, puller: JobPuller) -> None:
+        self.is_draining = False
+        try:
+            await self._say()
+        except Unavailable:
+            self.is_draining = True  # so it is, and our next beat makes us look again
+            raise
+        await puller.resume()

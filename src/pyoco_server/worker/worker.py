@@ -55,7 +55,7 @@ class PyocoNatsWorker:
         self._claimant = Claimant(self.worker_id, self.instance_id)
         self._life = SignOfLife(store, self._claimant, self._tags, self._slots, self._more_of_us)
         self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.changed)
-        self._draining = Draining(store, self._claimant, self._life.changed)
+        self._draining = Draining(store, self._claimant, self._life.say)
         self._puller: JobPuller | None = None
         self._suspects = Suspects(store)
         self._in_hand: Counter[str] = Counter()
