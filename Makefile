@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chromium check types lint format tidy bench soak lock docs demo-recheck clean dashboard dashboard-check
+.PHONY: help up test pictures chromium check types lint format tidy bench soak lock docs demo-recheck clean dashboard dashboard-check
 
 # The dashboard is built with Node, where there is one; what it is made of decides whether it is built again.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -62,6 +62,9 @@ check: $(READY)  ## lint, format, types, layers, tidiness
 format: $(READY)  ## write the code the way the check wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: $(READY) dashboard chromium  ## take the pictures of the dashboard in docs/img anew
+	$(BIN)/python -m tests.dashboard.pictures $(ARGS)
 
 bench: $(READY)  ## measure; ratios against a raw reference, in one run
 	$(BIN)/python -m bench $(ARGS)

@@ -173,9 +173,23 @@ class PyocoHttpClient(LogCalls, WorkerCalls):
             if left_sec == 0:
                 raise TimeoutError(response.json()["detail"])
 
-    def retry(self, run_id: str, *, from_start: bool = False) -> dict[str, Any]:
-        """`{"run_id", "status", "retry_of"}` of a new run, which executes only what had not succeeded."""
-        wanted = {"from": "start" if from_start else "failed"}
+    def retry(
+        self,
+        run_id: str,
+        *,
+        from_start: bool = False,
+        from_task: str | None = None,
+        params: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """`{"run_id", "status", "retry_of"}` of a new run, which executes only what had not succeeded.
+
+        With `from_task` also that task and whatever comes after it. `params` instead of those the run had:
+        results that are taken over were made with the old ones.
+        """
+        if from_start and from_task is not None:
+            raise ValueError("Retry from the start or from a task.")
+        begin = "start" if from_start else "failed" if from_task is None else "task"
+        wanted = {"from": begin} | _given(task=from_task, params=params)
         return _object(self._http.post(f"{_path(run_id)}/retry", json=wanted))
 
     def cancel_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,23 @@ def test_a_run_is_tried_again(client: Client) -> None:
     assert "HTTP 409" in refused.errors
 
 
+def test_a_run_is_executed_again_from_a_task_on_with_other_parameters(client: Client, tmp_path: Path) -> None:
+    old = client.submit("hello")
+    client.wait_for_status(old, "COMPLETED")
+    (task,) = client.json("get", old)["tasks"]
+    given = tmp_path / "params.json"
+    given.write_text('{"name": "Bob"}')
+    for params in (["--params", '{"name": "Bob"}'], ["--params-file", str(given)]):
+        forked = client.run("retry", old, "--from-task", task, *params, "--wait")
+        assert forked.ended() == 0
+        run = json.loads(forked.output)
+        assert (run["retry_of"], run["retry_from"], run["params"]) == (old, task, {"name": "Bob"})
+    refused = client.run("retry", old, "--from-task", "nobody")
+    assert refused.ended() == 1
+    assert "HTTP 422" in refused.errors
+    assert task in refused.errors
+
+
 def test_an_unknown_run_ends_with_1_and_says_so(client: Client) -> None:
     for command in ("watch", "result", "retry"):
         refused = client.run(command, "--run-id", UNKNOWN)
@@ -117,6 +135,9 @@ def test_an_unknown_run_ends_with_1_and_says_so(client: Client) -> None:
         ["watch", "a", "--output", "table"],
         ["watch", "a", "--timeout-sec", "0"],
         ["retry", "a", "--from", "middle"],
+        ["retry", "a", "--from", "start", "--from-task", "b"],
+        ["retry", "a", "--params", "[1]"],
+        ["retry", "a", "--params", "{"],
         ["result"],
         ["list-vnext", "--updated-after", "soon"],
     ],

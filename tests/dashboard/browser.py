@@ -55,7 +55,8 @@ def chromium() -> Iterator[Browser]:
 @cache
 def catalogue(language: str) -> dict[str, str]:
     """Key and sentence, as the page has them."""
-    text = (ROOT / "dashboard" / "src" / "text" / f"{language}.ts").read_text(encoding="utf-8")
+    files = (ROOT / "dashboard" / "src" / "text").glob(f"{language}*.ts")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     found = re.findall(r"^  '([^']+)': (?:'((?:[^'\\]|\\.)*)'|\"([^\"]*)\"),$", text, re.MULTILINE)
     return {key: one or other for key, one, other in found}
 

@@ -1,4 +1,4 @@
-"""Flows that the browser watches: a diamond, much output, one that will not stop, one to mend."""
+"""Flows that the browser watches: a diamond, much output, one that will not stop, some to try again."""
 
 from __future__ import annotations
 
@@ -102,11 +102,35 @@ def mended() -> Flow:
     return flow
 
 
+def counted() -> Flow:
+    """Two branches and a join; each task says in a file that it was executed."""
+
+    @task
+    def fetch(seen: str, word: str = "one") -> str:
+        return _noted(seen, "fetch", word)
+
+    @task
+    def left(seen: str, fetch: str, word: str = "one") -> str:
+        return _noted(seen, "left", f"{fetch} {word}")
+
+    @task
+    def right(seen: str, fetch: str) -> str:
+        return _noted(seen, "right", fetch)
+
+    @task
+    def join(seen: str, left: str, right: str) -> str:
+        return _noted(seen, "join", f"{left}, {right}")
+
+    flow: Flow = Flow("counted") >> fetch >> [left, right] >> join
+    return flow
+
+
 FLOWS: dict[str, Callable[[], Flow]] = {
     "diamond": diamond,
     "chatty": chatty,
     "stubborn": stubborn,
     "mended": mended,
+    "counted": counted,
     "release": release,
     "pdca_recheck": pdca_recheck,
 }
@@ -122,6 +146,7 @@ resolve.flows = {  # type: ignore[attr-defined]
     "stubborn": "Ignores every request to stop",
     "mended": "Fails until a file is there",
     "release": "Asks before it deploys",
+    "counted": "Two branches that count what is executed",
 }
 
 
@@ -129,3 +154,10 @@ def _wait_for(gate: str) -> None:
     """The test makes the file when it has seen enough."""
     while gate and not Path(gate).exists():
         time.sleep(0.02)
+
+
+def _noted(seen: str, task: str, result: str) -> str:
+    """Short appends of one file do not mix, whichever process writes them."""
+    with Path(seen).open("a") as file:
+        file.write(f"{task}\n")
+    return result

@@ -56,11 +56,14 @@ async def test_what_waits_is_listed_byte_by_byte_and_goes_when_it_is_answered(
     assert 0 < item["deadline_at"] - item["since"] <= 60
     record = (await client.get(f"/runs/{run_id}", params={"include": "records"})).json()
     assert (record["status"], record["tasks"]["release"]) == ("RUNNING", "RUNNING")
+    [summary] = (await client.get("/runs")).json()
+    assert summary["waiting_for"] == ["release"]
     async with serving(config) as another_gateway:
         assert (await page(another_gateway))["items"] == [expected]
     gateway = client._transport.app.state.gateway  # type: ignore[attr-defined]
     await resume(gateway.store, run_id, "release")
     assert (await client.get("/approvals")).content == b'{"items":[],"next_cursor":null}'
+    assert "waiting_for" not in (await client.get("/runs")).json()[0]
 
 
 async def test_pages_go_from_the_longest_waiting_on(

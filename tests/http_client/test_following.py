@@ -124,3 +124,18 @@ def test_events_are_read_by_the_book() -> None:
     lines += ["event: without data", ""]
     found = [tuple(event) for event in events_in(lines)]
     assert found == [("x", {"a": 1}, "7"), ("message", 2, None)]
+
+
+def test_a_fork_executes_a_task_again_with_other_parameters(client: PyocoHttpClient) -> None:
+    old = client.submit_run("hello", {"name": "Ann"}, tag="demo")["run_id"]
+    client.wait_run(old, 20)
+    (task,) = client.get_run(old)["tasks"]
+    accepted = client.retry(old, from_task=task, params={"name": "Bob"})
+    assert (accepted["retry_of"], accepted["retry_from"]) == (old, task)
+    assert "Bob" in str(client.result(accepted["run_id"], 20))
+    assert client.get_run(accepted["run_id"])["params"] == {"name": "Bob"}
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        client.retry(old, from_task="nobody")
+    assert refused.value.response.status_code == 422
+    with pytest.raises(ValueError, match="from a task"):
+        client.retry(old, from_start=True, from_task=task)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Invalid
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Retry, TaskKind
@@ -124,6 +125,34 @@ async def test_a_retry_begins_with_what_had_succeeded_and_queues_no_job(store: S
     run = await the_run(store, again)
     assert (run.tasks["a"].output, run.tasks["b"].state) == (7, TaskStatus.READY)
     assert (run.driver, run.retry_of, await jobs_queued(store)) == (Driver.CLIENT, run_id, 0)
+
+
+async def test_a_fork_has_its_task_and_what_comes_after_it_driven_again(store: Store) -> None:
+    run_id = await driven(
+        store,
+        GraphTask(id="a"),
+        GraphTask(id="b", after=("a",)),
+        GraphTask(id="c", after=("b",)),
+        GraphTask(id="d"),
+    )
+    for task in ("a", "b", "c", "d"):
+        await accepted(store, run_id, take(task), c.SucceedClientTask(task=task, output=task))
+    again = (await retry(store, run_id, Again(task="b", params={"n": 2}), ANYBODY)).run.run_id
+    await accepted(store, again, c.StartRun())
+    run = await the_run(store, again)
+    assert {name: record.state for name, record in run.tasks.items()} == {
+        "a": TaskStatus.SUCCEEDED,
+        "b": TaskStatus.READY,
+        "c": TaskStatus.PENDING,
+        "d": TaskStatus.SUCCEEDED,
+    }
+    assert (run.retry_of, run.retry_from, run.params) == (run_id, "b", {"n": 2})
+    for task in ("b", "c"):
+        await accepted(store, again, take(task), c.SucceedClientTask(task=task))
+    assert (await the_run(store, again)).status is RunStatus.COMPLETED
+    await sound(store, again)
+    with pytest.raises(Invalid, match="It has a, b, c, d"):
+        await retry(store, run_id, Again(task="z"), ANYBODY)
 
 
 class TestWhatDoesNotFit:

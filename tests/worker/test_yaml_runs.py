@@ -87,6 +87,25 @@ tasks:
     assert run.params == {"value": 20, "word": "hi"}
 
 
+async def test_a_document_is_executed_again_from_a_task_on_with_other_parameters(store: Store) -> None:
+    workflow = f"""\
+flow:
+  graph: "first: say >> second: say >> third: say"
+  defaults: {{word: one}}
+tasks:
+  say:
+    callable: {TASKS}:say
+"""
+    async with stage(store.config) as client:
+        old = await ended(store, await submitted(client, workflow))
+        body = {"from": "task", "task": "second", "params": {"word": "two"}}
+        answer = await client.post(f"/runs/{old.run_id}/retry", json=body)
+        new = await ended(store, answer.json()["run_id"])
+    assert outputs(old) == {"first": "said one", "second": "said one", "third": "said one"}
+    assert outputs(new) == {"first": "said one", "second": "said two", "third": "said two"}
+    assert (new.params, new.workflow_yaml_sha256) == ({"word": "two"}, old.workflow_yaml_sha256)
+
+
 async def test_blocks_are_walked_as_pyoco_walks_them(store: Store) -> None:
     workflow = f"""\
 flow:

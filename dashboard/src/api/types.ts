@@ -10,6 +10,7 @@ export type TaskState = TaskRecord['state']
 export type Run = Omit<components['schemas']['RunSnapshot'], 'pyoco' | 'task_records' | 'task_records_truncated'> & {
   task_records?: Record<string, TaskRecord>
   retry_of?: string
+  retry_from?: string
   start_at?: number
   schedule_id?: string
   worker_alive?: boolean

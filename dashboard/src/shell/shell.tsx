@@ -69,20 +69,24 @@ function Nav(): JSX.Element {
   const { path } = usePlace()
   const sums = useCell(counts)
   const waiting = useWaiting()
-  const badges: Partial<Record<string, number>> = {
-    runs: sums ? sums.RUNNING + sums.PENDING + sums.CANCELLING : undefined,
-    approvals: waiting || undefined,
+  const badges: Partial<Record<string, string>> = {
+    runs: sums ? counted(sums.RUNNING + sums.PENDING + sums.CANCELLING) : undefined,
+    approvals: counted(waiting.n, waiting.more),
   }
   return (
     <nav className="side" aria-label={t('nav.label')}>
       {PAGES.map((page) => (
         <a key={page} href={`#/${page}`} aria-current={path.split('/')[1] === page ? 'page' : undefined}>
           <span>{t(`nav.${page}` as Key)}</span>
-          {badges[page] ? <span className={`badge${page === 'approvals' ? ' strong' : ''}`}>{number(badges[page])}</span> : null}
+          {badges[page] ? <span className={`badge${page === 'approvals' ? ' strong' : ''}`}>{badges[page]}</span> : null}
         </a>
       ))}
     </nav>
   )
+}
+
+function counted(n: number, more = false): string | undefined {
+  return n === 0 ? undefined : `${number(n)}${more ? '+' : ''}`
 }
 
 function Live(): JSX.Element {

@@ -5,18 +5,25 @@ export function number(value: number): string {
   return new Intl.NumberFormat(language()).format(value)
 }
 
+const UNITS_OF_TIME = { en: [' d', ' h', ' m', ' s'], ja: ['日', '時間', '分', '秒'] } as const
+
 /** `1.2 s`, `3 m 20 s`, `2 h 5 m`, `3 d 4 h`. */
 export function span(seconds: number): string {
-  const [d, h, m, s] = language() === 'ja' ? ['日', '時間', '分', '秒'] : [' d', ' h', ' m', ' s']
+  const [d, h, m, s] = UNITS_OF_TIME[language()]
   if (seconds < 0.0005) return `0${s}`
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`
   if (seconds < 10) return `${seconds.toFixed(1)}${s}`
   if (seconds < 60) return `${Math.floor(seconds)}${s}`
   const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return `${minutes}${m} ${Math.floor(seconds % 60)}${s}`
+  if (minutes < 60) return two(minutes, m, Math.floor(seconds % 60), s)
   const hours = Math.floor(minutes / 60)
-  if (hours < 48) return `${hours}${h} ${minutes % 60}${m}`
-  return `${Math.floor(hours / 24)}${d} ${hours % 24}${h}`
+  if (hours < 48) return two(hours, h, minutes % 60, m)
+  return two(Math.floor(hours / 24), d, hours % 24, h)
+}
+
+/** Of what is nothing nothing is said. */
+function two(large: number, unit: string, small: number, smaller: string): string {
+  return small === 0 ? `${large}${unit}` : `${large}${unit} ${small}${smaller}`
 }
 
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [

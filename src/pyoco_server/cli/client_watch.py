@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.output import Form, form_or_default, show_json, show_runs
+from pyoco_server.cli.params import merged_params
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
@@ -21,6 +24,7 @@ FAILED, CANCELLED, STILL_RUNNING = 2, 3, 8
 EXIT_CODES = {"COMPLETED": 0, "FAILED": FAILED, "CANCELLED": CANCELLED}
 
 LIST_EXAMPLE = "pyoco-client list-vnext --updated-after 1767225600 --limit 20"
+FORK_EXAMPLE = "pyoco-client retry --run-id RUN_ID --from-task NAME"
 WATCH_EXAMPLE = "pyoco-client watch --run-id RUN_ID --until-terminal --output status"
 
 RunIdArgument = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id.")]
@@ -192,19 +196,35 @@ def waited(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> d
 
 
 def _add_retry(app: typer.Typer, connect: Connect, one_id: OneId, finish: Finish) -> None:
-    @app.command(epilog="Example: pyoco-client retry --run-id RUN_ID --wait")
+    @app.command(epilog=f"Examples: pyoco-client retry --run-id RUN_ID --wait; {FORK_EXAMPLE}")
     def retry(
         ctx: typer.Context,
         run: RunIdArgument = None,
         run_id: RunIdOption = None,
         begin: Annotated[
-            Begin, typer.Option("--from", help="Execute what had not succeeded, or everything.")
-        ] = Begin.FAILED,
+            Begin | None,
+            typer.Option("--from", help="Execute what had not succeeded, or everything. [default: failed]"),
+        ] = None,
+        from_task: Annotated[
+            str | None,
+            typer.Option(metavar="NAME", help="Execute this task and what comes after it, too."),
+        ] = None,
+        params_file: Annotated[
+            Path | None, typer.Option(help="File with other parameters: a JSON or YAML object.")
+        ] = None,
+        params: Annotated[
+            str | None, typer.Option(help="Other parameters, all of them, as a JSON object.")
+        ] = None,
         wait: WaitOption = False,
         timeout_sec: PatienceOption = None,
     ) -> None:
-        """Try a run that is over again, as a new run."""
+        """Try a run that is over again, as a new run. Results it takes over stay as they were made."""
         wanted = one_id(run, run_id, "retry")
+        if begin is not None and from_task is not None:
+            raise WrongArguments("--from and --from-task are two beginnings.", hint=FORK_EXAMPLE)
+        is_given = params_file is not None or params is not None
+        others = merged_params(params_file, params, None) if is_given else None
         with connect(ctx) as client:
-            accepted = client.retry(wanted, from_start=begin is Begin.START)
+            from_start = begin is Begin.START
+            accepted = client.retry(wanted, from_start=from_start, from_task=from_task, params=others)
             finish(client, accepted, wait, timeout_sec)

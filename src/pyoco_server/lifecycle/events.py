@@ -31,6 +31,7 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: str | None = None
     traceparent: str | None = None
     retry_of: str | None = None  # the run that this one is another try of
+    retry_from: str | None = None  # the task of that run from which on everything is executed again
     start_at: float | None = None  # not before this instant
     schedule_id: str | None = None  # what began it
     driver: Driver = Driver.WORKER

@@ -72,6 +72,7 @@ def _begun(event: e.Event) -> Run | None:
                 correlation_id=event.correlation_id,
                 traceparent=event.traceparent,
                 retry_of=event.retry_of,
+                retry_from=event.retry_from,
                 start_at=event.start_at,
                 schedule_id=event.schedule_id,
                 driver=event.driver,

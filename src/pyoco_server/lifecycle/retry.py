@@ -4,7 +4,9 @@ The run that is over stays as it ended. A retry is a run of its own that begins 
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 
+from pyoco_server.lifecycle.course import Course, begins_at, from_task_on
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.run import Run, TaskRecord
@@ -14,10 +16,37 @@ from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 CHECKPOINTS = frozenset({OutputKept.STORED, OutputKept.REFERENCED})
 
 
+class NoFork(StrEnum):
+    """Why a run cannot be executed again from a task on."""
+
+    NOT_PLANNED = "not_planned"  # nobody has written down which tasks it has
+    UNKNOWN_TASK = "unknown_task"
+    NOT_BEGUN = "not_begun"  # and its place among the others is not known
+
+
 def retry_refused(run: Run) -> Reason | None:
     if run.gone:
         return Reason.GONE
     return None if run.is_terminal else Reason.NOT_TERMINAL
+
+
+def fork_refused(run: Run, course: Course, task: str) -> NoFork | None:
+    if not course.planned:
+        return NoFork.NOT_PLANNED
+    if task not in run.tasks:
+        return NoFork.UNKNOWN_TASK
+    is_placed = course.needs is not None or begins_at(course, task) is not None
+    return None if is_placed else NoFork.NOT_BEGUN
+
+
+def taken_over(run: Run, course: Course, task: str | None = None) -> dict[str, TaskRecord]:
+    """The results that another try begins with, in the order in which they were made.
+
+    `task`: this one, and whatever comes after it, is executed again although it had succeeded.
+    """
+    again = set() if task is None else from_task_on(course, run.tasks, task)
+    found = [(name, record) for name, record in checkpoints(run).items() if name not in again]
+    return dict(sorted(found, key=lambda one: course.done.get(one[0], 0)))
 
 
 def checkpoints(run: Run) -> dict[str, TaskRecord]:

@@ -86,6 +86,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: str | None = None
     traceparent: str | None = None
     retry_of: str | None = None
+    retry_from: str | None = None
     start_at: float | None = None
     schedule_id: str | None = None
     driver: Driver = Driver.WORKER

@@ -35,6 +35,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: str | None = None
     traceparent: str | None = None
     retry_of: str | None = None
+    retry_from: str | None = None
     start_at: float | None = None
     schedule_id: str | None = None
     last_tasks: tuple[str, ...] = ()
@@ -94,6 +95,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None
     error: str | None
     cancel_requested_at: float | None
+    # Keys of its open waits; left out where there are none.
+    waiting_for: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 def summary_of(run: Run) -> RunSummary:
@@ -113,7 +116,15 @@ def summary_of(run: Run) -> RunSummary:
         worker_id=run.worker_id,
         error=run.error,
         cancel_requested_at=run.cancel.at if run.cancel else None,
+        waiting_for=_waiting_for(run),
     )
+
+
+def _waiting_for(run: Run) -> list[str] | msgspec.UnsetType:
+    """In a run that was asked to stop nothing waits any more."""
+    if not run.waits or run.cancel is not None:
+        return msgspec.UNSET
+    return sorted({wait.key for wait in run.waits.values()})
 
 
 def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0) -> RunSnapshot:
@@ -172,6 +183,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
         correlation_id=core.correlation_id,
         traceparent=core.traceparent,
         retry_of=core.retry_of,
+        retry_from=core.retry_from,
         start_at=core.start_at,
         schedule_id=core.schedule_id,
         ended=core.ended,
@@ -241,6 +253,7 @@ def _core(run: Run, tasks: Mapping[str, TaskRecord], left_out: _LeftOut, commits
         correlation_id=run.correlation_id,
         traceparent=run.traceparent,
         retry_of=run.retry_of,
+        retry_from=run.retry_from,
         start_at=run.start_at,
         schedule_id=run.schedule_id,
         last_tasks=() if left_out.dropped else run.last_tasks,

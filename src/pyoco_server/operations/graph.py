@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyoco_server.lifecycle.events import TasksPlanned
+from pyoco_server.lifecycle.course import Course, course_of
 from pyoco_server.operations.query import get_run
 from pyoco_server.store.store import Store
 
@@ -32,19 +32,12 @@ async def drawn(store: Store, run_id: str, *, tenant_id: str | None) -> Drawing:
     if run.graph is not None:
         nodes = [Drawn(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]
         return Drawing(run_id, nodes, is_wired=True)
-    tasks: dict[str, Drawn] = {}
-    is_wired = False
-    for _, events in await store.runs.events(run_id):
-        for event in events:
-            if isinstance(event, TasksPlanned):
-                tasks |= _planned(event)
-                is_wired = is_wired or event.needs is not None or len(tasks) == 1
-    return Drawing(run_id, list(tasks.values()), is_wired)
+    commits = await store.runs.events(run_id)
+    course = course_of(event for _, events in commits for event in events)
+    is_wired = course.needs is not None or len(course.planned) == 1
+    return Drawing(run_id, [_planned(course, name) for name in course.planned], is_wired)
 
 
-def _planned(event: TasksPlanned) -> dict[str, Drawn]:
-    needs, any_of = event.needs or {}, set(event.any_of or ())
-    return {
-        name: Drawn(name, needs.get(name, []), "any_success" if name in any_of else "all_success")
-        for name in event.tasks
-    }
+def _planned(course: Course, name: str) -> Drawn:
+    after = (course.needs or {}).get(name, [])
+    return Drawn(name, after, "any_success" if name in course.any_of else "all_success")

@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
+from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.commands import DiscardRun
 from pyoco_server.lifecycle.commit_meta import CommitMeta
@@ -25,6 +24,7 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.begun import Carried, carry_on, go_on, is_of_another_try
+from pyoco_server.operations.params import check_params, invalid_member
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_run_id, check_tags
@@ -100,19 +100,10 @@ async def begin(
 
 def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
-        raise _invalid("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
+        raise invalid_member("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
     tags = [tag] if wanted.tags is None else check_tags(wanted.tags)
-    encoded = _encoded(wanted.params)
-    size = len(encoded)
-    if _is_nested_too_deeply(encoded, wanted.params):
-        raise _invalid("params", f"params are nested deeper than {DEPTH_MAX} levels.")
-    if size > config.params_max_bytes:
-        raise TooLarge(
-            f"params have {size} bytes; at most {config.params_max_bytes} are accepted. "
-            "Store the data elsewhere and pass its address.",
-            err_id="ERR-PYOCO-0002",
-        )
+    check_params(wanted.params, config)
     now = time.time()
     return RunSubmitted(
         at=now,
@@ -137,32 +128,8 @@ def _checked_start(start_at: float | None, now: float) -> float | None:
     if start_at is None:
         return None
     if not start_at <= now + DELAY_SEC_MAX:
-        raise _invalid("start_at", "start_at is an instant in unix seconds, at most a year from now.")
+        raise invalid_member("start_at", "start_at is an instant in unix seconds, at most a year from now.")
     return start_at if start_at > now else None
-
-
-def _encoded(params: dict[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(params)
-    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise _invalid("params", f"params must be JSON: {error}.") from error
-
-
-def _is_nested_too_deeply(encoded: bytes, params: dict[str, Any]) -> bool:
-    """What can just be written here could not be read, or written, a few calls deeper elsewhere."""
-    if encoded.count(b"[") + encoded.count(b"{") <= DEPTH_MAX:
-        return False  # as for nearly everybody: there is nothing to measure
-    level: list[Any] = [params]
-    for _ in range(DEPTH_MAX):
-        within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
-        level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _invalid(member: str, message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
 
 
 async def _give_up(store: Store, submission: RunSubmitted, cause: Unavailable) -> StoredRun:

@@ -55,6 +55,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: str | None = None
     traceparent: str | None = None
     retry_of: str | None = None
+    retry_from: str | None = None
     schedule_id: str | None = None
 
 
@@ -126,6 +127,7 @@ def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
             correlation_id=submission.correlation_id,
             traceparent=submission.traceparent,
             retry_of=submission.retry_of,
+            retry_from=submission.retry_from,
             schedule_id=submission.schedule_id,
         )
     )
@@ -155,6 +157,7 @@ def submission_of(job: Job) -> RunSubmitted:
         correlation_id=job.correlation_id,
         traceparent=job.traceparent,
         retry_of=job.retry_of,
+        retry_from=job.retry_from,
         schedule_id=job.schedule_id,
     )
 

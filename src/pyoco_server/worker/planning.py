@@ -10,7 +10,8 @@ from pyoco_server.lifecycle.commands import PlanTasks
 # The plan of a large flow is too long for one message.
 PLAN_NAMES_MAX = 1_000
 LAST_NAMES_MAX = 1_000
-# Who waits for whom is only drawn, never decided by: of a flow with more than this nobody sees a picture.
+# Who waits for whom is drawn, and asked when a run is executed again from a task on. Of a flow with more than
+# this nobody sees a picture, and the order of the log has to do (`lifecycle.course`).
 DRAWN_CHARS_MAX = 100_000
 
 

@@ -8,13 +8,13 @@ import { now } from '../../live/now'
 import { Empty } from '../../parts/empty'
 import { Json } from '../../parts/json'
 import { Page } from '../../parts/page'
-import { Status } from '../../parts/status'
-import { Ago } from '../../parts/time'
+import { Shape } from '../../parts/status'
+import { Ago, Span } from '../../parts/time'
 import { say } from '../../parts/toast'
 import { Wrong } from '../../parts/wrong'
 import { short } from '../../text/format'
 import { t } from '../../text/text'
-import { useApprovals } from './waiting'
+import { itemsOf, useApprovals } from './waiting'
 
 // A pause needs nobody.
 const SLEEP = 'sleep:'
@@ -22,14 +22,16 @@ const EXAMPLE = 'flow >> build >> approval("release", prompt={"question": "Deplo
 
 export default function Approvals(): JSX.Element {
   const list = useApprovals()
+  const items = itemsOf(list.data)
   return (
     <Page title={t('approvals.title')}>
       {list.isPending && <p className="loading">{t('loading')}</p>}
       {list.error && <Wrong error={list.error} />}
-      {list.data?.items.length === 0 && <Empty title={t('approvals.none.title')} text={t('approvals.none.text')} command={EXAMPLE} />}
+      {list.data && items.length === 0 && <Empty title={t('approvals.none.title')} text={t('approvals.none.text')} command={EXAMPLE} />}
       <div className="cards">
-        {list.data?.items.map((one) => <Card key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />)}
+        {items.map((one) => <Card key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />)}
       </div>
+      {list.hasNextPage && <button type="button" onClick={() => void list.fetchNextPage()}>{t('do.more')}</button>}
     </Page>
   )
 }
@@ -44,7 +46,7 @@ export function RunWaits({ run }: { run: Run }): JSX.Element | null {
         <article key={task} className="card approval" data-approval={task}>
           <div className="card-head">
             <h2>{task}</h2>
-            <span className="faint-text">{t('approvals.since')} <Ago at={wait.since} /></span>
+            <Waiting since={wait.since} />
           </div>
           <Prompt prompt={wait.prompt ?? null} />
           <Answer wait={{ run_id: run.run_id, task, wait_key: wait.key }} />
@@ -59,15 +61,24 @@ function Card({ wait }: { wait: Approval }): JSX.Element {
     <article className="card approval" data-approval={wait.task}>
       <div className="card-head">
         <h2>{wait.task}</h2>
-        <Status status="WAITING" />
+        <Waiting since={wait.since} />
       </div>
       <p className="faint-text">
-        <a href={`#/runs/${part(wait.run_id)}`}>{wait.flow_name} <span className="mono">{short(wait.run_id)}</span></a> · {t('approvals.since')} <Ago at={wait.since} />
+        <a href={`#/runs/${part(wait.run_id)}`}>{wait.flow_name} <span className="mono">{short(wait.run_id)}</span></a>
         {wait.deadline_at !== null && <> · {t('approvals.deadline')} {wait.deadline_at < now() ? t('approvals.overdue') : <Ago at={wait.deadline_at} />}</>}
       </p>
       <Prompt prompt={wait.prompt} />
       <Answer wait={wait} />
     </article>
+  )
+}
+
+/** For how long: that is what whoever answers wants to know first. */
+function Waiting({ since }: { since: number }): JSX.Element {
+  return (
+    <span className="status tone-wait">
+      <Shape status="WAITING" /> {t('approvals.waiting')} <Span from={since} to={null} />
+    </span>
   )
 }
 

@@ -1,5 +1,5 @@
 // What waits for a person: read once, and again when something began to wait or was answered.
-import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { type InfiniteData, type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query'
 import { get } from '../../api/client'
 import type { Approval } from '../../api/executions'
 import { useCell } from '../../live/cell'
@@ -10,14 +10,26 @@ export type Approvals = { items: Approval[]; next_cursor: string | null }
 
 const LIMIT = 100
 
-export function useApprovals(): UseQueryResult<Approvals> {
+/** In pages, the longest waiting first. */
+export function useApprovals(): UseInfiniteQueryResult<InfiniteData<Approvals>> {
   const { state } = useCell(connection)
-  return useQuery({ queryKey: ['approvals'], queryFn: () => get<Approvals>('/approvals', { limit: LIMIT }), enabled: state === 'open', retry: false })
+  return useInfiniteQuery({
+    queryKey: ['approvals'],
+    queryFn: ({ pageParam }) => get<Approvals>('/approvals', { limit: LIMIT, cursor: pageParam }),
+    initialPageParam: '',
+    getNextPageParam: (last) => last.next_cursor,
+    enabled: state === 'open',
+    retry: false,
+  })
+}
+
+export function itemsOf(pages: InfiniteData<Approvals> | undefined): Approval[] {
+  return pages?.pages.flatMap((page) => page.items) ?? []
 }
 
 /** For the one part that is always there: how many, kept up to date for all. */
-export function useWaiting(): number {
+export function useWaiting(): { n: number; more: boolean } {
   const approvals = useApprovals()
   useReread('approvals', ['approvals'])
-  return approvals.data?.items.length ?? 0
+  return { n: itemsOf(approvals.data).length, more: approvals.hasNextPage }
 }

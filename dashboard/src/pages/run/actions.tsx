@@ -7,12 +7,11 @@ import { go, rewrite, usePlace } from '../../live/place'
 import { say } from '../../parts/toast'
 import { sentence } from '../../parts/wrong'
 import { t } from '../../text/text'
-import { Again } from './again'
 import { CancelDialog } from './cancel-dialog'
 
-export function Actions({ run }: { run: Run }): JSX.Element {
+export function Actions({ run, again }: { run: Run; again: () => void }): JSX.Element {
   const { query } = usePlace()
-  const [asking, setAsking] = useState<'cancel' | 'again' | null>(null)
+  const [asking, setAsking] = useState<'cancel' | null>(null)
   const over = TERMINAL.has(run.status)
   const wantsCancel = query.get('cancel') === '1'
   useEffect(() => {
@@ -34,9 +33,8 @@ export function Actions({ run }: { run: Run }): JSX.Element {
           {t('run.retryFailed')}
         </button>
       )}
-      {over && <button type="button" onClick={() => setAsking('again')}>{t('run.again')}</button>}
+      {over && <button type="button" onClick={again}>{t('run.again')}</button>}
       {asking === 'cancel' && <CancelDialog run={run} onClose={() => setAsking(null)} />}
-      {asking === 'again' && <Again run={run} onClose={() => setAsking(null)} />}
     </>
   )
 }

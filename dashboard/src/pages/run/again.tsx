@@ -1,26 +1,26 @@
-// Run it again: with what succeeded taken over, or everything anew, with the same or other parameters.
-import { type JSX, useState } from 'react'
+// Run it again: with what succeeded taken over, from a task on, or everything anew; with the same or other parameters.
+import { type JSX, useId, useMemo, useState } from 'react'
 import { part, send } from '../../api/client'
-import type { Run } from '../../api/types'
 import { go } from '../../live/place'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
 import { paramsIn } from '../flows/params'
+import { beginnings, type From, type Past, splitOf } from './fork'
 
-export function Again({ run, onClose }: { run: Run; onClose: () => void }): JSX.Element {
+const NAMED_MAX = 20
+
+/** `task`: the one that was chosen before, if any. */
+export function Again({ past, task, onClose }: { past: Past; task: string | null; onClose: () => void }): JSX.Element {
+  const { run } = past
   const given = JSON.stringify(run.params, null, 2)
-  const [from, setFrom] = useState<'failed' | 'start'>(run.status === 'COMPLETED' ? 'start' : 'failed')
+  const [from, setFrom] = useState<From>(task !== null ? { from: 'task', task } : { from: run.status === 'COMPLETED' ? 'start' : 'failed' })
   const [text, setText] = useState(given)
   const [error, setError] = useState<unknown>(null)
-  // The text of a flow.yaml stays with its run: only the run itself can be tried again.
-  const editable = run.workflow_yaml_sha256 === null
   const start = async () => {
     try {
-      const anew = from === 'start' && editable && text !== given
-      const made = anew
-        ? await send<{ run_id: string }>('POST', '/runs', { flow_name: run.flow_name, tag: run.tag, tags: run.tags, params: paramsIn(text) })
-        : await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, { from })
+      const params = text === given ? {} : { params: paramsIn(text) }
+      const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, { ...from, ...params })
       onClose()
       go(`/runs/${part(made.run_id)}`)
     } catch (refused) {
@@ -30,13 +30,12 @@ export function Again({ run, onClose }: { run: Run; onClose: () => void }): JSX.
   return (
     <Dialog title={t('run.againTitle', { flow: run.flow_name })} onClose={onClose}>
       <form onSubmit={(event) => { event.preventDefault(); void start() }}>
-        <div className="choices">
-          <label><input type="radio" name="from" checked={from === 'failed'} onChange={() => setFrom('failed')} />{t('run.againSame')}</label>
-          <label><input type="radio" name="from" checked={from === 'start'} onChange={() => setFrom('start')} />{t('run.againStart')}</label>
-        </div>
-        {editable && (
-          <textarea value={text} disabled={from === 'failed'} aria-label={t('run.params')} spellCheck={false} onChange={(event) => setText(event.target.value)} />
-        )}
+        <Beginning past={past} task={task} from={from} setFrom={setFrom} />
+        <Consequence past={past} from={from} changed={text !== given} />
+        <label className="field">
+          {t('run.params')}
+          <textarea value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} />
+        </label>
         {error !== null && <Wrong error={error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
@@ -45,4 +44,43 @@ export function Again({ run, onClose }: { run: Run; onClose: () => void }): JSX.
       </form>
     </Dialog>
   )
+}
+
+function Beginning({ past, task, from, setFrom }: { past: Past; task: string | null; from: From; setFrom: (from: From) => void }): JSX.Element {
+  const id = useId()
+  const names = useMemo(() => beginnings(past), [past])
+  const chosen = from.from === 'task' ? from.task : (task ?? names[0] ?? '')
+  const offered = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
+  return (
+    <div className="choices">
+      <label><input type="radio" name="from" checked={from.from === 'failed'} onChange={() => setFrom({ from: 'failed' })} />{t('run.againSame')}</label>
+      <label><input type="radio" name="from" checked={from.from === 'start'} onChange={() => setFrom({ from: 'start' })} />{t('run.againStart')}</label>
+      <div className="from-task">
+        <label htmlFor={id}>
+          <input id={id} type="radio" name="from" checked={from.from === 'task'} disabled={offered.length === 0} onChange={() => setFrom({ from: 'task', task: chosen })} />
+          {t('run.againTask')}
+        </label>
+        <select aria-label={t('run.againTask')} value={chosen} disabled={offered.length === 0} onChange={(event) => setFrom({ from: 'task', task: event.target.value })}>
+          {offered.map((name) => <option key={name}>{name}</option>)}
+        </select>
+      </div>
+    </div>
+  )
+}
+
+/** Before it is done: what will be executed, what will not, and which parameters that had. */
+function Consequence({ past, from, changed }: { past: Past; from: From; changed: boolean }): JSX.Element {
+  const split = useMemo(() => splitOf(past, from), [past, from])
+  if (split === null) return <p className="faint-text consequence" role="status">{t('run.againUnordered')}</p>
+  return (
+    <div className="consequence" role="status">
+      <p data-part="again">{split.again.length ? t('run.againExecuted', { n: split.again.length, tasks: named(split.again) }) : t('run.againNothing')}</p>
+      {split.kept.length > 0 && <p data-part="kept">{t('run.againKept', { n: split.kept.length, tasks: named(split.kept) })}</p>}
+      {changed && split.kept.length > 0 && <p><b>{t('run.againOldParams')}</b></p>}
+    </div>
+  )
+}
+
+function named(tasks: string[]): string {
+  return tasks.slice(0, NAMED_MAX).join(', ') + (tasks.length > NAMED_MAX ? ', …' : '')
 }

@@ -2,13 +2,14 @@
 import { useQuery } from '@tanstack/react-query'
 import type { JSX } from 'react'
 import { get, part } from '../../api/client'
-import type { Run } from '../../api/types'
+import { type Run, TERMINAL } from '../../api/types'
 import { Json } from '../../parts/json'
 import { Status } from '../../parts/status'
 import { Span } from '../../parts/time'
 import { t } from '../../text/text'
+import { isTakenOver } from './fork'
 
-export function Details({ run, task }: { run: Run; task: string | null }): JSX.Element {
+export function Details({ run, task, fork }: { run: Run; task: string | null; fork: (task: string) => void }): JSX.Element {
   const result = useQuery({
     queryKey: ['result', run.run_id],
     queryFn: () => get<unknown>(`/runs/${part(run.run_id)}/result`),
@@ -21,12 +22,12 @@ export function Details({ run, task }: { run: Run; task: string | null }): JSX.E
       <Json value={run.params} label={t('run.params')} />
       <h3>{t('run.result')}</h3>
       {result.isSuccess ? <Json value={result.data} label={t('run.result')} /> : <p className="faint-text">{t('run.noResult')}</p>}
-      {task ? <Task run={run} name={task} /> : <p className="faint-text">{t('run.select')}</p>}
+      {task ? <Task run={run} name={task} fork={fork} /> : <p className="faint-text">{t('run.select')}</p>}
     </div>
   )
 }
 
-function Task({ run, name }: { run: Run; name: string }): JSX.Element | null {
+function Task({ run, name, fork }: { run: Run; name: string; fork: (task: string) => void }): JSX.Element | null {
   const record = run.task_records?.[name]
   if (!record) return null
   return (
@@ -34,7 +35,9 @@ function Task({ run, name }: { run: Run; name: string }): JSX.Element | null {
       <h3>{t('run.task', { task: name })}</h3>
       <p>
         <Status status={record.wait ? 'WAITING' : record.state} /> · {t('run.attempt', { n: record.attempt })} · <Span from={record.started_at} to={record.ended_at} />
+        {isTakenOver(run, name) && <> · {t('run.takenOver')}</>}
       </p>
+      {TERMINAL.has(run.status) && <p><button type="button" className="small" onClick={() => fork(name)}>{t('run.fork')}</button></p>}
       <h3>{t('run.inputs')}</h3>
       <Json value={record.inputs} label={t('run.inputs')} />
       <h3>{t('run.output')}</h3>

@@ -11,16 +11,24 @@ const WIDTH = 168
 const HEIGHT = 44
 const DRAWN_MAX = 500
 
-type Shown = Node<{ name: string; status: string; chosen: boolean }, 'task'>
+type Shown = Node<{ name: string; status: string; chosen: boolean; takenOver: boolean }, 'task'>
 
 const KINDS = { task: memo(Task) }
 
-export function Graph(props: { graph: RunGraph | null; standing: Map<string, string>; selected: string | null; select: (task: string | null) => void }): JSX.Element {
-  const { graph, standing, selected } = props
+type Props = {
+  graph: RunGraph | null
+  standing: Map<string, string>
+  takenOver: ReadonlySet<string>
+  selected: string | null
+  select: (task: string | null) => void
+}
+
+export function Graph(props: Props): JSX.Element {
+  const { graph, standing, takenOver, selected } = props
   const laid = useMemo(() => (graph && graph.nodes.length <= DRAWN_MAX ? layout(graph) : null), [graph])
   const nodes = useMemo(
-    () => (laid?.nodes ?? []).map((node): Shown => ({ ...node, data: { name: node.id, status: standing.get(node.id) ?? 'IDLE', chosen: node.id === selected }, ariaLabel: `${node.id}: ${word(`status.${standing.get(node.id) ?? 'IDLE'}`, '')}` })),
-    [laid, standing, selected],
+    () => (laid?.nodes ?? []).map((node): Shown => ({ ...node, data: { name: node.id, status: standing.get(node.id) ?? 'IDLE', chosen: node.id === selected, takenOver: takenOver.has(node.id) } })),
+    [laid, standing, takenOver, selected],
   )
   const edges = useMemo(
     () => (laid?.edges ?? []).map((edge): Edge => ({ ...edge, className: `${edge.className ?? ''} from-${toneOf(standing.get(edge.source) ?? 'IDLE')}` })),
@@ -42,6 +50,7 @@ export function Graph(props: { graph: RunGraph | null; standing: Map<string, str
           maxZoom={1.6}
           nodesDraggable={false}
           nodesConnectable={false}
+          nodesFocusable={false}
           edgesFocusable={false}
           elementsSelectable={false}
           onlyRenderVisibleElements={nodes.length > 80}
@@ -57,17 +66,18 @@ export function Graph(props: { graph: RunGraph | null; standing: Map<string, str
   )
 }
 
+/** A button, so that it is chosen by the keyboard too: its click is the click on the node around it. */
 function Task({ data }: NodeProps<Shown>): JSX.Element {
   return (
-    <div className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`} data-status={data.status} data-node={data.name}>
+    <button type="button" aria-pressed={data.chosen} className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`} data-status={data.status} data-node={data.name}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <Shape status={data.status} />
       <span className="node-text">
         <b>{data.name}</b>
-        <small>{word(`status.${data.status}`, data.status)}</small>
+        <small>{data.takenOver ? t('run.takenOver') : word(`status.${data.status}`, data.status)}</small>
       </span>
       <Handle type="source" position={Position.Right} isConnectable={false} />
-    </div>
+    </button>
   )
 }
 
@@ -81,7 +91,7 @@ function layout(graph: RunGraph): { nodes: Pick<Shown, 'id' | 'position' | 'type
   dagre.layout(drawing)
   const nodes = graph.nodes.map((node) => {
     const { x, y } = drawing.node(node.id)
-    return { id: node.id, type: 'task' as const, position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, width: WIDTH, height: HEIGHT, data: { name: node.id, status: 'IDLE', chosen: false } }
+    return { id: node.id, type: 'task' as const, position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, width: WIDTH, height: HEIGHT, data: { name: node.id, status: 'IDLE', chosen: false, takenOver: false } }
   })
   return { nodes, edges }
 }

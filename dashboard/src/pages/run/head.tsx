@@ -26,7 +26,12 @@ export function Head({ run }: { run: Run }): JSX.Element {
         )}
         {run.worker_id && <Fact name={t('run.worker')}><a href="#/workers">{run.worker_id}</a></Fact>}
         <Fact name={t('run.tag')}><span className="tag">{run.tag}</span></Fact>
-        {run.retry_of && <Fact name={t('run.retryOf')}><a className="mono" href={`#/runs/${part(run.retry_of)}`}>{short(run.retry_of)}</a></Fact>}
+        {run.retry_of && (
+          <Fact name={t('run.retryOf')}>
+            <a className="mono" href={`#/runs/${part(run.retry_of)}`}>{short(run.retry_of)}</a>
+            {run.retry_from !== undefined && <span> {t('run.retryFrom', { task: run.retry_from })}</span>}
+          </Fact>
+        )}
         {run.schedule_id && <Fact name={t('run.schedule')}><a href="#/schedules" className="mono">{short(run.schedule_id)}</a></Fact>}
         <Fact name={t('run.tags')}><Tags run={run} /></Fact>
       </dl>

@@ -12,9 +12,11 @@ import { clock, short } from '../../text/format'
 import { type Key, t } from '../../text/text'
 import { RunWaits } from '../approvals/approvals'
 import { Actions } from './actions'
+import { Again } from './again'
 import { CancelStory } from './cancel-story'
 import { Details } from './details'
 import { Events } from './events'
+import { isTakenOver } from './fork'
 import { Gantt } from './gantt'
 import { Graph } from './graph'
 import { Head } from './head'
@@ -33,6 +35,8 @@ export default function Run({ id }: { id: string }): JSX.Element {
 function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent[]; hasEvents: boolean }): JSX.Element {
   const [cursor, setCursor] = useState<Moment | null>(null)
   const [task, setTask] = useState<string | null>(null)
+  // Whether it is to be run again, and if so from which task on.
+  const [again, setAgain] = useState<{ task: string | null } | null>(null)
   const story = useMemo(() => (hasEvents ? storyOf(events) : storyOfRecords(run)), [events, hasEvents, run])
   const planned = Object.keys(run.tasks).length
   const graph = useQuery({
@@ -45,9 +49,13 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
     if (cursor !== null) return standingAt(story, cursor)
     return new Map(Object.entries(run.tasks).map(([name, state]) => [name, run.task_records?.[name]?.wait ? 'WAITING' : state]))
   }, [story, cursor, run])
+  const past = useMemo(() => ({ run, graph: graph.data ?? null, changes: hasEvents ? story.changes : [] }), [run, graph.data, hasEvents, story])
+  const over = TERMINAL.has(run.status)
+  const fork = (chosen: string) => setAgain({ task: chosen })
+  const takenOver = useMemo(() => new Set(Object.keys(run.tasks).filter((name) => isTakenOver(run, name))), [run])
   const moveTo = (at: number | null) => setCursor(at === null ? null : momentOf(at, events))
   return (
-    <Page title={run.flow_name} actions={<Actions run={run} />} className="run">
+    <Page title={run.flow_name} actions={<Actions run={run} again={() => setAgain({ task: null })} />} className="run">
       <Head run={run} />
       <WhyLine run={run} />
       <CancelStory run={run} events={events} />
@@ -58,26 +66,28 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
             <div className="card-head">
               <h2>{t('run.graph')}</h2>
               {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
+              {over && task !== null && <button type="button" className="small" title={task} onClick={() => fork(task)}>{t('run.fork')}</button>}
             </div>
-            <Graph graph={graph.data ?? null} standing={standing} selected={task} select={setTask} />
+            <Graph graph={graph.data ?? null} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
           </section>
           <section className="card" aria-label={t('run.gantt')}>
             <div className="card-head">
               <h2>{t('run.gantt')}</h2>
               {cursor && <button type="button" className="small" onClick={() => moveTo(null)}>{t('run.live')}</button>}
             </div>
-            <Gantt run={run} story={story} cursor={cursor?.at ?? null} moveTo={moveTo} selected={task} select={setTask} end={TERMINAL.has(run.status) ? (run.end_time ?? run.updated_at) : null} now={now} />
+            <Gantt run={run} story={story} cursor={cursor?.at ?? null} moveTo={moveTo} selected={task} select={setTask} end={over ? (run.end_time ?? run.updated_at) : null} now={now} />
           </section>
         </div>
-        <Panels run={run} events={events} cursor={cursor} goTo={setCursor} task={task} />
+        <Panels run={run} events={events} cursor={cursor} goTo={setCursor} task={task} fork={fork} />
       </div>
+      {again && <Again past={past} task={again.task} onClose={() => setAgain(null)} />}
     </Page>
   )
 }
 
 const TABS = ['log', 'events', 'details'] as const
 
-function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void; task: string | null }): JSX.Element {
+function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void; task: string | null; fork: (task: string) => void }): JSX.Element {
   const { query } = usePlace()
   const tab = TABS.find((one) => one === query.get('tab')) ?? 'log'
   return (
@@ -92,7 +102,7 @@ function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment |
       <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} className="panel">
         {tab === 'log' && <Log id={props.run.run_id} tasks={Object.keys(props.run.tasks)} over={TERMINAL.has(props.run.status)} at={props.cursor?.at ?? null} />}
         {tab === 'events' && <Events events={props.events} cursor={props.cursor} goTo={props.goTo} />}
-        {tab === 'details' && <Details run={props.run} task={props.task} />}
+        {tab === 'details' && <Details run={props.run} task={props.task} fork={props.fork} />}
       </div>
     </section>
   )

@@ -28,11 +28,8 @@ export function Runs(): JSX.Element {
   const narrowed = isNarrowed(filters)
   const nothing = rows.length === 0 && whole && !loading
   return (
-    <Page title={t('runs.title')} className="runs" actions={<a className="button main" href="#/flows">{t('runs.start')}</a>}>
-      <div className="overview">
-        <Counts status={filters.status} />
-        <Hour />
-      </div>
+    <Page title={t('runs.title')} className="runs" actions={<><Hour /><a className="button main" href="#/flows">{t('runs.start')}</a></>}>
+      <Counts status={filters.status} />
       <Narrow />
       {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => setSelected(new Set())} />}
       {error ? <Wrong error={error} again={list.more} /> : null}

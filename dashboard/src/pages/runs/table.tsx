@@ -9,7 +9,6 @@ import { Status } from '../../parts/status'
 import { Ago, Span } from '../../parts/time'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
-import { useApprovals } from '../approvals/waiting'
 import type { useRunList } from './use-run-list'
 
 const ROW = 34
@@ -29,8 +28,6 @@ export function Table(props: {
   const box = useRef<HTMLDivElement>(null)
   const narrow = useNarrow()
   const [at, setAt] = useState(-1)
-  const approvals = useApprovals()
-  const waiting = useMemo(() => new Set(approvals.data?.items.map((one) => one.run_id)), [approvals.data])
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
@@ -66,7 +63,7 @@ export function Table(props: {
           {items.map((item) => {
             const run = rows[item.index]
             return run ? (
-              <Row key={run.run_id} run={run} waits={waiting.has(run.run_id)} index={item.index} top={item.start} height={item.size} here={item.index === at} checked={selected.has(run.run_id)} toggle={toggle} />
+              <Row key={run.run_id} run={run} index={item.index} top={item.start} height={item.size} here={item.index === at} checked={selected.has(run.run_id)} toggle={toggle} />
             ) : null
           })}
           </div>
@@ -99,16 +96,16 @@ function Head({ rows, selected, select }: { rows: RunSummary[]; selected: Readon
   )
 }
 
-type RowProps = { run: RunSummary; waits: boolean; index: number; top: number; height: number; here: boolean; checked: boolean; toggle: (id: string) => void }
+type RowProps = { run: RunSummary; index: number; top: number; height: number; here: boolean; checked: boolean; toggle: (id: string) => void }
 
-const Row = memo(function Row({ run, waits, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
+const Row = memo(function Row({ run, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
   const tags = run.tags.length ? run.tags : [run.tag]
   return (
     <div className={`row${here ? ' here' : ''}${checked ? ' checked' : ''}`} role="row" aria-rowindex={index + 2} style={{ transform: `translateY(${top}px)`, height }}>
       <span role="cell">
         <input type="checkbox" checked={checked} onChange={() => toggle(run.run_id)} aria-label={t('runs.select', { id: short(run.run_id) })} />
       </span>
-      <span role="cell"><Status status={waits && run.status === 'RUNNING' ? 'WAITING' : run.status} /></span>
+      <span role="cell"><Status status={run.waiting_for && run.status === 'RUNNING' ? 'WAITING' : run.status} /></span>
       <span role="cell" className="flow-cell">
         <a href={`#/runs/${part(run.run_id)}`}>{run.flow_name}</a>
         {run.error && <span className="row-error" title={run.error}>{run.error}</span>}

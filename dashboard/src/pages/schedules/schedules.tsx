@@ -17,7 +17,7 @@ import { type Key, t, word } from '../../text/text'
 import { NewSchedule } from './new-schedule'
 
 const COMMAND = "pyoco-client schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
-const HEADS: Key[] = ['schedules.flow', 'schedules.when', 'schedules.next', 'schedules.last', 'schedules.runs', 'schedules.status']
+const HEADS: Key[] = ['schedules.flow', 'schedules.when', 'schedules.next', 'schedules.last', 'schedules.status', 'schedules.runs']
 
 export default function Schedules(): JSX.Element {
   const queries = useQueryClient()
@@ -40,7 +40,7 @@ export default function Schedules(): JSX.Element {
         <TableBox label={t('schedules.title')}>
             <thead>
               <tr>
-                {HEADS.map((key) => <th key={key} scope="col">{t(key)}</th>)}
+                {HEADS.map((key) => <th key={key} scope="col" className={key === 'schedules.runs' ? 'number' : undefined}>{t(key)}</th>)}
                 <th scope="col"><span className="unseen">{t('schedules.delete')}</span></th>
               </tr>
             </thead>
@@ -67,21 +67,21 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
   return (
     <tr data-schedule={schedule.schedule_id}>
       <td><a href={`#/runs?flow=${part(schedule.flow_name)}`}><b>{schedule.flow_name}</b></a><small className="mono">{short(schedule.schedule_id)} · {schedule.tag}</small></td>
-      <td className="nowrap">{when(schedule)}</td>
+      <td className="nowrap"><When schedule={schedule} /></td>
       <td className="nowrap"><Ago at={schedule.next_at} /></td>
       <td className="nowrap">
         {schedule.last_run_id ? <a href={`#/runs/${part(schedule.last_run_id)}`}><Ago at={schedule.last_at} /></a> : '–'}
         {schedule.last_error && <small className="status tone-bad">{t('schedules.error')}: {schedule.last_error}</small>}
       </td>
-      <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
       <td className="nowrap">{word(`schedules.status.${schedule.status}`, schedule.status)}</td>
+      <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
       <td className="right"><button type="button" className="small danger" aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`} onClick={remove}>{t('schedules.delete')}</button></td>
     </tr>
   )
 }
 
-function when(schedule: Schedule): string {
-  if (schedule.cron) return `${schedule.cron} ${schedule.timezone ?? ''}`
-  if (schedule.interval_seconds) return t('schedules.every', { sec: span(schedule.interval_seconds) })
-  return `${t('schedules.once')} · ${schedule.run_at ? exact(schedule.run_at) : '–'}`
+function When({ schedule }: { schedule: Schedule }): JSX.Element {
+  if (schedule.cron) return <><code>{schedule.cron}</code> <small>{schedule.timezone}</small></>
+  if (schedule.interval_seconds) return <>{t('schedules.every', { sec: span(schedule.interval_seconds) })}</>
+  return <>{t('schedules.once')} <small>{schedule.run_at ? exact(schedule.run_at) : '–'}</small></>
 }

@@ -65,8 +65,14 @@ _WATCH = [
 ]
 _RETRIED: dict[str, Any] = ACCEPTED | {
     "required": ["run_id", "status", "retry_of"],
-    "properties": ACCEPTED["properties"] | {"retry_of": {"type": "string", "format": "uuid"}},
+    "properties": ACCEPTED["properties"]
+    | {"retry_of": {"type": "string", "format": "uuid"}, "retry_from": {"type": "string"}},
 }
+
+_RETRY = """`from: failed` (the default) takes the results of tasks that succeeded over; `from: start`
+executes everything again; `from: task` with `task` executes that task, whatever comes after it and what had
+not succeeded, and takes the rest over. `params` replaces the run's parameters; results that are taken over
+were made with the old ones. 409 for a run that is not over, or that ended before its tasks were planned."""
 
 _NEWS = """`event: runs` with `{runs, gone, counts, minute, standing?}` and an `id:`: at once, then whenever
 runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `standing` comes when
@@ -148,8 +154,7 @@ PATHS: dict[str, Any] = {
         "post": {
             "tags": ["runs"],
             "summary": "Another try of a run that is over, as a new run",
-            "description": "`from: failed` (the default) takes the results of tasks that succeeded over; "
-            "`from: start` executes everything again. 409 for a run that is not over.",
+            "description": _RETRY,
             "operationId": "retry_run",
             "parameters": [RUN_ID, IDEMPOTENCY_KEY],
             "requestBody": {

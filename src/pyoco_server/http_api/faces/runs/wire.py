@@ -61,7 +61,9 @@ class RunSubmitRequest(msgspec.Struct):
 
 
 class RunRetryRequest(msgspec.Struct):
-    from_: Literal["failed", "start"] = msgspec.field(name="from", default="failed")
+    from_: Literal["failed", "start", "task"] = msgspec.field(name="from", default="failed")
+    task: str | msgspec.UnsetType = msgspec.UNSET
+    params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
@@ -92,8 +94,12 @@ def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
         asked = _decode_retry(body if body.strip() else b"{}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error) from error
+    if (asked.from_ == "task") is (asked.task is msgspec.UNSET):
+        raise _task_and_from(asked)
     return Retry(
         from_start=asked.from_ == "start",
+        task=None if asked.task is msgspec.UNSET else asked.task,
+        params=None if asked.params is msgspec.UNSET else asked.params,
         correlation_id=headers.get("x-correlation-id"),
         traceparent=headers.get("traceparent"),
     )
@@ -104,7 +110,9 @@ def accepted(stored: StoredRun) -> dict[str, Any]:
 
 
 def retried(stored: StoredRun) -> dict[str, Any]:
-    return accepted(stored) | {"retry_of": stored.run.retry_of}
+    run = stored.run
+    forked = {"retry_from": run.retry_from} if run.retry_from is not None else {}
+    return accepted(stored) | {"retry_of": run.retry_of} | forked
 
 
 def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
@@ -112,7 +120,7 @@ def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
     del shown["pyoco"]
     shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
     shown["tasks_truncated"] = stored.run.tasks_dropped
-    for name in ("retry_of", "start_at", "schedule_id"):
+    for name in ("retry_of", "retry_from", "start_at", "schedule_id"):
         if (value := getattr(stored.run, name)) is not None:
             shown[name] = value
     if not records:
@@ -191,6 +199,13 @@ def invalid_body(error: Exception) -> Invalid:
     )
     problem = {"loc": ["body", *path], "msg": _PLACE.sub("", message), "type": kind}
     return Invalid("The body is not a valid submission.", details=[problem])
+
+
+def _task_and_from(asked: RunRetryRequest) -> Invalid:
+    missing = asked.task is msgspec.UNSET
+    message = "'from: task' needs 'task', the name of one." if missing else "'task' goes with 'from: task'."
+    problem = {"loc": ["body", "task"], "msg": message, "type": "missing" if missing else "value_error"}
+    return Invalid(message, details=[problem])
 
 
 def _placed(problem: dict[str, Any]) -> dict[str, Any]:
