@@ -20,6 +20,7 @@ import httpx
 
 from pyoco_server.event_stream import Event, events_in
 from pyoco_server.log_calls import LogCalls
+from pyoco_server.worker_calls import WorkerCalls
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 REQUEST_TIMEOUT_SEC = 30.0
@@ -33,7 +34,7 @@ ONE_WATCH_SEC = 600.0
 CONFLICT = 409
 
 
-class PyocoHttpClient(LogCalls):
+class PyocoHttpClient(LogCalls, WorkerCalls):
     def __init__(
         self, base_url: str, *, api_key: str | None = None, api_key_header: str = "X-API-Key"
     ) -> None:
@@ -247,21 +248,6 @@ class PyocoHttpClient(LogCalls):
     def delete_schedule(self, schedule_id: str) -> dict[str, Any]:
         """No more runs of it are begun; those that were go on."""
         return _object(self._http.delete(f"/schedules/{quote(schedule_id, safe='')}"))
-
-    def get_workers(
-        self,
-        *,
-        scope: str | None = None,
-        state: str | None = None,
-        include_hidden: bool | None = None,
-        limit: int | None = None,
-    ) -> list[dict[str, Any]]:
-        """Those that run or wait; with `scope="all"` also those that are gone."""
-        query = _given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
-        return _objects(self._http.get("/workers", params=query))
-
-    def patch_worker_hidden(self, worker_id: str, *, hidden: bool) -> dict[str, Any]:
-        return _object(self._http.patch(f"/workers/{quote(worker_id, safe='')}", json={"hidden": hidden}))
 
     def get_metrics(self) -> str:
         """In Prometheus' text format."""

@@ -55,6 +55,36 @@ def test_a_worker_is_hidden_and_shown(client: Client) -> None:
     assert "ERR-PYOCO-0020" in refused.errors
 
 
+def test_a_worker_is_drained_waited_for_and_resumed(client: Client) -> None:
+    [worker] = wait_for(lambda: client.json("workers"), "a worker")
+    name = worker["worker_id"]
+    drained = client.json("worker-drain", "--worker-id", name, "--wait", "--timeout-sec", 60)
+    assert (drained["worker_id"], drained["draining"], drained["drained"]) == (name, True, True)
+    assert client.json("workers")[0]["draining"] is True
+    assert "draining" in client.run("workers", "--output", "table").output
+    run_id = client.json("submit", "--flow-name", "hello", "--tag", "demo")["run_id"]
+    assert client.json("get", run_id, "--output", "json")["status"] == "PENDING"
+    assert client.json("worker-resume", "--worker-id", name)["draining"] is False
+    assert client.json("result", run_id, "--timeout-sec", 60)
+    refused = client.run("worker-drain", "--worker-id", "nobody", "--wait")
+    assert refused.ended() == 1
+    assert "ERR-PYOCO-0020" in refused.errors
+
+
+def test_who_waits_in_vain_for_a_worker_to_drain_is_told_by_the_exit_code(client: Client) -> None:
+    [worker] = wait_for(lambda: client.json("workers"), "a worker")
+    name = worker["worker_id"]
+    run_id = client.json("submit", "--flow-name", "ticker", "--tag", "demo", "--param", "seconds=60")[
+        "run_id"
+    ]
+    wait_for(lambda: client.json("get", run_id)["status"] == "RUNNING", "the run")
+    late = client.run("worker-drain", "--worker-id", name, "--wait", "--timeout-sec", 0)
+    assert late.ended() == 8
+    assert f"Worker {name} still has runs. It drains on." in late.errors
+    client.json("worker-resume", "--worker-id", name)
+    client.json("cancel", run_id)
+
+
 def test_metrics_are_printed_as_they_are(client: Client) -> None:
     program = client.run("metrics")
     assert program.ended() == 0

@@ -113,6 +113,20 @@ async def test_jobs_that_nobody_will_take_and_dead_letters_are_warnings(
     assert looked["dead letters"] == Finding("dead letters", Level.WARN, "1 kept", "pyoco-client dlq list")
 
 
+async def test_workers_that_drain_are_counted_and_serve_nobody(
+    store: Store, config: NatsBackendConfig
+) -> None:
+    async with working(config, worker_id="w1"):
+        assert (await found(config))["queue"].what == "1 worker alive; jobs waiting: none"
+        await store.registry.merge("w1", {"draining": True})
+        drained = (await found(config))["queue"]
+        assert (drained.level, drained.what) == (Level.OK, "1 worker alive, 1 draining; jobs waiting: none")
+        await submit(store, Submission(flow_name="x"))
+        looked = (await found(config))["queue"]
+    assert (looked.level, looked.what) == (Level.WARN, "1 worker alive, 1 draining; jobs waiting: default 1")
+    assert looked.do == "Let one take runs again: pyoco-client worker-resume --worker-id w1"
+
+
 async def test_a_worker_registry_that_forgets_is_a_warning(store: Store, config: NatsBackendConfig) -> None:
     name = f"KV_{config.workers_kv_bucket}"
     info = await store.jetstream.api(f"STREAM.INFO.{name}")

@@ -135,11 +135,11 @@ def test_hide_a_worker_and_show_it_again(shown: Visit, site: Up) -> None:
     shown.open("/workers")
     row = shown.page.locator("tbody tr[data-worker]")
     expect(row).to_have_count(1)
-    row.get_by_role("button").click()
+    row.get_by_role("button", name=shown.word("workers.hide")).click()
     expect(row).to_have_count(0)
     shown.page.get_by_label(shown.word("workers.withHidden")).check()
     expect(row).to_contain_text(shown.word("workers.hidden"))
-    row.get_by_role("button").click()
+    row.get_by_role("button", name=shown.word("workers.show")).click()
     shown.page.get_by_label(shown.word("workers.withHidden")).uncheck()
     expect(row).to_have_count(1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import httpx
 import pytest
@@ -111,3 +112,32 @@ async def test_one_that_no_worker_has_is_cancelled_at_once(drive: Driver, store:
         "EXECUTION_CANCELED",
     ]
     assert await count_of(store, execution_id, "RunCancelled") == 1
+
+
+async def test_why_says_that_all_who_could_take_it_drain(drive: Driver, store: Store) -> None:
+    execution_id = await drive.create("flow:noop", tag="gpu")
+
+    async def why(language: str) -> tuple[str, str]:
+        headers = {"Accept-Language": language}
+        told = (await drive.client.get(f"/executions/{execution_id}/why", headers=headers)).json()
+        [reason] = told["reasons"]
+        assert told["summary"] == reason["message"]
+        return reason["reason"], reason["message"]
+
+    entry = {"state": "IDLE", "last_seen_at": time.time(), "instance_id": "i", "tags": ["gpu"]}
+    await store.registry.merge("other", entry | {"tags": ["default"]})
+    await store.registry.merge("w1", entry | {"draining": True})
+    assert await why("en") == (
+        "DRAINING",
+        "The only worker for tag gpu is draining: it takes no new runs. Resume it, start another, or cancel.",
+    )
+    assert (await why("ja"))[1].startswith("タグ gpu を担当する唯一の worker はドレイン中で、")
+    await store.registry.merge("w2", entry | {"draining": True})
+    assert (await why("en"))[1] == (
+        "All 2 workers for tag gpu are draining: they take no new runs. Resume one, start another, or cancel."
+    )
+    assert (await why("ja"))[1].startswith("タグ gpu を担当する worker 2 台はすべてドレイン中で、")
+    await store.registry.merge("w2", {"draining": False})
+    assert (await why("en"))[0] == "QUEUED"
+    await store.registry.merge("w2", {"state": "STOPPED_GRACEFUL"})
+    assert (await why("en"))[0] == "DRAINING"

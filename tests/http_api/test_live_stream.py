@@ -222,4 +222,4 @@ async def test_a_topic_is_of_the_callers_tenant_and_scope(nats_server: NatsServe
 async def test_that_there_are_no_workers_is_told_too(gateway: Live) -> None:
     async with following(gateway, "workers") as answer:
         first = await the_first(events(answer), "workers", "workers")
-        assert first.data["data"] == {"workers": []}
+        assert first.data["data"] == {"workers": [], "gone": [], "all": True}

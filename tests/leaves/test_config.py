@@ -238,6 +238,7 @@ def test_an_unknown_keyword_is_refused_by_name() -> None:
         ({"ack_progress_interval_sec": 30.0}, "ACK_PROGRESS_INTERVAL_SEC.*less than.*CONSUMER_ACK_WAIT_SEC"),
         ({"consumer_ack_wait_sec": 5.0}, "ACK_PROGRESS_INTERVAL_SEC.*less than.*CONSUMER_ACK_WAIT_SEC"),
         ({"worker_lease_interval_sec": 5.0}, "WORKER_LEASE_INTERVAL_SEC.*less than.*WORKER_LEASE_SEC"),
+        ({"worker_history_sec": 10.0}, "WORKER_HISTORY_SEC.*0 or at least.*WORKER_DISCONNECT_TIMEOUT_SEC"),
         ({"commit_max_bytes": 100_000}, "PARAMS_MAX_BYTES.*at most.*COMMIT_MAX_BYTES"),
         ({"nats_user": "u"}, "go together"),
         ({"nats_password": "p"}, "go together"),

@@ -313,6 +313,77 @@ async def test_what_cannot_be_told_to_the_broker_is_known_to_the_worker(own_nats
     await store.close()
 
 
+async def test_a_paused_puller_has_no_pull_at_the_broker_and_gets_nothing_until_it_resumes(
+    store: Store, pull: Pull
+) -> None:
+    puller = await pull("a", "b")
+    waiting = [asyncio.create_task(puller.next(3600.0)) for _ in range(8)]
+    await until(lambda: _standing(store, "a", "b"))
+    await puller.pause()
+    stored = await queued(store, "a")
+    assert await _standing(store, "a", "b") == 0
+    assert await store.queue.waiting("a") == 1
+    assert not any(task.done() for task in waiting)
+    await puller.resume()
+    done, rest = await asyncio.wait(waiting, timeout=PATIENCE_SEC, return_when=asyncio.FIRST_COMPLETED)
+    [delivery] = [task.result() for task in done]
+    assert delivery is not None
+    assert (run_ids([delivery]), delivery.num_delivered) == ([stored.run.run_id], 1)
+    puller.dismiss_waiters()
+    await asyncio.wait(rest)
+
+
+async def test_what_was_on_its_way_to_a_paused_puller_is_given_back_once(
+    store: Store, pull: Pull, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given back while our pulls stand, it would come again until it has used up its deliveries."""
+    puller, other = await pull(), await pull()
+    waiting = [asyncio.create_task(puller.next(3600.0)) for _ in range(8)]
+    await until(lambda: _standing(store, "default"))
+    hear_out = store.client.hear_out
+
+    async def job_first(sid: int) -> None:
+        await queued(store)
+        await until(lambda: puller._late)
+        await hear_out(sid)
+
+    monkeypatch.setattr(store.client, "hear_out", job_first)
+    await puller.pause()
+    assert (await got(other)).num_delivered == 2
+    assert not any(task.done() for task in waiting)
+    puller.dismiss_waiters()
+    await asyncio.wait(waiting)
+
+
+async def test_a_puller_paused_while_the_broker_is_away_pulls_nothing_when_it_is_back(
+    own_nats_server: NatsServer,
+) -> None:
+    store = await Store.connect(config_on(own_nats_server), name="test")
+    puller = await store.queue.pull(["a"])
+    store.on_reconnect(puller.forget_pulls)
+    waiting = asyncio.create_task(puller.next(3600.0))
+    own_nats_server.kill()
+    await until(lambda: not store.is_connected)
+    await puller.pause()
+    own_nats_server.start()
+    await until(lambda: store.reconnects == 1 and store.why_not_ready is None)
+    stored = await queued(store, "a")
+    assert await _standing(store, "a") == 0
+    await puller.resume()
+    async with asyncio.timeout(PATIENCE_SEC):
+        delivery = await waiting
+    assert delivery is not None
+    assert run_ids([delivery]) == [stored.run.run_id]
+    await store.close()
+
+
+async def _standing(store: Store, *tags: str) -> int:
+    """Pulls at the broker."""
+    names = [f"{store.config.consumer_prefix}_{tag}" for tag in tags]
+    asked = [store.jetstream.api(f"CONSUMER.INFO.{store.config.work_stream}.{name}") for name in names]
+    return sum(int(info["num_waiting"]) for info in await asyncio.gather(*asked))
+
+
 async def test_jobs_that_no_worker_has_are_counted(store: Store, pull: Pull) -> None:
     assert await store.queue.waiting("default") is None
     await queued(store)

@@ -84,11 +84,11 @@ async def test_those_written_since_an_instant_are_listed_without_the_others(stor
 
 async def test_only_an_entry_that_is_there_is_changed_if_so_wanted(store: Store) -> None:
     with pytest.raises(NotFound) as refused:
-        await store.registry.merge("w1", {"hidden": True}, only_existing=True)
+        await store.registry.change("w1", lambda _: {"hidden": True})
     assert refused.value.err_id == "ERR-PYOCO-0020"
     assert await store.registry.list() == []
     await store.registry.merge("w1", {"state": "IDLE"})
-    await store.registry.merge("w1", {"hidden": True}, only_existing=True)
+    await store.registry.change("w1", lambda entry: {"hidden": entry["state"] == "IDLE"})
     assert (await store.registry.list())[0]["hidden"] is True
 
 

@@ -54,6 +54,9 @@ export type Worker = {
   instance_id: string
   state: 'RUNNING' | 'IDLE' | 'STOPPED_GRACEFUL' | 'DISCONNECTED'
   hidden: boolean
+  /** It takes no new runs; that this is wanted of it is known a moment before. */
+  draining: boolean
+  drain_requested: boolean
   tags: string[]
   slots?: number
   free_slots?: number

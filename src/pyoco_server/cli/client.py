@@ -52,7 +52,8 @@ def pyoco_client(
     """Submit runs, look at them, cancel them.
 
     Exit codes: 0 done; 1 wrong arguments, no gateway, or refused; 130 interrupted. `--wait` and
-    `watch --until-terminal` add 2 failed, 3 cancelled, 8 still running; `cancel --wait` 8 not ended yet.
+    `watch --until-terminal` add 2 failed, 3 cancelled, 8 still running; `cancel --wait` 8 not ended yet,
+    `worker-drain --wait` 8 not drained yet.
     """
     ctx.obj = (server, api_key, api_key_header)
 

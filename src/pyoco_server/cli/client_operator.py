@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyoco_server.cli.client_drain import add_drain_commands
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.output import Form, form_or_default, show_json, show_table
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 UPLOAD_EXAMPLE = "pyoco-client wheel-upload --wheel-file dist/demo-1.0-py3-none-any.whl --tags cpu,linux"
 
-WORKERS = ("worker_id", "state", "tags", "current_run_id", "last_run_status", "last_seen_at", "hidden")
+WORKERS = (
+    *("worker_id", "state", "draining", "tags", "current_run_id", "last_run_status", "last_seen_at"),
+    "hidden",
+)
 WHEELS = ("name", "tags", "size_bytes", "modified", "sha256_hex")
 HISTORY = ("occurred_at", "action", "wheel_name", "tags", "size_bytes", "actor", "source")
 LETTERS = ("id", "timestamp", "reason", "run_id", "flow_name", "tag", "error")
@@ -32,6 +36,7 @@ Client = Callable[[typer.Context], AbstractContextManager["PyocoHttpClient"]]
 def add_operator_commands(app: typer.Typer, client: Client) -> None:
     """`client` gives each command the gateway that was named before it."""
     _add_workers(app, client)
+    add_drain_commands(app, client)
     _add_wheels(app, client)
     _add_wheel_changes(app, client)
     app.add_typer(_dead_letters(client), name="dlq", help="What could not be run, and another try for it.")

@@ -12,7 +12,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -143,20 +143,33 @@ async def _clock(store: Store) -> Finding:
 
 async def _waiting(store: Store) -> Finding:
     alive = await workers.alive(store)
-    served = {tag for entry in alive for tag in entry["tags"]}
     try:
         queues = await store.queue.depths(TAGS_MAX)
     except BrokerRefused:
         queues = {}
     waiting = {tag: queue.waiting for tag, queue in queues.items() if queue.waiting}
     lines = [f"{tag} {count}" for tag, count in waiting.items()]
-    what = f"{len(alive)} workers alive; jobs waiting: {', '.join(lines) or 'none'}"
+    what = f"{_who_lives(alive)}; jobs waiting: {', '.join(lines) or 'none'}"
+    do = _for_whom_waits(waiting, alive)
+    return Finding("queue", Level.WARN if do else Level.OK, what, do)
+
+
+def _who_lives(alive: list[dict[str, Any]]) -> str:
+    draining = sum(entry["draining"] for entry in alive)
+    live = f"{len(alive)} worker{'' if len(alive) == 1 else 's'} alive"
+    return f"{live}, {draining} draining" if draining else live
+
+
+def _for_whom_waits(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
+    """What to do; empty where all is well. One that drains serves nobody who waits."""
+    served = {tag for entry in alive if not entry["draining"] for tag in entry["tags"]}
     alone = [tag for tag in waiting if tag not in served]
-    if alone:
-        return Finding("queue", Level.WARN, what, f"Start a worker: pyoco-worker --tags {','.join(alone)}")
-    if not alive:
-        return Finding("queue", Level.WARN, what, "Start a worker: pyoco-worker --tags default")
-    return Finding("queue", Level.OK, what)
+    drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & {*entry["tags"]}]
+    if drained:
+        return f"Let one take runs again: pyoco-client worker-resume --worker-id {drained[0]}"
+    if alone or not alive:
+        return f"Start a worker: pyoco-worker --tags {','.join(alone) or 'default'}"
+    return ""
 
 
 async def _dead_letters(store: Store) -> Finding:

@@ -32,6 +32,8 @@ def broken_relations(c: Names) -> Iterator[str]:
         yield _must("ack_progress_interval_sec", "be less than", "consumer_ack_wait_sec", c)
     if c.worker_lease_interval_sec >= c.worker_lease_sec:
         yield _must("worker_lease_interval_sec", "be less than", "worker_lease_sec", c)
+    if 0 < c.worker_history_sec < c.worker_disconnect_timeout_sec:
+        yield _must("worker_history_sec", "be 0 or at least", "worker_disconnect_timeout_sec", c)
     if c.params_max_bytes > c.commit_max_bytes:
         yield _must("params_max_bytes", "be at most", "commit_max_bytes", c)
     if bool(c.nats_tls_cert_file) != bool(c.nats_tls_key_file):

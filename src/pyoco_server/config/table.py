@@ -94,6 +94,7 @@ class Table:
     worker_heartbeat_interval_sec: Seconds = opt(5.0, "How often a worker renews its registry entry.")
     workers_kv_ttl_sec: Seconds = opt(15.0, "Kept for compatibility; the disconnect timeout decides.")
     worker_disconnect_timeout_sec: Seconds = opt(20.0, "A worker silent this long reads DISCONNECTED.")
+    worker_history_sec: Wait = opt(604_800.0, "Workers long gone are listed this long; 0 means for ever.")
     worker_lease_sec: Lease = opt(5.0, "A worker whose lease stood still this long loses its runs.")
     worker_lease_interval_sec: Seconds = opt(1.0, "How often a worker renews its lease; below the lease.")
     max_crashes: Count = opt(3, "A run that kills its slot this often ends FAILED.")

@@ -28,6 +28,7 @@ TAGS_MAX = 200
 class Standing:
     runs: Mapping[str, int]
     workers_alive: int
+    workers_draining: int
     slots: int
     slots_free: int
     dead_letters: int
@@ -51,8 +52,9 @@ async def standing(store: Store, read_model: ReadModel) -> Standing:
     return Standing(
         runs={status.value: counts.get(status.value, 0) for status in RunStatus},
         workers_alive=len(alive),
+        workers_draining=sum(entry["draining"] for entry in alive),
         slots=_sum(alive, "slots"),
-        slots_free=_sum(alive, "free_slots"),
+        slots_free=_sum([entry for entry in alive if not entry["draining"]], "free_slots"),
         dead_letters=dead_letters,
         queues=queues,
         waiting_sec={tag: max(0.0, now - since) for tag, since in oldest},

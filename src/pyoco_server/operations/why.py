@@ -11,7 +11,7 @@ import msgspec
 from pyoco_server.lifecycle.graph import Join
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
-from pyoco_server.operations.workers import alive
+from pyoco_server.operations.workers import Entry, alive
 from pyoco_server.store.refusals import Refusal as Refusal
 from pyoco_server.store.store import Store
 
@@ -66,9 +66,14 @@ async def _of_workers(store: Store, run: Run) -> list[Because]:
         return [Because("at_worker", {"worker": run.claim.worker_id}), *waits]
     if run.start_at is not None and run.start_at > time.time():
         return [Because("not_yet", {"at": run.start_at})]
-    served = any(run.tag in (entry["tags"] or ()) for entry in await alive(store))
-    name = "queued" if served else "no_worker"
-    return [Because(name, {"tag": run.tag, "since": run.job_owed_since})]
+    return [_in_line(run, [one for one in await alive(store) if run.tag in (one["tags"] or ())])]
+
+
+def _in_line(run: Run, workers: list[Entry]) -> Because:
+    """`workers`: those alive that serve its tag."""
+    if workers and all(one["draining"] for one in workers):
+        return Because("draining", {"tag": run.tag, "count": len(workers), "since": run.job_owed_since})
+    return Because("queued" if workers else "no_worker", {"tag": run.tag, "since": run.job_owed_since})
 
 
 def _of_clients(run: Run) -> Iterator[Because]:

@@ -1,7 +1,7 @@
 """Workers as they change, for whoever looks at them: pushed by what they write, and by their silence.
 
-A worker that is gone cannot say so. So each entry that says it lives has its moment, and when nothing was
-written until then, it is told as lost.
+The registry is read when an entry was written or removed, and otherwise not: a worker that is gone cannot
+say so, so a timer stands at the moment at which the first of the living would be lost, were it silent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.operations import workers
@@ -20,8 +20,19 @@ from pyoco_server.store.store import Store
 TELL_INTERVAL_SEC = 0.25
 # A moment later than the silence that makes a worker lost, so that it reads as lost then.
 SILENCE_MARGIN_SEC = 0.1
+# A broker that did not answer is asked again; one that was away wakes us when it is back.
+AFTER_TROUBLE_SEC = 2.0
 
 Ring = Callable[[], None]
+Entry = dict[str, Any]
+
+
+class Told(NamedTuple):
+    """Workers that look otherwise than before, or `all` there are; names of those that are kept no more."""
+
+    workers: list[Entry]
+    gone: list[str]
+    all: bool
 
 
 class WorkerNews:
@@ -32,7 +43,8 @@ class WorkerNews:
 
     async def start(self) -> None:
         """Hear of every entry that is written from now on, for as long as the connection lives."""
-        await self._store.registry.follow(self._on_entry)
+        await self._store.registry.follow(lambda _worker_id: self._wake())
+        self._store.on_reconnect(self._wake)
 
     def enter(self, caller: Caller) -> WorkersReader:
         reader = WorkersReader(self._store, self._read_model, caller)
@@ -46,7 +58,7 @@ class WorkerNews:
     def __len__(self) -> int:
         return len(self._readers)
 
-    def _on_entry(self, worker_id: str) -> None:
+    def _wake(self) -> None:
         for reader in tuple(self._readers):
             reader.wake()
 
@@ -58,13 +70,15 @@ class WorkersReader:
         self._store = store
         self._read_model = read_model
         self._caller = caller
-        self._told: dict[str, dict[str, Any]] = {}
-        self._waiting: dict[str, dict[str, Any]] = {}
-        self._has_looked = False
-        self._owes_opening = False
+        self._told: dict[str, Entry] = {}
+        self._waiting: dict[str, Entry] = {}
+        self._gone: dict[str, None] = {}
+        self._has_news = False
+        self._has_told = False
         self._ring: Ring = _nobody
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._reads_again = False
         self.is_over = False
 
     def attach(self, ring: Ring) -> None:
@@ -81,13 +95,14 @@ class WorkersReader:
     def wake(self) -> None:
         self._read_in(TELL_INTERVAL_SEC)
 
-    def take(self) -> list[dict[str, Any]] | None:
-        """All of them first, also where there are none; then those that look otherwise."""
-        if not (self._waiting or self._owes_opening):
+    def take(self) -> Told | None:
+        """All of them first, also where there are none; then those that look otherwise, and those gone."""
+        if not self._has_news:
             return None
-        self._owes_opening = False
-        waiting, self._waiting = list(self._waiting.values()), {}
-        return waiting
+        told = Told(list(self._waiting.values()), list(self._gone), not self._has_told)
+        self._waiting, self._gone = {}, {}
+        self._has_news, self._has_told = False, True
+        return told
 
     def _read_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -98,8 +113,11 @@ class WorkersReader:
         self._timer = loop.call_later(seconds, self._read)
 
     def _read(self) -> None:
+        """What is written while we read may have come too late for it: then we read once more."""
         self._timer = None
-        if self._reading is None and not self.is_over:
+        if self._reading is not None:
+            self._reads_again = True
+        elif not self.is_over:
             self._reading = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
@@ -108,25 +126,34 @@ class WorkersReader:
             found = await workers.list_workers(
                 self._store, self._read_model, wanted, limit=workers.TOLD_MAX, caller=self._caller
             )
-            # That there are none is news too, to whoever has just come.
-            self._owes_opening, self._has_looked = not self._has_looked, True
         except Unavailable:
-            found = []
+            self._read_in(AFTER_TROUBLE_SEC)
+        else:
+            self._compare(found)
+            if (silence_sec := self._next_silence_sec(found)) is not None:
+                self._read_in(silence_sec)
         self._reading = None
-        for entry in found:
-            if self._told.get(entry["worker_id"]) != entry:
-                self._told[entry["worker_id"]] = entry
-                self._waiting[entry["worker_id"]] = entry
-        self._read_in(self._next_silence_sec(found))
-        if self._waiting or self._owes_opening:
+        if self._reads_again:
+            self._reads_again = False
+            self._read_in(TELL_INTERVAL_SEC)
+        if self._has_news:
             self._ring()
 
-    def _next_silence_sec(self, entries: list[dict[str, Any]]) -> float:
+    def _compare(self, found: list[Entry]) -> None:
+        now = {entry["worker_id"]: entry for entry in found}
+        changed = {name: entry for name, entry in now.items() if self._told.get(name) != entry}
+        gone = dict.fromkeys(name for name in self._told if name not in now)
+        self._waiting = {name: one for name, one in (self._waiting | changed).items() if name not in gone}
+        self._gone = {name: None for name in self._gone | gone if name not in now}
+        self._has_news |= bool(changed or gone or not self._has_told)
+        self._told = now
+
+    def _next_silence_sec(self, entries: list[Entry]) -> float | None:
         """When the first of those that live would be lost, were nothing heard of it any more."""
         timeout_sec, now = self._store.config.worker_disconnect_timeout_sec, time.time()
         seen = [entry["last_seen_at"] for entry in entries if entry["state"] in workers.ACTIVE]
         moments = [at + timeout_sec - now for at in seen if isinstance(at, int | float)]
-        return max(TELL_INTERVAL_SEC, min([timeout_sec, *moments]) + SILENCE_MARGIN_SEC)
+        return max(TELL_INTERVAL_SEC, min(moments) + SILENCE_MARGIN_SEC) if moments else None
 
 
 def _nobody() -> None:

@@ -1,4 +1,4 @@
-"""Who works here: list workers, hide one, say whether one lives (REQ-0015, REQ-0022)."""
+"""Who works here: list workers, hide or drain one, say whether one lives (REQ-0015, REQ-0022)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pyoco_server.errors import Invalid, NotFound, Unavailable
+from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
 from pyoco_server.operations.callers import Caller
 from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.registry import NOT_FOUND, NOTHING_YET, state_when_read
+from pyoco_server.store.registry import DRAIN, NOT_FOUND, NOTHING_YET, state_when_read
 from pyoco_server.store.registry import WorkerState as WorkerState
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_worker_id
@@ -65,15 +65,29 @@ async def alive(store: Store) -> list[Entry]:
     return [entry for entry in _as_read(store, found) if entry["state"] in ACTIVE]
 
 
-async def set_hidden(store: Store, worker_id: str, *, hidden: bool) -> float:
-    """Shown or hidden from now on, whatever the worker itself writes meanwhile. When that was."""
+async def patch(
+    store: Store, worker_id: str, *, hidden: bool | None = None, draining: bool | None = None
+) -> float:
+    """So from now on, whatever the worker itself writes meanwhile; None stays as it is. When that was.
+
+    Draining is asked of the process that runs now, which says itself when it does; Conflict without one.
+    """
     try:
         check_worker_id(worker_id)
     except Invalid as error:
         raise NotFound("There is no such worker. Look at GET /workers.", err_id=NOT_FOUND) from error
     updated_at = time.time()
-    changes = {"hidden": hidden, "updated_at": updated_at}
-    await store.registry.merge(worker_id, changes, only_existing=True)
+
+    def changes_of(entry: Entry) -> Entry:
+        changes: Entry = {"updated_at": updated_at}
+        if hidden is not None:
+            changes["hidden"] = hidden
+        if draining is not None:
+            _check_runs(store, worker_id, entry)
+            changes[DRAIN] = entry.get("instance_id") if draining else None
+        return changes
+
+    await store.registry.change(worker_id, changes_of)
     return updated_at
 
 
@@ -93,21 +107,39 @@ async def liveness(store: Store, worker_id: str) -> Entry:
     }
 
 
+def is_gone(store: Store, entry: Entry, now: float) -> bool:
+    """It said goodbye, or was not heard of for too long."""
+    return state_when_read(entry, now, store.config.worker_disconnect_timeout_sec) not in ACTIVE
+
+
 async def _all(store: Store) -> list[Entry]:
     return _as_read(store, await store.registry.list())
 
 
 def _as_read(store: Store, entries: list[Entry]) -> list[Entry]:
     now, timeout_sec = time.time(), store.config.worker_disconnect_timeout_sec
-    return [
-        {**_ALWAYS, **entry}
-        | {
-            "state": state_when_read(entry, now, timeout_sec),
-            "hidden": bool(entry.get("hidden")),
-            "heartbeat_at": entry.get("last_heartbeat_at"),
-        }
-        for entry in entries
-    ]
+    return [_read(entry, state_when_read(entry, now, timeout_sec)) for entry in entries]
+
+
+def _read(entry: Entry, state: WorkerState) -> Entry:
+    """A process that is gone drains no more; `drain_requested` is the wish, `draining` what came of it."""
+    wish = entry.get(DRAIN)
+    shown = {**_ALWAYS, **entry} | {
+        "state": state,
+        "hidden": bool(entry.get("hidden")),
+        "heartbeat_at": entry.get("last_heartbeat_at"),
+        "draining": state in ACTIVE and bool(entry.get("draining")),
+        "drain_requested": state in ACTIVE and wish is not None and wish == entry.get("instance_id"),
+    }
+    shown.pop(DRAIN, None)
+    return shown
+
+
+def _check_runs(store: Store, worker_id: str, entry: Entry) -> None:
+    state = state_when_read(entry, time.time(), store.config.worker_disconnect_timeout_sec)
+    if state not in ACTIVE:
+        message = f"Worker {worker_id} is {state}: it takes no runs, and works again when it is started."
+        raise Conflict(message, details={"worker_id": worker_id, "state": state})
 
 
 def _last_seen(entry: Entry) -> float:

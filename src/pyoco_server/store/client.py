@@ -8,12 +8,14 @@ one write. Reconnecting, resubscribing, authentication and parsing stay nats-py'
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
 
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
@@ -58,6 +60,14 @@ class BrokerClient(Client):
         self._handlers.pop(sid, None)
         if self._subs.pop(sid, None) is not None and self.is_connected:
             self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
+
+    async def hear_out(self, sid: int) -> None:
+        """Unsubscribe; what the broker sent before it knew of that still reaches the function."""
+        if self._subs.pop(sid, None) is not None and self.is_connected:
+            self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
+            with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):
+                await self.flush()  # a connection that is lost here has nothing more to bring
+        self._handlers.pop(sid, None)
 
     def send(self, subject: str, payload: bytes, *, reply: str = "", headers: bytes = b"") -> None:
         """Publish without waiting. Refused while disconnected, so that nothing old is sent at a reconnect."""

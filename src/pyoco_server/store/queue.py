@@ -208,16 +208,41 @@ class JobPuller:
         self._consumers = consumers
         self._mend = mend
         self._mending: dict[str, asyncio.Task[None]] = {}
-        self._prefix = client.new_inbox() + "."
+        self._prefix = ""
         self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
         self._waiters: deque[_Waiter] = deque()
         self._next = 0
         self._asks_soon = False
         self._sid: int | None = None
+        self._is_paused = False
+        self._late: list[Delivery] = []
         self.answered_at: float | None = None
 
     async def open(self) -> None:
+        self._prefix = self._client.new_inbox() + "."
         self._sid = await self._client.listen(self._prefix + "*", self._on_message)
+
+    async def pause(self) -> None:
+        """When this returns no pull of ours stands at the broker, and nothing is given out until `resume`.
+
+        The broker has no word for taking a pull back, but forgets those whose answers nobody listens for.
+        What it had sent by then is given back when it cannot be sent to us again, which would wear it out.
+        """
+        self._is_paused = True
+        for pulls in self._pulls.values():
+            pulls.clear()
+        sid, self._sid = self._sid, None
+        if sid is not None:
+            await self._client.hear_out(sid)
+        late, self._late = self._late, []
+        for delivery in late:
+            delivery.nak()
+
+    async def resume(self) -> None:
+        self._is_paused = False
+        if self._sid is None:
+            await self.open()
+        self._ask_for_more()
 
     def dismiss_waiters(self) -> None:
         """Whoever waits gets None now; what still arrives goes back to the queue."""
@@ -263,7 +288,7 @@ class JobPuller:
         self._asks_soon = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
-        if not waiting:
+        if not waiting or self._is_paused:
             return
         timeout_sec = max(waiter.until for waiter in waiting) - now
         for subject, pulls in self._pulls.items():
@@ -291,11 +316,14 @@ class JobPuller:
         if status in ANSWERS:
             self.answered_at = time.time()
         if status:
-            if status != IDLE_HEARTBEAT:
+            if status != IDLE_HEARTBEAT and not self._is_paused:
                 self._end_pull(subject[len(self._prefix) :], status)
             return
         self._count(subject.decode())
         delivery = Delivery(self._client, subject, reply, headers, data)
+        if self._is_paused:
+            self._late.append(delivery)
+            return
         while self._waiters:
             if self._waiters.popleft().give(delivery):
                 return

@@ -47,6 +47,7 @@ class SignOfLife:
         self._fetched_at: float | None = None
         self._running: dict[str, float] = {}
         self._changes: dict[str, Any] = {}
+        self._saying = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,6 +95,10 @@ class SignOfLife:
         """There is news, of runs or in `extra`: it is told soon instead of at the next beat."""
         self._changed.set()
 
+    async def say(self) -> None:
+        """Now, and in order: whoever reads the entry after this does not find what was true before."""
+        await self._register()
+
     async def _keep_lease(self) -> None:
         while not self._stopping.is_set():
             await _pause(self._stopping, self._store.config.worker_lease_interval_sec)
@@ -131,28 +136,33 @@ class SignOfLife:
         return max(0, self._slots - len(self._running))
 
     async def _register(self) -> None:
+        async with self._saying:
+            changes, self._changes = self._changes, {}
+            try:
+                await self._store.registry.merge(self._claimant.worker_id, self._entry() | changes)
+            except Unavailable:
+                self._changes = changes | self._changes  # else nobody would ever hear of them
+                raise
+
+    def _entry(self) -> dict[str, Any]:
         now = time.time()
-        current = next(iter(self._running), None)
-        entry = (self._extra() if self._extra is not None else {}) | self._who
-        entry |= {
-            "instance_id": self._claimant.instance_id,
-            "state": WorkerState.RUNNING if self._running else WorkerState.IDLE,
-            "last_seen_at": now,
-            "last_heartbeat_at": now,
-            "heartbeat_at": now,
-            "last_fetch_at": self._fetched_at,
-            "tags": self._tags,
-            "slots": self._slots,
-            "free_slots": self._free_slots,
-            "current_run_id": current,
-            "current_run_ids": list(self._running),
-        }
-        changes, self._changes = self._changes, {}
-        try:
-            await self._store.registry.merge(self._claimant.worker_id, entry | changes)
-        except Unavailable:
-            self._changes = changes | self._changes  # else nobody would ever hear of them
-            raise
+        return (
+            (self._extra() if self._extra is not None else {})
+            | self._who
+            | {
+                "instance_id": self._claimant.instance_id,
+                "state": WorkerState.RUNNING if self._running else WorkerState.IDLE,
+                "last_seen_at": now,
+                "last_heartbeat_at": now,
+                "heartbeat_at": now,
+                "last_fetch_at": self._fetched_at,
+                "tags": self._tags,
+                "slots": self._slots,
+                "free_slots": self._free_slots,
+                "current_run_id": next(iter(self._running), None),
+                "current_run_ids": list(self._running),
+            }
+        )
 
 
 def _who() -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pyoco_server.tags import check_routing_tag, check_worker_id
 from pyoco_server.worker.attempt import Attempt, Ended
 from pyoco_server.worker.claim import Claimant
 from pyoco_server.worker.disposition import NAK_TROUBLE_SEC, Outcome
+from pyoco_server.worker.draining import Draining
 from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.sign_of_life import SignOfLife
 from pyoco_server.worker.slots.pool import Slots
@@ -54,6 +55,7 @@ class PyocoNatsWorker:
         self._claimant = Claimant(self.worker_id, self.instance_id)
         self._life = SignOfLife(store, self._claimant, self._tags, self._slots, self._more_of_us)
         self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.changed)
+        self._draining = Draining(store, self._claimant, self._life.say)
         self._puller: JobPuller | None = None
         self._suspects = Suspects(store)
         self._in_hand: Counter[str] = Counter()
@@ -90,7 +92,10 @@ class PyocoNatsWorker:
         return worker
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
-        """Handle one job, if one comes within `timeout` seconds. The run it was about, or None."""
+        """Handle one job, if one comes within `timeout` seconds. The run it was about, or None.
+
+        None comes for a worker that drains, too.
+        """
         assert self._puller is not None
         await self._wheels.keep_up()
         delivery = await self._puller.next(timeout)
@@ -124,6 +129,7 @@ class PyocoNatsWorker:
 
     async def close(self, reason: str = "graceful_shutdown") -> None:
         self.stop()
+        await self._draining.stop()
         if self._puller is not None:
             await self._puller.close()
         await self._life.stop(reason)
@@ -132,7 +138,11 @@ class PyocoNatsWorker:
         self._wheels.close()
 
     def _more_of_us(self) -> dict[str, Any]:
-        return {"wheel_sync": self._wheels.described(), "flows": self._performer.flows}
+        return {
+            "wheel_sync": self._wheels.described(),
+            "flows": self._performer.flows,
+            "draining": self._draining.is_draining,
+        }
 
     async def _start_with_wheels(self) -> None:
         try:
@@ -146,6 +156,7 @@ class PyocoNatsWorker:
         await self._life.start()
         self._puller = await self._store.queue.pull(self._tags)
         self._store.on_reconnect(self._puller.forget_pulls)
+        await self._draining.start(self._puller)
         fields = {"worker_id": self.worker_id, "instance_id": self.instance_id, "tags": self._tags}
         log.info("worker ready", extra=fields | {"slots": self._slots})
 
@@ -169,12 +180,17 @@ class PyocoNatsWorker:
             await self._handle(delivery, turn.end)
 
     async def _handle(self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None) -> Ended:
-        if not self._suspects.may_be_one(delivery):
-            return await self._attempt(delivery, on_performed)
-        async with self._suspects.kept_apart(delivery) as may_begin:
-            return await self._attempt(delivery, on_performed) if may_begin else Ended(Outcome.CLAIMED)
+        with self._draining.beginning() as begun:
+            if not self._suspects.may_be_one(delivery):
+                return await self._attempt(delivery, begun, on_performed)
+            async with self._suspects.kept_apart(delivery) as may_begin:
+                if not may_begin:
+                    return Ended(Outcome.CLAIMED)
+                return await self._attempt(delivery, begun, on_performed)
 
-    async def _attempt(self, delivery: Delivery, on_performed: Callable[[], None]) -> Ended:
+    async def _attempt(
+        self, delivery: Delivery, begun: Callable[[], None], on_performed: Callable[[], None]
+    ) -> Ended:
         attempt = Attempt(
             self._store,
             delivery,
@@ -183,9 +199,14 @@ class PyocoNatsWorker:
             in_hand=self._in_hand,
             on_performed=on_performed,
         )
+
+        def on_claimed(run_id: str) -> None:
+            self._life.run_began(run_id)
+            begun()
+
         ended = Ended(Outcome.BROKER_TROUBLE)
         try:
-            ended = await attempt.run(self._life.run_began)
+            ended = await attempt.run(on_claimed)
         except Exception:  # one delivery must not end the worker; it is delivered again
             log.exception("attempt broke", extra={"subject": delivery.subject})
             delivery.nak(NAK_TROUBLE_SEC)

@@ -28,7 +28,7 @@ export function useWhy(run: Run): Why | null {
 function useWhileQueued(isQueued: boolean, act: () => void): void {
   useOnRuns(useCallback(() => isQueued, [isQueued]), LOOK_AGAIN_MS, act)
   const workers = useWorkers(isQueued)
-  const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.tags.join()}`).join('\n')
+  const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.draining} ${one.tags.join()}`).join('\n')
   const seen = useRef(states)
   useEffect(() => {
     if (isQueued && seen.current !== undefined && seen.current !== states) act()

@@ -1,8 +1,10 @@
-// All workers, as they are told: everything first, then what changed. However many parts look, it is told once.
+// All workers, as they are told: everybody first, then who changed or is gone. However many parts look, it is told once.
 import { useEffect } from 'react'
 import { follow } from '../../api/stream'
 import type { Worker } from '../../api/types'
 import { Cell, useCell } from '../../live/cell'
+
+type Told = { workers: Worker[]; gone: string[]; all: boolean }
 
 const known = new Cell<Map<string, Worker> | null>(null)
 let looking = 0
@@ -17,7 +19,7 @@ export function useWorkers(wanted = true): Worker[] | null {
 
 function look(): () => void {
   looking += 1
-  if (looking === 1) leave = follow({ topic: 'workers', onEvent: (_, data) => take(data as { workers: Worker[] }) })
+  if (looking === 1) leave = follow({ topic: 'workers', onEvent: (_, data) => take(data as Told) })
   return () => {
     looking -= 1
     if (looking > 0) return
@@ -26,6 +28,9 @@ function look(): () => void {
   }
 }
 
-function take({ workers }: { workers: Worker[] }): void {
-  known.set(new Map([...(known.get() ?? []), ...workers.map((one) => [one.worker_id, one] as const)]))
+function take({ workers, gone, all }: Told): void {
+  const before = all ? [] : (known.get() ?? [])
+  const now = new Map([...before, ...workers.map((one) => [one.worker_id, one] as const)])
+  gone.forEach((id) => now.delete(id))
+  known.set(now)
 }

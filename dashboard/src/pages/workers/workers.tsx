@@ -12,6 +12,7 @@ import { say } from '../../parts/toast'
 import { sentence } from '../../parts/wrong'
 import { ago, short, span } from '../../text/format'
 import { type Key, t } from '../../text/text'
+import { Drain, DrainMark } from './drain'
 import { useWorkers } from './use-workers'
 
 const LOOKS: Record<Worker['state'], [shape: string, tone: string]> = {
@@ -46,7 +47,7 @@ export default function Workers(): JSX.Element {
         <Empty title={t('workers.none.title')} text={t('workers.none.text')} command="pyoco-worker --flow-resolver my_flows.py:resolve --tags default" />
       )}
       {shown.length > 0 && <List workers={shown} />}
-      {shown.length > 0 && <p className="faint-text">{t('workers.drain')}</p>}
+      {shown.length > 0 && <p className="faint-text">{t('workers.drain.text')}</p>}
     </Page>
   )
 }
@@ -60,7 +61,7 @@ function List({ workers }: { workers: Worker[] }): JSX.Element {
             {heads.map((key) => (
               <th key={key} scope="col">{t(key)}</th>
             ))}
-            <th scope="col"><span className="unseen">{t('workers.hide')}</span></th>
+            <th scope="col"><span className="unseen">{t('workers.actions')}</span></th>
           </tr>
         </thead>
         <tbody>
@@ -81,7 +82,7 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
         <b>{worker.worker_id}</b> {worker.hidden && <span className="tag">{t('workers.hidden')}</span>}
         <small>{[worker.host, worker.pid, worker.versions?.['pyoco_server']].filter(Boolean).join(' · ')}</small>
       </td>
-      <td><State worker={worker} /></td>
+      <td><State worker={worker} /><DrainMark worker={worker} /></td>
       <td>{worker.tags.map((tag) => <span key={tag} className="tag">{tag}</span>)}</td>
       <td className="nowrap">{isUp && worker.slots ? <Slots used={worker.slots - (worker.free_slots ?? 0)} all={worker.slots} /> : '–'}</td>
       <td>
@@ -90,7 +91,8 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
       <td className="nowrap"><Ago at={worker.last_seen_at} /></td>
       <td className="nowrap"><Ago at={worker.last_fetch_at} /></td>
       <td><Wheels worker={worker} /></td>
-      <td className="right">
+      <td className="row-actions">
+        {isUp && <Drain worker={worker} />}
         <button type="button" className="small" onClick={() => void hide(worker)} aria-label={`${worker.hidden ? t('workers.show') : t('workers.hide')}: ${worker.worker_id}`}>
           {worker.hidden ? t('workers.show') : t('workers.hide')}
         </button>

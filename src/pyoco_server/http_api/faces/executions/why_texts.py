@@ -23,6 +23,10 @@ ENGLISH = {
     "at_worker": "Worker {worker} runs it.",
     "queued": "It is queued for a free worker of tag {tag} since {since}.",
     "no_worker": "No live worker serves the tag {tag}: start one, or cancel.",
+    "draining": "All {count} workers for tag {tag} are draining: they take no new runs. Resume one, start "
+    "another, or cancel.",
+    "draining_alone": "The only worker for tag {tag} is draining: it takes no new runs. Resume it, start "
+    "another, or cancel.",
     "not_yet": "It is to start at {at}.",
     "cancelling": "A cancel was accepted at {at}{by}; worker {worker} is being stopped. It ends CANCELED.",
     "completed": "It is COMPLETED: every last node that ran succeeded.",
@@ -45,6 +49,10 @@ JAPANESE = {
     "at_worker": "worker {worker} が実行しています。",
     "queued": "{since} からタグ {tag} の空き worker を待っています。",
     "no_worker": "タグ {tag} を担当する稼働中の worker がありません。起動するか cancel してください。",
+    "draining": "タグ {tag} を担当する worker {count} 台はすべてドレイン中で、新しい実行を受け付けません。"
+    "再開するか、別の worker を起動するか、cancel してください。",
+    "draining_alone": "タグ {tag} を担当する唯一の worker はドレイン中で、新しい実行を受け付けません。"
+    "再開するか、別の worker を起動するか、cancel してください。",
     "not_yet": "{at} に開始予定です。",
     "cancelling": "{at} に cancel を受理しました{by}。worker {worker} を停止中で、CANCELED で終わります。",
     "completed": "COMPLETED です。実行された末端ノードはすべて成功しました。",
@@ -87,7 +95,12 @@ def _sentence(because: Because, language: Language) -> str:
     if because.name == "failed":
         task = because.fields["task"]
         fields["task"] = texts["of_task"].format(task=task) if task else ""
-    return texts[because.name].format(**fields)
+    return texts[_text_of(because)].format(**fields)
+
+
+def _text_of(because: Because) -> str:
+    is_alone = because.name == "draining" and because.fields["count"] == 1
+    return "draining_alone" if is_alone else because.name
 
 
 def _word(name: str, value: Any) -> str:

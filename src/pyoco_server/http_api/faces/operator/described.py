@@ -41,9 +41,11 @@ def _limit(default: int, most: int) -> Described:
     return _query("limit", schema, "How many at most.")
 
 
-def _body(kind: str, properties: Described, *, required: list[str]) -> Described:
-    schema = {"type": "object", "properties": properties, "required": required}
-    return {"required": bool(required), "content": {kind: {"schema": schema}}}
+def _body(kind: str, properties: Described, *, required: list[str], least: int = 0) -> Described:
+    schema: Described = {"type": "object", "properties": properties, "required": required}
+    if least:
+        schema["minProperties"] = least
+    return {"required": bool(required or least), "content": {kind: {"schema": schema}}}
 
 
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
@@ -62,19 +64,31 @@ WORKERS: Described = {
     "responses": _answers("Workers", _OBJECTS, 401, 403, 422, 503),
 }
 WORKERS_STREAM: Described = {
+    "parameters": [
+        _query(
+            "timeout_sec",
+            {"type": "integer", "minimum": 1, "maximum": wire.STREAM_SEC_MAX, "default": wire.STREAM_SEC_MAX},
+            "After how long it ends.",
+        ),
+    ],
     "responses": _answers(
-        "`event: workers` with `{workers}`: all first, also those gone and hidden, then what changed",
+        "`event: workers` with `{workers, gone, all}`: `all` there are first, also those that stopped, were "
+        "lost or are hidden, then what changed; `gone` has the ids of those that are kept no more",
         _TEXT,
         401,
         403,
+        422,
         503,
         kind="text/event-stream",
     ),
 }
 WORKER_PATCH: Described = {
+    "description": "At least one member. `draining` is asked of the process that runs now: it takes no new "
+    "runs, goes on with those it has, and says so in `draining` of its entry. A worker that is started anew "
+    "does not drain. 409 where no process runs.",
     "parameters": [_path("worker_id")],
-    "requestBody": _body("application/json", {"hidden": _BOOL}, required=["hidden"]),
-    "responses": _answers("What it is now", _OBJECT, 401, 403, 404, 422, 503),
+    "requestBody": _body("application/json", {"hidden": _BOOL, "draining": _BOOL}, required=[], least=1),
+    "responses": _answers("What was asked for", _OBJECT, 401, 403, 404, 409, 422, 503),
 }
 METRICS: Described = {
     "responses": _answers("Prometheus text format 0.0.4", _TEXT, 401, 403, 503, kind="text/plain"),

@@ -65,8 +65,9 @@ def _standing(now: Standing) -> Iterator[Metric]:
     yield _gauge("pyoco_runs", "Runs by status.", now.runs, "status")
     yield _gauge("pyoco_workers_alive_total", "Living workers (the specification's name).", now.workers_alive)
     yield _gauge("pyoco_workers_alive", "Workers that run or wait.", now.workers_alive)
+    yield _gauge("pyoco_workers_draining", "Of those, how many take no new runs.", now.workers_draining)
     yield _gauge("pyoco_worker_slots", "Slots of the living workers.", now.slots)
-    yield _gauge("pyoco_worker_slots_free", "Of those, how many are free.", now.slots_free)
+    yield _gauge("pyoco_worker_slots_free", "Of those, how many a new run may have.", now.slots_free)
     yield _gauge(
         "pyoco_dlq_messages_total", "Kept dead letters (the specification's name).", now.dead_letters
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from pyoco_server.errors import NotFound
+from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.faces.operator.asking import decoded_body, flag, whole_number, wrong
 from pyoco_server.operations.dead_letters import Asked, KeptLetter
 from pyoco_server.operations.query import StoredRun
@@ -16,6 +16,7 @@ from pyoco_server.operations.wheels import Action, Wheel
 from pyoco_server.operations.workers import Wanted, WorkerState
 
 WORKERS_DEFAULT, WORKERS_MAX = 100, 500
+STREAM_SEC_MAX = 600
 HISTORY_DEFAULT, HISTORY_MAX = 100, 500
 LETTERS_DEFAULT, LETTERS_MAX = 50, 200
 APPROVALS_DEFAULT, APPROVALS_MAX = 50, 200
@@ -24,8 +25,11 @@ _ID_DIGITS_MAX = 18
 _SOURCE_CHARS_MAX = 512
 
 
-class WorkerPatch(msgspec.Struct):
-    hidden: bool
+class WorkerPatch(msgspec.Struct, frozen=True):
+    """At least one of them."""
+
+    hidden: bool | msgspec.UnsetType = msgspec.UNSET
+    draining: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Redrive(msgspec.Struct):
@@ -49,9 +53,21 @@ def workers_wanted(asked: Mapping[str, str]) -> tuple[Wanted, int]:
     )
 
 
-def hidden_wanted(body: bytes) -> bool:
+def stream_sec(asked: Mapping[str, str]) -> int:
+    """After how long a stream of workers ends; whoever wants more begins it anew."""
+    name, most = "timeout_sec", STREAM_SEC_MAX
+    return whole_number(asked, name, default=most, most=most, err_id=WORKERS_WRONG)
+
+
+def worker_changes(body: bytes) -> dict[str, bool]:
+    """What is to become of a worker: `hidden`, `draining` or both."""
     patch: WorkerPatch = decoded_body(body, WorkerPatch, WORKERS_WRONG)
-    return patch.hidden
+    changes: dict[str, bool] = msgspec.to_builtins(patch)
+    if not changes:
+        message = "Give hidden, draining, or both; each is true or false."
+        problem = {"loc": ["body"], "msg": message, "type": "value_error"}
+        raise Invalid(message, err_id=WORKERS_WRONG, details=[problem])
+    return changes
 
 
 def wheel(found: Wheel, bucket: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`/workers`: who works here (REQ-0015), and which of them are shown (REQ-0022)."""
+"""`/workers`: who works here (REQ-0015), which of them are shown (REQ-0022), and which take no new runs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from pyoco_server.operations import workers
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.worker_news import Ring, WorkerNews, WorkersReader
 
-STREAM_SEC_MAX = 600.0
-
 router = APIRouter()
 
 
@@ -36,8 +34,9 @@ async def list_workers(request: Request) -> Response:
 @router.get("/workers/stream", summary="Workers as they change", openapi_extra=WORKERS_STREAM)
 async def stream_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
+    timeout_sec = wire.stream_sec(request.query_params)
     told = open_workers(gateway, caller_of(request))
-    return sse.EventStream(told, gateway.streams, timeout_sec=STREAM_SEC_MAX)
+    return sse.EventStream(told, gateway.streams, timeout_sec=timeout_sec)
 
 
 def open_workers(gateway: Any, caller: Caller) -> sse.Source:
@@ -45,17 +44,17 @@ def open_workers(gateway: Any, caller: Caller) -> sse.Source:
     return _Told(news, news.enter(caller))
 
 
-@router.patch("/workers/{worker_id}", summary="Show or hide a worker", openapi_extra=WORKER_PATCH)
+@router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)
 async def patch_worker(request: Request) -> Response:
     gateway = ready_gateway(request)
     worker_id = request.path_params["worker_id"]
-    hidden = wire.hidden_wanted(await request.body())
-    updated_at = await workers.set_hidden(gateway.store, worker_id, hidden=hidden)
-    return json_answer({"worker_id": worker_id, "hidden": hidden, "updated_at": updated_at})
+    changes = wire.worker_changes(await request.body())
+    updated_at = await workers.patch(gateway.store, worker_id, **changes)
+    return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
 class _Told:
-    """One event whenever workers look otherwise than they did; the first has all of them."""
+    """One event whenever workers look otherwise than they did or are kept no more; the first has all."""
 
     def __init__(self, news: WorkerNews, reader: WorkersReader) -> None:
         self._news = news
@@ -72,5 +71,5 @@ class _Told:
         return self._reader.is_over
 
     def take(self) -> bytes | None:
-        changed = self._reader.take()
-        return None if changed is None else sse.event("workers", msgspec.json.encode({"workers": changed}))
+        told = self._reader.take()
+        return None if told is None else sse.event("workers", msgspec.json.encode(told._asdict()))

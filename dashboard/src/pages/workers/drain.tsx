@@ -1,0 +1,53 @@
+// Whether a worker takes new runs: the mark of one that does not, and the button that asks for it or takes it back.
+import { type JSX, useState } from 'react'
+import { part, send } from '../../api/client'
+import type { Worker } from '../../api/types'
+import { Shape } from '../../parts/status'
+import { say } from '../../parts/toast'
+import { sentence } from '../../parts/wrong'
+import { t } from '../../text/text'
+
+/** Of another tenant's runs only the slots are known that they hold. */
+export function runsLeft(worker: Worker): number {
+  if (worker.state !== 'RUNNING') return 0
+  const slots = (worker.slots ?? 0) - (worker.free_slots ?? 0)
+  return Math.max(1, worker.current_run_ids?.length ?? 0, slots)
+}
+
+export function DrainMark({ worker }: { worker: Worker }): JSX.Element | null {
+  if (!worker.draining) {
+    return worker.drain_requested ? <small className="drain-mark">{t('workers.drain.asked')}</small> : null
+  }
+  const left = runsLeft(worker)
+  const [shape, tone] = left ? ['CANCELLING', 'wait'] : ['WAITING', 'quiet']
+  return (
+    <span className={`status drain-mark tone-${tone}`} data-drain={left ? 'draining' : 'drained'}>
+      <Shape status={shape} /> {left === 0 ? t('workers.drained') : left === 1 ? t('workers.draining.one') : t('workers.draining', { n: left })}
+    </span>
+  )
+}
+
+export function Drain({ worker }: { worker: Worker }): JSX.Element {
+  const [asking, setAsking] = useState(false)
+  const drains = worker.draining || worker.drain_requested
+  const words = drains ? t('workers.resume') : t('workers.drain')
+  const ask = async () => {
+    setAsking(true)
+    await setDraining(worker.worker_id, !drains)
+    setAsking(false)
+  }
+  return (
+    <button type="button" className="small" disabled={asking} onClick={() => void ask()} aria-label={`${words}: ${worker.worker_id}`}>
+      {words}
+    </button>
+  )
+}
+
+async function setDraining(id: string, draining: boolean): Promise<void> {
+  try {
+    await send('PATCH', `/workers/${part(id)}`, { draining })
+    say(t(draining ? 'workers.drain.done' : 'workers.resume.done', { worker: id }))
+  } catch (error) {
+    say(sentence(error), true)
+  }
+}

@@ -1,0 +1,120 @@
+"""Whether this worker takes new runs: an operator's wish, heard by push, carried out, and said in our entry.
+
+While the entry says that we drain, nothing can be given to us: it is said last, and taken back first.
+
+The wish stands in the worker's registry entry and names the instance that it is for: whoever starts the
+worker anew wants it to work. A push tells only that somebody tried to write; what counts is read at the
+leader. After a reconnect it is read as well, and each beat of our own brings the entry by once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.queue import JobPuller
+from pyoco_server.store.registry import DRAIN, Record
+from pyoco_server.store.store import Store
+from pyoco_server.worker.claim import Claimant
+
+log = logging.getLogger(__name__)
+
+
+class Draining:
+    """`say` writes what the worker has to say of itself, and `is_draining` with it."""
+
+    def __init__(self, store: Store, claimant: Claimant, say: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._claimant = claimant
+        self._say = say
+        self._beginnings = 0
+        self._none_begins = asyncio.Event()
+        self._none_begins.set()
+        self._news = asyncio.Event()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self.is_draining = False
+
+    async def start(self, puller: JobPuller) -> None:
+        await self._store.registry.hear(self._claimant.worker_id, self._on_written)
+        self._store.on_reconnect(self._news.set)
+        self._task = asyncio.get_running_loop().create_task(self._keep(puller))
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._news.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=self._store.config.broker_timeout_sec * 2)
+
+    @contextmanager
+    def beginning(self) -> Iterator[Callable[[], None]]:
+        """Around a delivery; what is given is called as soon as its run is told of as one of ours."""
+        is_open = True
+        self._beginnings += 1
+        self._none_begins.clear()
+
+        def begun() -> None:
+            nonlocal is_open
+            self._beginnings -= is_open
+            is_open = False
+            if not self._beginnings:
+                self._none_begins.set()
+
+        try:
+            yield begun
+        finally:
+            begun()
+
+    def _on_written(self, record: Record) -> None:
+        if self._is_wanted(record) is not self.is_draining or self._was_lost(record):
+            self._news.set()
+
+    def _is_wanted(self, record: Record) -> bool:
+        """An entry that was lost says nothing: then it stays as it is."""
+        return self.is_draining if DRAIN not in record else record[DRAIN] == self._claimant.instance_id
+
+    def _was_lost(self, record: Record) -> bool:
+        return self.is_draining and DRAIN not in record
+
+    async def _keep(self, puller: JobPuller) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._stopping:
+                return
+            try:
+                await self._look(puller)
+            except Unavailable as error:  # the reconnect or our next beat brings it by again
+                log.debug("whether to drain is not known", extra={"error": error.message})
+            except Exception:  # as everywhere in a worker: it must not end it
+                log.exception("draining was not seen to")
+
+    async def _look(self, puller: JobPuller) -> None:
+        record = await self._store.registry.get(self._claimant.worker_id, at_leader=True)
+        if record is None:
+            return  # the next beat writes it, and that is pushed
+        if self._was_lost(record):
+            await self._store.registry.merge(self._claimant.worker_id, {DRAIN: self._claimant.instance_id})
+        elif (wanted := self._is_wanted(record)) is not self.is_draining:
+            await (self._drain(puller) if wanted else self._resume(puller))
+            fields = {"worker_id": self._claimant.worker_id, "draining": wanted}
+            log.info("no new runs are taken" if wanted else "runs are taken again", extra=fields)
+
+    async def _drain(self, puller: JobPuller) -> None:
+        """What reached us before is executed: it is told of as running before we say that we drain."""
+        await puller.pause()
+        await self._none_begins.wait()
+        self.is_draining = True
+        await self._say()
+
+    async def _resume(self, puller: JobPuller) -> None:
+        self.is_draining = False
+        try:
+            await self._say()
+        except Unavailable:
+            self.is_draining = True  # so it is, and our next beat makes us look again
+            raise
+        await puller.resume()
