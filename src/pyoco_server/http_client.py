@@ -20,6 +20,7 @@ import httpx
 
 from pyoco_server.event_stream import Event, events_in
 from pyoco_server.log_calls import LogCalls
+from pyoco_server.schedule_calls import ScheduleCalls, workflow_file
 from pyoco_server.worker_calls import WorkerCalls
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
@@ -34,7 +35,7 @@ ONE_WATCH_SEC = 600.0
 CONFLICT = 409
 
 
-class PyocoHttpClient(LogCalls, WorkerCalls):
+class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
     def __init__(
         self, base_url: str, *, api_key: str | None = None, api_key_header: str = "X-API-Key"
     ) -> None:
@@ -71,7 +72,7 @@ class PyocoHttpClient(LogCalls, WorkerCalls):
     ) -> dict[str, Any]:
         """`{"run_id", "status"}`: a run of the flow in this `flow.yaml`, stored and queued."""
         form = {"flow_name": flow_name} | _given(tag=tag)
-        return _object(self._http.post("/runs/yaml", files=_file(workflow_yaml), data=form))
+        return _object(self._http.post("/runs/yaml", files=workflow_file(workflow_yaml), data=form))
 
     def get_run(self, run_id: str) -> dict[str, Any]:
         return _object(self._http.get(_path(run_id)))
@@ -214,41 +215,6 @@ class PyocoHttpClient(LogCalls, WorkerCalls):
             if left_sec == 0:
                 raise TimeoutError(f"Run {run_id} is still {run['status']} after {timeout_sec:g} s.")
 
-    def create_yaml_schedule(
-        self,
-        workflow_yaml: str | bytes,
-        *,
-        flow_name: str,
-        tag: str | None = None,
-        run_at: str | None = None,
-        interval_seconds: float | None = None,
-        start_at: str | None = None,
-        cron: str | None = None,
-        timezone: str | None = None,
-    ) -> dict[str, Any]:
-        """A schedule for the flow in this `flow.yaml`: `run_at`, `interval_seconds` or `cron` says when.
-
-        Instants are ISO 8601 with an offset. `start_at` goes with an interval, `timezone` with cron.
-        """
-        form = {"flow_name": flow_name} | _given(tag=tag, run_at=run_at, start_at=start_at)
-        form |= _given(interval_seconds=interval_seconds, cron=cron, timezone=timezone)
-        return _object(self._http.post("/schedules/yaml", files=_file(workflow_yaml), data=form))
-
-    def list_schedules(self) -> list[dict[str, Any]]:
-        """The latest first."""
-        return _objects(self._http.get("/schedules"))
-
-    def list_schedule_runs(
-        self, schedule_id: str, *, include_records: bool = False, limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        """The runs that it has begun, those that changed last first."""
-        query = _given(limit=limit, include="records" if include_records else None)
-        return _objects(self._http.get(f"/schedules/{quote(schedule_id, safe='')}/runs", params=query))
-
-    def delete_schedule(self, schedule_id: str) -> dict[str, Any]:
-        """No more runs of it are begun; those that were go on."""
-        return _object(self._http.delete(f"/schedules/{quote(schedule_id, safe='')}"))
-
     def get_metrics(self) -> str:
         """In Prometheus' text format."""
         return self._http.get("/metrics").raise_for_status().text
@@ -332,11 +298,6 @@ class PyocoHttpClient(LogCalls, WorkerCalls):
         """The gateway answers when the run ends, or after this long: nobody has to ask again and again."""
         patience = REQUEST_TIMEOUT_SEC + wait_sec
         return _object(self._http.get(_path(run_id), params={"wait": f"{wait_sec:.3f}"}, timeout=patience))
-
-
-def _file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:
-    content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
-    return {"workflow": ("flow.yaml", content, "application/x-yaml")}
 
 
 def _left_sec(deadline: float | None, most_sec: float) -> float:

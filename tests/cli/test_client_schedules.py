@@ -56,6 +56,20 @@ def test_a_schedule_is_added_listed_run_and_deleted(client: Client, workflow: Pa
     assert client.json("schedule", "list") == []
 
 
+def test_a_flow_that_workers_know_is_scheduled_with_parameters(client: Client) -> None:
+    given = ("--flow-name", "hello", "--tag", "demo", "--param", "name=you", "--run-at", FAR)
+    made = client.json("schedule", "add", *given)
+    assert (made["flow_name"], made["workflow_yaml_sha256"]) == ("hello", None)
+    assert client.json("schedule", "delete", made["schedule_id"])["deleted"] is True
+
+
+def test_what_cannot_be_scheduled_says_what_to_write(client: Client, workflow: Path) -> None:
+    nothing = client.run("schedule", "add", "--cron", "* * * * *")
+    assert (nothing.ended(), "--flow-name" in nothing.errors) == (1, True)
+    both = client.run("schedule", "add", "--workflow-file", workflow, "--param", "a=1", "--run-at", FAR)
+    assert (both.ended(), "flow.defaults" in both.errors) == (1, True)
+
+
 def test_upstreams_names_for_the_same(client: Client, workflow: Path) -> None:
     given = ("--workflow-file", workflow, "--flow-name", "x", "--tag", "demo", "--run-at", FAR)
     made = client.json("schedule-yaml", *given)

@@ -55,7 +55,7 @@ def main() -> None:
 def started(programs: Programs) -> Up:
     catalogue = programs.folder / "strategies.yaml"
     lines = [
-        f"  - {{id: {one}, title: {one.upper()}, instrument: {one[:6].upper()}, tags: [daily]}}"
+        f"  - {{id: {one}, title: {one.upper()}, instrument: {one.partition('.')[0].upper()}, tags: [daily]}}"
         for one in STRATEGIES
     ]
     catalogue.write_text("strategies:\n" + "\n".join(lines) + "\n")
@@ -84,14 +84,15 @@ def staged(site: Up, folder: Path) -> list[Scene]:
     submit(api, "unheard_of")
     waiting = [submit(api, "release", {"version": version}) for version in ("1.4.0", "1.3.9")]
     cancelled = submit(api, "import_archive")
-    wait_for(lambda: api.get(f"/runs/{cancelled}").json()["status"] == "RUNNING", "a run that hears nothing")
+    wait_for(lambda: api.get(f"/runs/{cancelled}").json()["tasks"], "a run that hears nothing")
     api.post(f"/runs/{cancelled}/cancel", json={"reason": "the archive is the wrong one"})
     wheel = made(folder, "shop_tasks", "1.4.0")
     api.post("/wheels", files={"wheel": (wheel.name, wheel.read_bytes())})
     for when in ({"cron": "30 2 * * *", "timezone": "Asia/Tokyo"}, {"interval_seconds": 900}):
         api.post("/schedules", json={"flow_name": ("thumbnails", "nightly_orders")["cron" in when]} | when)
-    body = {"strategies": STRATEGIES, "reason": "weekly", "window": {"lookback_days": 30}}
-    api.post("/pdca/recheck", json=body, headers={"Idempotency-Key": "picture"})
+    body = {"strategies": STRATEGIES, "reason": "weekly", "dry_run": False, "window": {"lookback_days": 30}}
+    accepted = api.post("/pdca/recheck", json=body, headers={"Idempotency-Key": "for-the-picture"})
+    recheck = accepted.raise_for_status().json()["request_id"]
     for run_id in (failed, ended, cancelled):
         while not api.get(f"/runs/{run_id}", params={"wait": 60}).json()["end_time"]:
             pass  # it is asked until it is over
@@ -111,7 +112,7 @@ def staged(site: Up, folder: Path) -> list[Scene]:
         Scene("schedules", "/schedules", "tr[data-schedule]"),
         Scene("wheels", "/wheels", "tbody tr"),
         Scene("dead-letters", "/dlq", "tr[data-letter]"),
-        Scene("strategies", "/strategies", "tr[data-strategy]"),
+        Scene("strategies", f"/strategies?requests={recheck}", "[data-request] [data-status=COMPLETED]"),
         Scene("system", "/system", "tbody tr"),
         Scene("failed", f"/runs/{failed}", ".node[data-status=FAILED]", choose("fit"), all_looks=False),
         Scene("then", f"/runs/{ended}?tab=events", ".event", go_back, all_looks=False),

@@ -73,7 +73,7 @@ def test_a_run_that_waits_says_so_as_soon_as_its_worker_drains_and_is_resumed(
     httpx.patch(f"{site.url}/workers/{worker_id}", json={"draining": True}).raise_for_status()
     expect(in_english.page.locator(".why")).to_contain_text("is draining")
     httpx.patch(f"{site.url}/workers/{worker_id}", json={"draining": False}).raise_for_status()
-    expect(in_english.page.locator(".why")).to_contain_text("queued")
+    expect(in_english.page.locator(".why")).to_contain_text("next for a free worker")
     gate.touch()
     in_english.status_is("COMPLETED")
 

@@ -26,6 +26,14 @@ def wait_for(condition: Callable[[], bool], within_sec: float = 20.0) -> None:
         time.sleep(0.02)
 
 
+def test_a_flow_that_workers_know_is_run_at_its_time(client: PyocoHttpClient) -> None:
+    made = client.create_schedule("hello", {"name": "you"}, tag="demo", interval_seconds=0.5)
+    wait_for(lambda: bool(client.list_schedule_runs(made["schedule_id"])))
+    [run, *_] = client.list_schedule_runs(made["schedule_id"])
+    assert client.get_run(run["run_id"])["params"] == {"name": "you"}
+    client.delete_schedule(made["schedule_id"])
+
+
 def test_an_interval_runs_again_and_again_until_it_is_deleted(client: PyocoHttpClient) -> None:
     made = client.create_yaml_schedule(WORKFLOW, flow_name="beat", tag="demo", interval_seconds=0.5)
     schedule_id = made["schedule_id"]

@@ -2,11 +2,17 @@
 import { type JSX, type ReactNode, useEffect, useRef } from 'react'
 import { t } from '../text/text'
 
+const FIRST = 'form :is(input:not([type=radio], [type=checkbox], [type=file]), textarea, select), .buttons button'
+
 export function Dialog(props: { title: string; onClose: () => void; children: ReactNode; wide?: boolean }): JSX.Element {
   const shown = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const dialog = shown.current
-    if (dialog && !dialog.open) dialog.showModal()
+    if (dialog && !dialog.open) {
+      dialog.showModal()
+      // The first thing to fill in, not the cross that comes before it.
+      dialog.querySelector<HTMLElement>(FIRST)?.focus()
+    }
     return () => dialog?.close()
   }, [])
   return (

@@ -26,6 +26,7 @@ export const enRun = {
   'run.details': 'Details',
   'run.tasks': 'Tasks',
   'run.noTasks': 'Its tasks appear when a worker has taken it.',
+  'run.noTasksEver': 'It was over before any of its tasks was written down.',
   'run.unordered': 'Who waits for whom is not known of this flow: tasks stand in their order.',
   'run.tooMany': 'A flow of {n} tasks is too large to draw; the timeline has all of them.',
   'run.cursor': 'Time cursor',

@@ -28,6 +28,7 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.details': '詳細',
   'run.tasks': 'タスク',
   'run.noTasks': 'ワーカーが引き受けるとタスクが表示されます。',
+  'run.noTasksEver': 'タスクが記録される前に終了しました。',
   'run.unordered': 'このフローの依存関係は不明です。タスクは順番に並べています。',
   'run.tooMany': '{n} タスクのフローは大きすぎて描けません。タイムラインにはすべて表示されます。',
   'run.cursor': '時刻カーソル',

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.output import Form, form_or_default, show_json, show_runs, show_table
+from pyoco_server.cli.params import merged_params
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
 
 ADD_EXAMPLE = (
-    "pyoco-client schedule add --workflow-file flow.yaml --flow-name nightly "
+    "pyoco-client schedule add --flow-name nightly --param day=yesterday "
     "--cron '30 2 * * *' --timezone Asia/Tokyo"
 )
+YAML_NAME = "main"
 COLUMNS = ("schedule_id", "flow_name", "tag", "schedule_type", "status", "next_at", "last_at", "last_run_id")
 
 Connect = Callable[[typer.Context], "AbstractContextManager[PyocoHttpClient]"]
@@ -33,6 +35,7 @@ def add_schedule_commands(app: typer.Typer, connect: Connect) -> None:
     """`connect` gives each command the gateway that was named before it."""
     group = typer.Typer(rich_markup_mode=None, epilog=f"Example: {ADD_EXAMPLE}")
     _add_making(group, app, connect)
+    _add_deleting(group, app, connect)
     _add_looking(group, app, connect)
     app.add_typer(group, name="schedule", help="Run flows at their time: once, at intervals, or by cron.")
 
@@ -40,10 +43,17 @@ def add_schedule_commands(app: typer.Typer, connect: Connect) -> None:
 def _add_making(group: typer.Typer, app: typer.Typer, connect: Connect) -> None:
     def add(
         ctx: typer.Context,
-        workflow_file: Annotated[Path, typer.Option(help="The workflow: a flow.yaml.")],
+        workflow_file: Annotated[
+            Path | None, typer.Option(help="A flow.yaml to run. [default: a flow that workers know]")
+        ] = None,
         flow_name: Annotated[
-            str, typer.Option(help="What its runs are called; the file has no name.")
-        ] = "main",
+            str | None,
+            typer.Option(help="The flow; of a flow.yaml, what its runs are called. [there: main]"),
+        ] = None,
+        param: Annotated[
+            list[str] | None,
+            typer.Option(metavar="NAME=VALUE", help="A parameter, JSON or text; repeatable. Not for a file."),
+        ] = None,
         tag: Annotated[
             str | None, typer.Option(help="Routing tag: who may run it. [default: default]")
         ] = None,
@@ -64,23 +74,30 @@ def _add_making(group: typer.Typer, app: typer.Typer, connect: Connect) -> None:
         ] = None,
     ) -> None:
         """Make a schedule: --run-at, --interval-seconds or --cron says when."""
-        workflow = _content(workflow_file)
+        when: dict[str, Any] = {
+            "run_at": run_at,
+            "interval_seconds": interval_seconds,
+            "start_at": start_at,
+            "cron": cron,
+            "timezone": timezone,
+        }
+        _check_what(workflow_file, flow_name, param)
         with connect(ctx) as client:
-            made = client.create_yaml_schedule(
-                workflow,
-                flow_name=flow_name,
-                tag=tag,
-                run_at=run_at,
-                interval_seconds=interval_seconds,
-                start_at=start_at,
-                cron=cron,
-                timezone=timezone,
-            )
+            if workflow_file is None:
+                params = merged_params(None, None, param)
+                made = client.create_schedule(flow_name or "", params, tag=tag, **when)
+            else:
+                workflow = _content(workflow_file)
+                made = client.create_yaml_schedule(
+                    workflow, flow_name=flow_name or YAML_NAME, tag=tag, **when
+                )
         show_json(made)
 
     group.command("add", epilog=f"Example: {ADD_EXAMPLE}")(add)
     app.command("schedule-yaml", hidden=True)(add)
 
+
+def _add_deleting(group: typer.Typer, app: typer.Typer, connect: Connect) -> None:
     def delete(ctx: typer.Context, schedule: IdArgument = None, schedule_id: IdOption = None) -> None:
         """Begin no more runs of it. Those that were begun go on."""
         wanted = _one_id(schedule, schedule_id, "delete")
@@ -121,6 +138,14 @@ def _add_looking(group: typer.Typer, app: typer.Typer, connect: Connect) -> None
 
     group.command("runs", epilog="Example: pyoco-client schedule runs SCHEDULE_ID --limit 10")(runs)
     app.command("schedule-runs", hidden=True)(runs)
+
+
+def _check_what(workflow_file: Path | None, flow_name: str | None, param: list[str] | None) -> None:
+    if workflow_file is None and not flow_name:
+        raise WrongArguments("Name the flow with --flow-name, or give --workflow-file.", hint=ADD_EXAMPLE)
+    if workflow_file is not None and param:
+        message = "The parameters of a flow.yaml are its own: write them under flow.defaults."
+        raise WrongArguments(message, hint=ADD_EXAMPLE)
 
 
 def _one_id(argument: str | None, option: str | None, command: str) -> str:

@@ -9,14 +9,19 @@ from typing import Any
 import msgspec
 
 from pyoco_server.lifecycle.graph import Join
-from pyoco_server.lifecycle.run import Run, TaskRecord
+from pyoco_server.lifecycle.run import Claim, Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.workers import Entry, alive
+from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.refusals import Refusal as Refusal
 from pyoco_server.store.store import Store
 
 # Of a thousand tasks that wait, so many are told one by one.
 TOLD_MAX = 20
+# Nobody who waits behind so many wants to know it more exactly.
+AHEAD_MAX = 1_000
+# So many renewals of its lease a worker may miss before it is said to be lost.
+OVERDUE = 2.5
 
 
 class Because(msgspec.Struct, frozen=True):
@@ -26,14 +31,14 @@ class Because(msgspec.Struct, frozen=True):
     fields: dict[str, Any] = {}
 
 
-async def why(store: Store, run: Run) -> list[Because]:
+async def why(store: Store, read_model: ReadModel, run: Run) -> list[Because]:
     """The first is the short answer."""
     if run.ended is not None:
         return list(_ended(run, run.ended))
     if run.cancel is not None:
         return [Because("cancelling", {"at": run.cancel.at, "by": run.cancel.by, "worker": _holder(run)})]
     if run.driver is Driver.WORKER:
-        return await _of_workers(store, run)
+        return await _of_workers(store, read_model, run)
     return list(_of_clients(run))
 
 
@@ -58,22 +63,49 @@ def _ended(run: Run, ended: RunStatus) -> Iterator[Because]:
                     yield Because("task_failed", {"task": name, "error": record.error})
 
 
-async def _of_workers(store: Store, run: Run) -> list[Because]:
+async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Because]:
     waits = list(_waits(run))
     if run.parked:
         return waits or [Because("parked")]
     if run.claim is not None:
-        return [Because("at_worker", {"worker": run.claim.worker_id}), *waits]
+        return [*await _at_worker(store, run.claim), *_tried_again(run), *waits]
     if run.start_at is not None and run.start_at > time.time():
         return [Because("not_yet", {"at": run.start_at})]
-    return [_in_line(run, [one for one in await alive(store) if run.tag in (one["tags"] or ())])]
+    workers = [one for one in await alive(store) if run.tag in (one["tags"] or ())]
+    return [_in_line(run, workers, read_model)]
 
 
-def _in_line(run: Run, workers: list[Entry]) -> Because:
+async def _at_worker(store: Store, claim: Claim) -> list[Because]:
+    """A lease that is overdue is the first sign. When it has stood still for its time, it is taken over."""
+    renewed_at, config = await store.leases.written_at(claim.instance_id), store.config
+    overdue_at = (renewed_at or 0.0) + OVERDUE * config.worker_lease_interval_sec
+    if renewed_at is None or time.time() <= overdue_at:
+        return [Because("at_worker", {"worker": claim.worker_id})]
+    taken_at = renewed_at + config.worker_lease_sec + config.housekeeping_interval_sec
+    return [Because("worker_lost", {"worker": claim.worker_id, "since": renewed_at, "at": taken_at})]
+
+
+def _tried_again(run: Run) -> Iterator[Because]:
+    """The engine makes another attempt of these, in a moment."""
+    failed = [
+        (name, record)
+        for name, record in run.tasks.items()
+        if record.state is TaskStatus.PENDING and record.error is not None
+    ]
+    for name, record in failed[:TOLD_MAX]:
+        fields = {"task": name, "attempt": record.attempt + 1, "error": record.error}
+        yield Because("trying_again", fields)
+
+
+def _in_line(run: Run, workers: list[Entry], read_model: ReadModel) -> Because:
     """`workers`: those alive that serve its tag."""
-    if workers and all(one["draining"] for one in workers):
-        return Because("draining", {"tag": run.tag, "count": len(workers), "since": run.job_owed_since})
-    return Because("queued" if workers else "no_worker", {"tag": run.tag, "since": run.job_owed_since})
+    since = run.job_owed_since
+    if not workers:
+        return Because("no_worker", {"tag": run.tag, "since": since})
+    if all(one["draining"] for one in workers):
+        return Because("draining", {"tag": run.tag, "count": len(workers), "since": since})
+    ahead = read_model.owed_before(run.tag, since, at_most=AHEAD_MAX) if since is not None else 0
+    return Because("queued", {"tag": run.tag, "since": since, "ahead": ahead})
 
 
 def _of_clients(run: Run) -> Iterator[Because]:

@@ -8,7 +8,6 @@ producer, or of somebody who did not know the chain before it; the next one begi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from hashlib import sha256
 
 import msgspec
@@ -60,7 +59,7 @@ def commit_of(message: StoredMessage, before: str | None = None) -> Commit:
         number=commit_no(message),
         log_seq=message.seq,
         commit_id=message.header(b"Pyoco-Commit") or "",
-        at=stored_at(message) or 0.0,
+        at=message.stored_at or 0.0,
         events=decode_commit(message.data),
         meta=decode_commit_meta(message.data),
         chain=chain,
@@ -91,12 +90,3 @@ def chain_of(message: StoredMessage) -> str:
 
 def commit_no(message: StoredMessage) -> int:
     return number_of(message.headers, b"Pyoco-Commit-No")
-
-
-def stored_at(message: StoredMessage) -> float | None:
-    """When the broker stored it, by its clock."""
-    stamp = message.time or message.header(b"Nats-Time-Stamp")
-    if stamp is None:
-        return None
-    # Nanoseconds are more than fromisoformat takes.
-    return datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()

@@ -35,6 +35,15 @@ class StoredMessage(NamedTuple):
     def header(self, name: bytes) -> str | None:
         return value_of(self.headers, name)
 
+    @property
+    def stored_at(self) -> float | None:
+        """When the broker stored it, by its clock."""
+        stamp = self.time or self.header(b"Nats-Time-Stamp")
+        if stamp is None:
+            return None
+        # Nanoseconds are more than fromisoformat takes.
+        return datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()
+
 
 class ApiError(msgspec.Struct):
     code: int = 0

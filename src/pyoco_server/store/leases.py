@@ -38,6 +38,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Leases:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
+        self._stream = f"KV_{config.leases_kv_bucket}"
         self._prefix = f"$KV.{config.leases_kv_bucket}."
         self._bucket = Bucket(jetstream, config.leases_kv_bucket)
 
@@ -59,6 +60,11 @@ class Leases:
         if not entry.value:
             return None, entry.revision
         return msgspec.json.decode(entry.value, type=Lease), entry.revision
+
+    async def written_at(self, key: str) -> float | None:
+        """When it was renewed last, by the broker's clock; None where nobody has it."""
+        message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+        return message.stored_at if message is not None and message.data else None
 
     async def release(self, key: str, *, revision: int) -> None:
         headers = header_block(

@@ -157,6 +157,11 @@ class ReadModel:
         self._flush()
         return _decoded(self._table.owed(tag, before, limit))
 
+    def owed_before(self, tag: str, instant: float, *, at_most: int) -> int:
+        """How many runs have waited longer for a worker of this tag; counted no further than `at_most`."""
+        self._flush()
+        return self._table.owed_before(tag, instant, at_most)
+
     def tags_that_owe(self) -> list[str]:
         self._flush()
         return self._table.tags_that_owe()

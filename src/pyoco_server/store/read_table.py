@@ -152,6 +152,11 @@ class ReadTable(DisposableTables):
         )
         return [row[0] for row in rows]
 
+    def owed_before(self, tag: str, instant: float, at_most: int) -> int:
+        """How many, counted no further than `at_most`."""
+        query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE tag = ? AND owed_since < ? LIMIT ?)"
+        return int(self._db.execute(query, (tag, instant, at_most)).fetchone()[0])
+
     def tags_that_owe(self) -> list[str]:
         """One step through the index per tag, however many runs each has."""
         tags: list[str] = []

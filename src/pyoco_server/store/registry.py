@@ -14,7 +14,6 @@ import msgspec
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.store.client import BrokerClient
-from pyoco_server.store.commits import stored_at
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keyvalue import Bucket
@@ -129,7 +128,7 @@ class Registry:
         messages = await self._jetstream.page(self._stream, self._subject + ">", 0, count)
         skip = len(self._subject)
         return [
-            Written(one.subject[skip:], _record(one.data), one.seq, stored_at(one) or 0.0) for one in messages
+            Written(one.subject[skip:], _record(one.data), one.seq, one.stored_at or 0.0) for one in messages
         ]
 
     async def remove(self, worker_id: str, *, revision: int) -> None:

@@ -17,7 +17,7 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of
 from pyoco_server.store.codec import decode_commit, encode_commit
-from pyoco_server.store.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no, stored_at
+from pyoco_server.store.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no
 from pyoco_server.store.jetstream import StoredMessage
 
 # A snapshot behind a commit of just now is most likely being written this moment by whoever committed.
@@ -119,5 +119,5 @@ def is_left_behind(
 
 
 def _age_sec(message: StoredMessage) -> float:
-    at = stored_at(message)
+    at = message.stored_at
     return HEAL_AFTER_SEC if at is None else time.time() - at

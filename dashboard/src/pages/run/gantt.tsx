@@ -45,7 +45,7 @@ export function Gantt(props: Props): JSX.Element {
         </span>
       </div>
       <div className="gantt-rows" ref={box}>
-        {story.nodes.length === 0 && <p className="faint-text">{t('run.noTasks')}</p>}
+        {story.nodes.length === 0 && <p className="faint-text">{t(props.end === null ? 'run.noTasks' : 'run.noTasksEver')}</p>}
         <div className="rows-all" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => {
             const name = story.nodes[item.index] as string

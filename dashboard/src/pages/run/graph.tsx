@@ -22,6 +22,7 @@ const KINDS = { task: memo(Task) }
 
 type Props = {
   graph: RunGraph | null
+  over: boolean
   standing: Map<string, string>
   takenOver: ReadonlySet<string>
   selected: string | null
@@ -40,7 +41,7 @@ export function Graph(props: Props): JSX.Element {
     () => (laid?.edges ?? []).map((edge): Edge => ({ ...edge, className: `${edge.className ?? ''} from-${toneOf(standing.get(edge.source) ?? 'IDLE')}` })),
     [laid, standing],
   )
-  if (!graph || graph.nodes.length === 0) return <p className="faint-text graph-none">{t('run.noTasks')}</p>
+  if (!graph || graph.nodes.length === 0) return <p className="faint-text graph-none">{t(props.over ? 'run.noTasksEver' : 'run.noTasks')}</p>
   if (laid === null) return <p className="faint-text graph-none">{t('run.tooMany', { n: graph.nodes.length })}</p>
   return (
     <>

@@ -66,7 +66,7 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
           {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
           {over && task !== null && <button type="button" className="small" title={task} onClick={() => fork(task)}>{t('run.fork')}</button>}
         </div>
-        <Graph graph={graph.data ?? null} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
+        <Graph graph={graph.data ?? null} over={over} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
       </section>
       <div className="run-grid">
         <section className="card" aria-label={t('run.gantt')}>

@@ -5,7 +5,8 @@ import { get, part } from '../../api/client'
 import type { Why } from '../../api/executions'
 import { type Run, TERMINAL } from '../../api/types'
 import { useOnRuns } from '../../live/reread'
-import { exact } from '../../text/format'
+import { now } from '../../live/now'
+import { clock, exact } from '../../text/format'
 import { language } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
 
@@ -49,9 +50,13 @@ export function WhyLine({ run }: { run: Run }): JSX.Element | null {
   )
 }
 
+const TODAY_SEC = 12 * 3600
 const INSTANT = /\d{4}-\d\d-\d\dT[\d:.]+Z/g
 
 /** The server says instants as programs do; here they are the reader's own. */
 export function withLocalTimes(sentence: string): string {
-  return sentence.replace(INSTANT, (instant) => exact(Date.parse(instant) / 1000))
+  return sentence.replace(INSTANT, (instant) => {
+    const at = Date.parse(instant) / 1000
+    return Math.abs(at - now()) < TODAY_SEC ? clock(at) : exact(at)
+  })
 }

@@ -70,7 +70,7 @@ function List({ wheels, workers, remove }: { wheels: Wheel[]; workers: Worker[];
           {wheels.map((wheel) => (
             <tr key={wheel.name} data-wheel={wheel.name}>
               <td><b>{wheel.package}</b> {wheel.version}<small className="mono">{wheel.name}</small></td>
-              <td>{wheel.tags.length ? wheel.tags.map((tag) => <span key={tag} className="tag">{tag}</span>) : <span className="faint-text">{t('runs.all')}</span>}</td>
+              <td className="nowrap">{wheel.tags.length ? wheel.tags.map((tag) => <span key={tag} className="tag">{tag}</span>) : <span className="faint-text">{t('runs.all')}</span>}</td>
               <td className="nowrap"><InUse wheel={wheel} workers={workers} /></td>
               <td className="number">{bytes(wheel.size_bytes)}</td>
               <td className="nowrap"><Ago at={instant(wheel.modified)} /></td>

@@ -91,7 +91,7 @@ async def explain(request: Request) -> Response:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
-    reasons = await why.why(gateway.store, run)
+    reasons = await why.why(gateway.store, gateway.read_model, run)
     refused = await why.refusals_of(gateway.store, execution_id)
     language = choose_language(request.headers.get("accept-language"))
     return json_answer(explained(reasons, refused, language))

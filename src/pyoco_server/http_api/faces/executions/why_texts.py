@@ -7,7 +7,7 @@ from typing import Any
 
 from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.faces.executions.rejected import word_of
-from pyoco_server.operations.why import Because, Refusal
+from pyoco_server.operations.why import AHEAD_MAX, Because, Refusal
 from pyoco_server.texts import Language
 
 NAMES_SHOWN = 10
@@ -16,12 +16,17 @@ ENGLISH = {
     "not_started": "It was created and not started: POST …/start begins it.",
     "ready": "Node {task} is READY: whoever drives the execution may start attempt {attempt}.",
     "running": "Node {task} is RUNNING at {worker}{until}.",
-    "waiting": "Node {task} waits for a resume with the key {key} since {since}{until}.",
+    "waiting": "Node {task} waits for an answer to {key} since {since}{until}.",
     "retrying": "Node {task} failed ({error}) and is READY again at {at}.",
     "after": "Node {task} comes after {tasks}.",
     "parked": "It waits, and no worker holds it.",
     "at_worker": "Worker {worker} runs it.",
-    "queued": "It is queued for a free worker of tag {tag} since {since}.",
+    "trying_again": "Node {task} failed ({error}); attempt {attempt} follows in a moment.",
+    "worker_lost": "Worker {worker} gives no sign of life since {since}: it is taken over at about {at}.",
+    "queued": "{ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
+    "queued_next": "It is the next for a free worker of tag {tag}; it waits since {since}.",
+    "queued_far": "More than {ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
+    "queued_behind_one": "One run is ahead of it in the queue of tag {tag}; it waits since {since}.",
     "no_worker": "No live worker serves the tag {tag}: start one, or cancel.",
     "draining": "All {count} workers for tag {tag} are draining: they take no new runs. Resume one, start "
     "another, or cancel.",
@@ -42,12 +47,17 @@ JAPANESE = {
     "not_started": "作成済みですが開始されていません。POST …/start で開始します。",
     "ready": "ノード {task} は READY です。実行側は試行 {attempt} を開始できます。",
     "running": "ノード {task} は {worker} で RUNNING です{until}。",
-    "waiting": "ノード {task} は {since} からキー {key} の resume を待っています{until}。",
+    "waiting": "ノード {task} は {since} から {key} への回答を待っています{until}。",
     "retrying": "ノード {task} は失敗しました（{error}）。{at} に再び READY になります。",
     "after": "ノード {task} は {tasks} の後に続きます。",
     "parked": "待機中で、どの worker にも割り当てられていません。",
     "at_worker": "worker {worker} が実行しています。",
-    "queued": "{since} からタグ {tag} の空き worker を待っています。",
+    "trying_again": "ノード {task} は失敗しました（{error}）。まもなく試行 {attempt} を行います。",
+    "worker_lost": "worker {worker} は {since} から応答がありません。{at} ごろ別の worker が引き継ぎます。",
+    "queued": "タグ {tag} のキューで前に {ahead} 件あります。{since} から待っています。",
+    "queued_next": "タグ {tag} の worker が空き次第、次に実行されます。{since} から待っています。",
+    "queued_far": "タグ {tag} のキューで前に {ahead} 件以上あります。{since} から待っています。",
+    "queued_behind_one": "タグ {tag} のキューで前に 1 件あります。{since} から待っています。",
     "no_worker": "タグ {tag} を担当する稼働中の worker がありません。起動するか cancel してください。",
     "draining": "タグ {tag} を担当する worker {count} 台はすべてドレイン中で、新しい実行を受け付けません。"
     "再開するか、別の worker を起動するか、cancel してください。",
@@ -99,8 +109,17 @@ def _sentence(because: Because, language: Language) -> str:
 
 
 def _text_of(because: Because) -> str:
-    is_alone = because.name == "draining" and because.fields["count"] == 1
-    return "draining_alone" if is_alone else because.name
+    match because:
+        case Because("draining", {"count": 1}):
+            return "draining_alone"
+        case Because("queued", {"ahead": 0}):
+            return "queued_next"
+        case Because("queued", {"ahead": 1}):
+            return "queued_behind_one"
+        case Because("queued", {"ahead": ahead}) if ahead >= AHEAD_MAX:
+            return "queued_far"
+        case _:
+            return because.name
 
 
 def _word(name: str, value: Any) -> str:
