@@ -89,6 +89,13 @@ def choose_language(accept_language: str | None, default: Language = "en") -> La
     return best if wishes.get(best, others) > 0 else default
 
 
+def locale_language(environ: Mapping[str, str]) -> Language | None:
+    """The language of ours that a locale names, as POSIX looks for it; None for `C` and other people's."""
+    named = next((environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environ.get(name)), "")
+    word = named.lower().partition(".")[0].partition("_")[0]
+    return next((language for language in CATALOGUES if language == word), None)
+
+
 def _ranges(header: str) -> Iterator[tuple[str, float]]:
     """`ja-JP;q=0.8` is ("ja", 0.8); a range that cannot be read is passed over."""
     for item in header.split(",")[:ACCEPTED_RANGES_MAX]:

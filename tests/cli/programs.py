@@ -31,8 +31,8 @@ def wait_for(condition: Callable[[], T], what: str = "the condition") -> T:
 
 def clean_environment(**more: str) -> dict[str, str]:
     """Ours without settings, so that no test depends on the machine it runs on."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYOCO_")}
-    return kept | {"PYOCO_LOAD_DOTENV": "0", "PYTHONUNBUFFERED": "1"} | more
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYOCO_", "LC_"))}
+    return kept | {"LANG": "C.UTF-8", "PYOCO_LOAD_DOTENV": "0", "PYTHONUNBUFFERED": "1"} | more
 
 
 def is_running(pid: int) -> bool:

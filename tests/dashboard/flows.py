@@ -125,7 +125,17 @@ def counted() -> Flow:
     return flow
 
 
+def described() -> Flow:
+    @task
+    def read(day: str, pages: int = 3) -> int:
+        return pages
+
+    flow: Flow = Flow("described") >> read
+    return flow
+
+
 FLOWS: dict[str, Callable[[], Flow]] = {
+    "described": described,
     "diamond": diamond,
     "chatty": chatty,
     "stubborn": stubborn,
@@ -141,6 +151,7 @@ def resolve(name: str) -> Flow:
 
 
 resolve.flows = {  # type: ignore[attr-defined]
+    "described": "Says what it wants to be given",
     "diamond": "Fetch, two beside each other, and a join",
     "chatty": "Prints 50 000 lines",
     "stubborn": "Ignores every request to stop",

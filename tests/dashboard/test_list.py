@@ -123,3 +123,25 @@ def test_a_page_has_one_connection_that_stays_open(in_english: Visit, site: Up, 
     assert not [url for url in opened if "/runs/stream" in url or "/watch" in url or "/logs/stream" in url]
     gate.touch()
     in_english.status_is("COMPLETED")
+
+
+def test_the_form_of_a_flow_begins_with_the_defaults_of_its_code(shown: Visit, site: Up) -> None:
+    shown.open("/flows")
+    shown.page.get_by_role("button", name=f"{shown.word('flows.start')}: described", exact=True).click()
+    dialog = shown.page.locator("dialog")
+    field = dialog.get_by_label(shown.word("flows.submit.params"))
+    expect(field).to_have_value('{\n  "pages": 3\n}')
+    known = dialog.get_by_role("list", name=shown.word("flows.submit.known"))
+    expect(known).to_contain_text("day: str")
+    expect(known.locator(".missing")).to_have_text(shown.word("flows.submit.required"))
+    field.fill('{"day": "Monday", "pages": 1}')
+    expect(known.locator(".missing")).to_have_count(0)
+
+
+def test_what_the_gateway_counts_is_found_on_the_system_page(shown: Visit, site: Up) -> None:
+    shown.open("/system")
+    rows = shown.page.locator("tr[data-metric]")
+    expect(rows.first).to_be_visible()
+    shown.page.get_by_label(shown.word("system.metrics.search")).fill("draining")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("pyoco_workers_draining")

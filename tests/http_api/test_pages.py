@@ -78,14 +78,48 @@ async def test_without_a_build_the_page_says_how_to_get_one(
     [("auto", "ja,en;q=0.5", "ja"), ("auto", "de", "en"), ("ja", "en", "ja"), ("en", "ja", "en")],
 )
 async def test_the_language_is_the_settings_or_the_browsers(
-    nats_server: NatsServer, built: Path, setting: str, accepts: str, shown: str
+    nats_server: NatsServer,
+    built: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    accepts: str,
+    shown: str,
 ) -> None:
+    monkeypatch.setattr(pages, "own_language", lambda: None)
     config = config_on(nats_server, dashboard_lang=setting, http_auth_mode="api_key")
     async with serving(config, wait_ready=False) as client:
         page = (await client.get("/", headers={"Accept-Language": accepts})).text
     assert (
         f'<html lang="{shown}" data-lang="{setting}" data-auth="api_key" data-key-header="X-API-Key">' in page
     )
+
+
+@pytest.mark.parametrize(
+    ("environ", "shown"),
+    [
+        ({"LANG": "ja_JP.UTF-8"}, "ja"),
+        ({"LANG": "en_US.UTF-8"}, "en"),
+        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "ja_JP"}, "ja"),
+        ({"LANG": "ja_JP.UTF-8", "LC_ALL": "en_GB"}, "en"),
+        ({"LANG": "ja_JP.UTF-8", "LC_ALL": ""}, "ja"),
+        ({"LANG": "C.UTF-8"}, "ja"),
+        ({"LANG": "de_DE.UTF-8"}, "ja"),
+        ({}, "ja"),
+    ],
+)
+async def test_by_itself_it_is_that_of_the_servers_locale_and_else_the_browsers(
+    client: httpx.AsyncClient,
+    built: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    shown: str,
+) -> None:
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    page = (await client.get("/", headers={"Accept-Language": "ja"})).text
+    assert f'<html lang="{shown}" data-lang="auto"' in page
 
 
 @pytest.mark.skipif(

@@ -34,6 +34,7 @@ class Shelf:
         self.busy: set[Path] = set()
         self.refuse: Exception | None = None
         self.flows: dict[str, str] = {}
+        self.flow_params: dict[str, list[dict[str, Any]]] = {}
 
     async def start(self, path: Path | None = None) -> None:
         assert path is not None

@@ -75,7 +75,11 @@ export type Worker = {
   flows?: Record<string, string>
 }
 
+/** A parameter that a flow may be given. */
+export type Param = { name: string; required: boolean; default?: unknown; type?: string }
+
 export type KnownFlow = {
+  params: Param[] | null
   flow_name: string
   description: string
   tags: string[]

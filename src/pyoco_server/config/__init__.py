@@ -1,6 +1,6 @@
 """Settings: `table.py` lists them all; `backend.py` reads and checks them."""
 
-from pyoco_server.config.backend import NatsBackendConfig, origins, read_environment
+from pyoco_server.config.backend import NatsBackendConfig, origins, own_language, read_environment
 from pyoco_server.config.describe import (
     ENV_PREFIX,
     SECRETS,
@@ -23,6 +23,7 @@ __all__ = [
     "field_names",
     "meaning_of",
     "origins",
+    "own_language",
     "read_environment",
     "variable_of",
     "without_credentials",

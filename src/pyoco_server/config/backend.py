@@ -6,6 +6,7 @@ reads `PYOCO_<FIELD>` and the .env file.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from pyoco_server.config.checks import broken_relations, refusal
 from pyoco_server.config.describe import ENV_PREFIX, default_of, field_names, shown
 from pyoco_server.config.names import Names
 from pyoco_server.errors import ConfigError
+from pyoco_server.texts import Language, locale_language
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -82,3 +84,8 @@ def _environment_model() -> type[BaseSettings]:
 
 class _FetchedText(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="ignore")
+
+
+def own_language() -> Language | None:
+    """That of the locale this process runs in; None where that names none of ours."""
+    return locale_language(os.environ)

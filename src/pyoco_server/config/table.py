@@ -128,7 +128,9 @@ class Table:
     jobs_flow: Text = opt("main", "Flow of a job that is created without naming one.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
     idempotency_ttl_sec: Kept = opt(172_800.0, "How long an `Idempotency-Key` and its answer are kept.")
-    dashboard_lang: Language = opt("auto", "Language of the dashboard; `auto` follows the browser.")
+    dashboard_lang: Language = opt(
+        "auto", "Language of the dashboard; `auto`: the locale's, or the browser's."
+    )
 
     # Rechecks
     strategies_file: Text = opt("", "Catalogue of strategies that fills the default tenant at start.")

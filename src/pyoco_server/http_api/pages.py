@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, own_language
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.answers import error_answer
 from pyoco_server.texts import choose_language
@@ -78,7 +78,7 @@ ROUTES = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, me
 def _page(config: NatsBackendConfig, accept_language: str | None) -> str:
     page = (BUILT / "index.html").read_text(encoding="utf-8")
     language = config.dashboard_lang
-    shown = choose_language(accept_language) if language == "auto" else language
+    shown = own_language() or choose_language(accept_language) if language == "auto" else language
     methods = " ".join(sorted(config.auth_methods))
     opening = (
         f'<html lang="{shown}" data-lang="{language}" data-auth="{methods}" '

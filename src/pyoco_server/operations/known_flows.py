@@ -31,6 +31,8 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     last_status: str | None
     last_tag: str | None
     last_at: float | None
+    # What it may be given: `{name, required, default?, type?}` each. None: nobody says.
+    params: list[dict[str, Any]] | None = None
 
 
 async def known_flows(store: Store, read_model: ReadModel, tenant_id: str | None) -> list[KnownFlow]:
@@ -46,9 +48,10 @@ def _told(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     for entry in entries:
         flows = entry.get("flows")
         for name, about in (flows if isinstance(flows, dict) else {}).items():
-            known = told.setdefault(name, {"about": str(about), "tags": {}, "workers": 0})
+            known = told.setdefault(name, {"about": str(about), "tags": {}, "workers": 0, "params": None})
             known["tags"] |= dict.fromkeys(entry["tags"])
             known["workers"] += 1
+            known["params"] = known["params"] or _params(entry, name)
     return told
 
 
@@ -66,7 +69,14 @@ def _known(read_model: ReadModel, name: str, told: Mapping[str, Any], tenant_id:
         last_status=last.status.value if last else None,
         last_tag=last.tag if last else None,
         last_at=last.updated_at if last else None,
+        params=told.get("params"),
     )
+
+
+def _params(entry: Mapping[str, Any], name: str) -> list[dict[str, Any]] | None:
+    by_flow = entry.get("flow_params")
+    params = by_flow.get(name) if isinstance(by_flow, dict) else None
+    return params if isinstance(params, list) else None
 
 
 def _ended(runs: Iterable[Run]) -> dict[str, int]:

@@ -39,6 +39,10 @@ class Performer(Protocol):
     def flows(self) -> dict[str, str]:
         """Those that the resolver says it knows, with a sentence each; empty when it does not say."""
 
+    @property
+    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+        """What these may be given, as far as it could be looked at."""
+
     async def hand_back(self) -> None:
         """Stop what runs; where that is possible, `perform` then gives the run back."""
 

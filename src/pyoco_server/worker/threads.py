@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from pyoco.core.models import Flow, RunContext
 
@@ -62,6 +63,11 @@ class Threads:
     @property
     def flows(self) -> dict[str, str]:
         return self._flows.announced
+
+    @property
+    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+        """Not looked at: the resolver is part of the program that we are, and is called for runs only."""
+        return {}
 
     @property
     def paths_in_use(self) -> AbstractSet[Path]:

@@ -141,6 +141,7 @@ class PyocoNatsWorker:
         return {
             "wheel_sync": self._wheels.described(),
             "flows": self._performer.flows,
+            "flow_params": self._performer.flow_params,
             "draining": self._draining.is_draining,
         }
 

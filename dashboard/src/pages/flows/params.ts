@@ -1,5 +1,17 @@
 // Parameters as somebody typed them: an object, or a sentence that says what is wrong.
+import type { Param } from '../../api/types'
 import { t } from '../../text/text'
+
+/** What a form begins with: every default, and over them what the last run was given. */
+export function paramsToBegin(known: Param[] | null | undefined, last: Record<string, unknown> | undefined): Record<string, unknown> {
+  const defaults = (known ?? []).filter((one) => 'default' in one).map((one) => [one.name, one.default] as const)
+  return { ...Object.fromEntries(defaults), ...last }
+}
+
+/** Those that must be given and are not. */
+export function missingOf(known: Param[] | null | undefined, given: Record<string, unknown>): string[] {
+  return (known ?? []).filter((one) => one.required && !(one.name in given)).map((one) => one.name)
+}
 
 export function paramsIn(text: string): Record<string, unknown> {
   if (text.trim() === '') return {}

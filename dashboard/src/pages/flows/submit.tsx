@@ -2,12 +2,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { get, part, send } from '../../api/client'
-import type { KnownFlow, Run } from '../../api/types'
+import type { KnownFlow, Param, Run } from '../../api/types'
 import { go } from '../../live/place'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
-import { paramsIn } from './params'
+import { missingOf, paramsIn, paramsToBegin } from './params'
 
 export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () => void }): JSX.Element {
   const [name, setName] = useState(flow?.flow_name ?? '')
@@ -19,7 +19,8 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
     queryFn: () => get<Run>(`/runs/${part(flow?.last_run_id ?? '')}`),
     enabled: Boolean(flow?.last_run_id),
   })
-  const shown = text ?? JSON.stringify(last.data?.params ?? {}, null, 2)
+  const begins = paramsToBegin(flow?.params, last.data?.params)
+  const shown = text ?? JSON.stringify(begins, null, 2)
   const start = async () => {
     try {
       const wanted = { flow_name: name, params: paramsIn(shown), ...(tag ? { tag } : {}) }
@@ -49,6 +50,7 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
           <textarea value={shown} spellCheck={false} onChange={(event) => setText(event.target.value)} />
         </label>
         {last.data && text === null && <p className="faint-text">{t('flows.last.params')}</p>}
+        <KnownParams params={flow?.params ?? []} text={shown} />
         {error !== null && <Wrong error={error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
@@ -57,4 +59,29 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
       </form>
     </Dialog>
   )
+}
+
+/** What it may be given, as its code says; what is needed and not there yet stands out. */
+function KnownParams({ params, text }: { params: Param[]; text: string }): JSX.Element | null {
+  if (params.length === 0) return null
+  const missing = missingOf(params, givenIn(text))
+  return (
+    <ul className="known-params" aria-label={t('flows.submit.known')}>
+      {params.map((one) => (
+        <li key={one.name}>
+          <code>{one.name}{one.type ? `: ${one.type}` : ''}</code>
+          {one.required && <span className={missing.includes(one.name) ? 'missing' : 'faint-text'}> {t('flows.submit.required')}</span>}
+          {'default' in one && <span className="faint-text"> = {JSON.stringify(one.default)}</span>}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function givenIn(text: string): Record<string, unknown> {
+  try {
+    return paramsIn(text)
+  } catch {
+    return {} // still being typed
+  }
 }

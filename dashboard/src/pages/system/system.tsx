@@ -1,5 +1,5 @@
-// What it all stands on: the broker, streams against their limits, versions, and why it is not ready if it is not.
-import { useQuery } from '@tanstack/react-query'
+// What it all stands on: the broker, streams against their limits, versions, metrics, and why it is not ready if it is not.
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { JSX } from 'react'
 import { get } from '../../api/client'
 import type { StreamInfo, System as Stands } from '../../api/types'
@@ -9,11 +9,13 @@ import { Shape } from '../../parts/status'
 import { Wrong } from '../../parts/wrong'
 import { bytes, number, span } from '../../text/format'
 import { t } from '../../text/text'
+import { Metrics } from './metrics'
 
 export default function System(): JSX.Element {
+  const queries = useQueryClient()
   const system = useQuery({ queryKey: ['system'], queryFn: () => get<Stands>('/system') })
   const again = (
-    <button type="button" onClick={() => void system.refetch()}>{t('do.refresh')}</button>
+    <button type="button" onClick={() => void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'system' || queryKey[0] === 'metrics' })}>{t('do.refresh')}</button>
   )
   return (
     <Page title={t('system.title')} actions={again}>
@@ -28,6 +30,7 @@ export default function System(): JSX.Element {
           <Streams streams={system.data.streams} />
         </>
       )}
+      <Metrics />
     </Page>
   )
 }

@@ -64,7 +64,7 @@ class Slot:
 
     def serve(self) -> None:
         self._ears.open()
-        self._voice.say(m.Ready(flows=self._flows.announced))
+        self._voice.say(m.Ready(flows=self._flows.announced, params=self._flows.params()))
         while True:
             self._execute(self._ears.wait_for(self._jobs))
 

@@ -73,9 +73,13 @@ ToSlot = RunFlow | Stop | Acknowledged | Alive | Answer
 
 
 class Ready(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """`flows`: those that the resolver says it knows, with a sentence each; empty when it does not say."""
+    """`flows`: those that the resolver says it knows, with a sentence each; empty when it does not say.
+
+    `params`: what they may be given, of those that could be looked at.
+    """
 
     flows: dict[str, str] = {}
+    params: dict[str, list[dict[str, Any]]] = {}
 
 
 class Broken(_Message, frozen=True, kw_only=True, tag=True, array_like=True):

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import FailRun, ReportLoss
@@ -70,8 +72,14 @@ class Slots:
 
     @property
     def flows(self) -> dict[str, str]:
-        slots = (*self._free, *self._busy)
-        return next((slot.flows for slot in slots if slot.edition == self._edition), {})
+        return next((slot.flows for slot in self._up_to_date()), {})
+
+    @property
+    def flow_params(self) -> dict[str, list[dict[str, Any]]]:
+        return next((slot.flow_params for slot in self._up_to_date()), {})
+
+    def _up_to_date(self) -> Iterator[Slot]:
+        return (slot for slot in (*self._free, *self._busy) if slot.edition == self._edition)
 
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
         tenant = claimed.submission.tenant_id

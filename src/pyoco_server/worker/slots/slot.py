@@ -15,7 +15,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -63,6 +63,7 @@ class Slot:
         self.edition = edition
         self.tenant: str | None = None
         self.flows: dict[str, str] = {}
+        self.flow_params: dict[str, list[dict[str, Any]]] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._link = Link(self._on_message, self._on_end)
         self._outlets = [Outlet(stream, self._on_lines) for stream in ("stdout", "stderr")]
@@ -202,7 +203,7 @@ class Slot:
     def _on_message(self, message: m.FromSlot) -> None:
         match message:
             case m.Ready():
-                self.flows = message.flows
+                self.flows, self.flow_params = message.flows, message.params
                 self._ready.set_result(None)
             case m.Broken():
                 self._ready.set_exception(ResolverBroken(message.error))

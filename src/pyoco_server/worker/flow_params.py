@@ -1,0 +1,92 @@
+"""What a flow may be given: parameters of its tasks that no other task's result and no input fills.
+
+Told with the flows that a resolver announces, so that a form can be filled in before anything ever ran. Best
+effort, and bounded: a resolver that is slow or fails costs only what it could have told.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from pyoco.core.models import Flow, Task
+
+from pyoco_server.flows.waits import Wait
+
+# For all flows together: a worker does not wait longer for words about them.
+LOOK_SEC_MAX = 0.5
+PARAMS_MAX = 30
+DEFAULT_BYTES_MAX = 200
+TYPE_CHARS_MAX = 40
+# Of everything that is told: it stands in the worker's entry, which is written every few seconds.
+TOLD_BYTES_MAX = 16 * 1024
+
+Params = list[dict[str, Any]]
+
+_STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def params_by_flow(names: Iterable[str], resolve: Callable[[str], Flow]) -> dict[str, Params]:
+    """By the names of flows; those that cannot be looked at, or not in time, are left out."""
+    told: dict[str, Params] = {}
+    room, until = TOLD_BYTES_MAX, time.monotonic() + LOOK_SEC_MAX
+    for name in names:
+        if time.monotonic() > until:
+            break
+        try:
+            params = params_of(resolve(name))
+        except (Exception, SystemExit):  # user code at the edge: a run of it will say what is wrong
+            continue
+        room -= len(msgspec.json.encode(params)) + len(name)
+        if room < 0:
+            break
+        told[name] = params
+    return told
+
+
+def params_of(flow: Flow) -> Params:
+    """In the order of names; a parameter that several tasks take is told once."""
+    filled = {task.name for task in flow.tasks}
+    found: dict[str, dict[str, Any]] = {}
+    for task in sorted(flow.tasks, key=lambda task: task.name):
+        for one in _parameters(task):
+            if one.name not in filled:
+                found.setdefault(one.name, _described(one))
+    return [found[name] for name in sorted(found)][:PARAMS_MAX]
+
+
+def _parameters(task: Task) -> list[inspect.Parameter]:
+    if isinstance(task.func, Wait):
+        return []  # what it asks is asked of people
+    try:
+        parameters = inspect.signature(task.func).parameters.values()
+    except (TypeError, ValueError):  # not every callable tells
+        return []
+    given = {"ctx", *(task.inputs or ())}
+    return [one for one in parameters if one.kind not in _STARS and one.name not in given]
+
+
+def _described(one: inspect.Parameter) -> dict[str, Any]:
+    required = one.default is inspect.Parameter.empty
+    said: dict[str, Any] = {"name": one.name, "required": required}
+    if not required and _is_plain(one.default):
+        said["default"] = one.default
+    if one.annotation is not inspect.Parameter.empty:
+        written = (
+            one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
+        )
+        said["type"] = written[:TYPE_CHARS_MAX]
+    return said
+
+
+def _is_plain(value: Any) -> bool:
+    """What JSON can say, in few words."""
+    if not isinstance(value, str | int | float | bool | list | dict | None):
+        return False
+    try:
+        return len(msgspec.json.encode(value)) <= DEFAULT_BYTES_MAX
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
+        return False

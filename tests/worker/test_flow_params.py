@@ -1,0 +1,84 @@
+"""What flows may be given, looked at before anything ran; and what a resolver may do meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from pyoco import Flow, task
+from pyoco.core.context import Context
+from pyoco.core.models import Task
+
+from pyoco_server import approval
+from pyoco_server.worker import flow_params
+from pyoco_server.worker.flow_params import params_by_flow, params_of
+
+
+def orders() -> Flow:
+    @task
+    def fetch(ctx: Context, day: str, pages: int = 3, *more: int, **rest: int) -> list[int]:
+        return [1]
+
+    @task
+    def check(fetch: list[int], day: str, strict: bool = True, seen: set[int] = set()) -> str:  # noqa: B006
+        return "good"
+
+    flow: Flow = Flow("orders") >> fetch >> approval("release", prompt={"question": "?"}) >> check
+    return flow
+
+
+def test_what_no_result_and_no_input_fills_is_told_with_its_default() -> None:
+    assert params_of(orders()) == [
+        {"name": "day", "required": True, "type": "str"},
+        {"name": "pages", "required": False, "default": 3, "type": "int"},
+        {"name": "seen", "required": False, "type": "set[int]"},  # JSON has no word for its default
+        {"name": "strict", "required": False, "default": True, "type": "bool"},
+    ]
+
+
+def test_inputs_that_are_configured_are_not_asked_for() -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    flow = Flow("sum", tasks={Task(func=add, name="add", inputs={"a": 1})})
+    assert [one["name"] for one in params_of(flow)] == ["b"]
+
+
+def test_long_defaults_and_callables_that_do_not_tell_are_passed_over() -> None:
+    def write(text: str = "x" * 1_000) -> None: ...
+
+    flow = Flow("odd", tasks={Task(func=write, name="write"), Task(func=print, name="print")})
+    told = params_of(flow)
+    assert {"name": "text", "required": False, "type": "str"} in told
+
+
+def test_a_resolver_that_fails_costs_only_what_it_could_have_told() -> None:
+    def resolve(name: str) -> Flow:
+        if name == "exits":
+            raise SystemExit(3)
+        if name == "broken":
+            raise KeyError(name)
+        return orders()
+
+    assert list(params_by_flow(["exits", "good", "broken"], resolve)) == ["good"]
+
+
+def test_a_resolver_that_is_slow_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_params, "LOOK_SEC_MAX", 0.0)
+    asked: list[str] = []
+    waits = threading.Event()
+
+    def resolve(name: str) -> Flow:
+        asked.append(name)
+        waits.wait(0.01)
+        return orders()
+
+    params_by_flow([f"flow {number}" for number in range(50)], resolve)
+    assert len(asked) <= 1
+
+
+def test_what_is_told_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_params, "TOLD_BYTES_MAX", 500)
+    told: dict[str, Any] = params_by_flow([f"flow {number}" for number in range(50)], lambda _: orders())
+    assert 1 <= len(told) <= 2
