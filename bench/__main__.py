@@ -74,8 +74,11 @@ LONG: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
 
 
 async def main(names: list[str]) -> None:
+    known = BENCHES | LONG
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"no such bench: {', '.join(unknown)}; there are {', '.join(known)}")
     for name in names or list(BENCHES):
-        for title, bench in (BENCHES | LONG)[name]:
+        for title, bench in known[name]:
             print(f"\n## {title}")
             for what, figure in (await bench()).items():
                 print(f"{what:<48} {figure:>12.2f}")

@@ -53,6 +53,11 @@ function Shown(): JSX.Element {
     case 'system':
       return <System />
     default:
-      return <p className="empty">{t('wrong.none')}</p>
+      return (
+        <div className="empty">
+          <p>{t('wrong.none')}</p>
+          <a className="button" href="#/runs">{t('nav.runs')}</a>
+        </div>
+      )
   }
 }

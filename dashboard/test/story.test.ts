@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { ExecutionEvent } from '../src/api/executions'
-import { momentOf, standingAt, storyOf } from '../src/pages/run/story'
+import { momentOf, standingAt, storyOf, withIterations } from '../src/pages/run/story'
 
 const START = Date.parse('2026-01-01T00:00:00Z')
 let seq = 0
@@ -42,4 +42,8 @@ test('everything stands as it stood at a moment, also between events of one inst
   expect(at(6)).toEqual({ a: 'SUCCEEDED', b: 'WAITING' })
   const between = { at: second(5), seq: (told[6] as ExecutionEvent).seq }
   expect(Object.fromEntries(standingAt(story, between))).toEqual({ a: 'SUCCEEDED', b: 'IDLE' })
+})
+
+test('iterations stand with the loop they are of', () => {
+  expect(withIterations(['a', 'loop', 'end', 'loop[0]', 'in', 'loop[1]', 'in[0][1]'])).toEqual(['a', 'loop', 'loop[0]', 'loop[1]', 'end', 'in', 'in[0][1]'])
 })

@@ -1,6 +1,6 @@
 // What another try of a run executes again and what it takes over: the server's rule, told before it is asked. Pure.
 import type { Run, RunGraph } from '../../api/types'
-import type { Change } from './story'
+import { type Change, INDEXES } from './story'
 
 export type From = { from: 'failed' | 'start' } | { from: 'task'; task: string }
 export type Split = { again: string[]; kept: string[] }
@@ -9,8 +9,6 @@ export type Split = { again: string[]; kept: string[] }
 export type Past = { run: Run; graph: RunGraph | null; changes: Change[] }
 
 const BEGUN: ReadonlySet<string> = new Set(['RUNNING', 'WAITING', 'SUCCEEDED', 'FAILED'])
-/** Of an iteration: `step[3]`, with one for each loop around it. */
-const INDEXES = /(\[\d+\])+$/
 const KEPT: ReadonlySet<string | null> = new Set(['stored', 'referenced'])
 
 /** The tasks that a try may begin from: where their order is not known, only those that have begun. */

@@ -93,18 +93,19 @@ type Laid = { nodes: Pick<Shown, 'id' | 'position' | 'type' | 'width' | 'height'
 
 const ASTIR: ReadonlySet<string> = new Set(['RUNNING', 'WAITING', 'FAILED'])
 
-/** All of it where it fits and can be read; else from its beginning, or around the first task that is astir. */
+/** All of it where it fits and can be read; else around the first task that is astir, or the first of all. */
 function place(flow: ReactFlowInstance<Shown>, box: HTMLDivElement | null, laid: Laid, standing: Map<string, string>): void {
   if (box === null) return
   const [width, height] = [box.clientWidth, box.clientHeight]
   const fits = Math.min((width - 2 * AROUND) / laid.width, (height - 2 * AROUND) / laid.height)
   const zoom = Math.min(1, Math.max(ZOOM_MIN, fits))
-  const astir = laid.nodes.find((node) => ASTIR.has(standing.get(node.id) ?? ''))?.position ?? { x: 0, y: 0 }
-  const at = (room: number, size: number, focus: number) => {
+  const focus = laid.nodes.find((node) => ASTIR.has(standing.get(node.id) ?? ''))?? laid.nodes[0]
+  const at = (room: number, size: number, middle: number) => {
     const free = room - size * zoom
-    return free >= 0 ? free / 2 : Math.max(free - AROUND, Math.min(AROUND, room / 2 - focus * zoom))
+    return free >= 0 ? free / 2 : Math.max(free - AROUND, Math.min(AROUND, room / 2 - middle * zoom))
   }
-  void flow.setViewport({ x: at(width, laid.width, astir.x + WIDTH / 2), y: at(height, laid.height, astir.y + HEIGHT / 2), zoom })
+  const { x, y } = focus?.position ?? { x: 0, y: 0 }
+  void flow.setViewport({ x: at(width, laid.width, x + WIDTH / 2), y: at(height, laid.height, y + HEIGHT / 2), zoom })
 }
 
 function layout(graph: RunGraph): Laid {

@@ -35,7 +35,23 @@ export function storyOf(events: ExecutionEvent[]): Story {
     story.changes.push({ seq: event.seq, at, node, status })
     tell(story.stretches.get(node) as Stretch[], status, at, event.payload.attempt ?? 0)
   }
+  story.nodes = withIterations(story.nodes)
   return story
+}
+
+/** Of an iteration: `step[3]`, with one index for each loop around it. */
+export const INDEXES = /(\[\d+\])+$/
+
+/** Iterations of a loop come right after it, whenever they were made. */
+export function withIterations(nodes: string[]): string[] {
+  const groups = new Map<string, string[]>()
+  for (const node of nodes) {
+    const whole = node.replace(INDEXES, '')
+    const group = groups.get(whole)
+    if (group) group.push(node)
+    else groups.set(whole, [node])
+  }
+  return [...groups.values()].flat()
 }
 
 function tell(stretches: Stretch[], status: string, at: number, attempt: number): void {
