@@ -157,6 +157,7 @@ class Table:
     # What runs print
     log_max_lines_per_run: Count = opt(1_000_000, "Lines kept of one run; what comes after is left out.")
     log_max_lines_per_sec: Count = opt(100_000, "Lines a second that one run may print for long.")
+    run_history_sec: Wait = opt(0.0, "Runs that are over are erased after this long; 0 means never.")
     log_max_age_sec: Seconds = opt(2_592_000.0, "What runs print is kept this long.")
     log_max_bytes: Bytes = opt(10_737_418_240, "Size of all that is kept of it; the oldest goes first.")
 

@@ -17,6 +17,7 @@ from pyoco_server.housekeeping.due_runs import DueRuns
 from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.housekeeping.gone_workers import GoneWorkers
 from pyoco_server.housekeeping.lost_workers import LostWorkers
+from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.housekeeping.owed_jobs import OwedJobs
 from pyoco_server.housekeeping.stillness import Stillness
 from pyoco_server.store.errors import WrongSequence
@@ -39,6 +40,7 @@ class Housekeeper:
         self._stillness = Stillness(step_sec_max=2 * self._interval_sec)
         self._lost_workers = LostWorkers(store, read_model)
         self._gone_workers = GoneWorkers(store)
+        self._old_runs = OldRuns(store, read_model)
         self._owed_jobs = OwedJobs(store, read_model)
         self._due_schedules = DueSchedules(store)
         self._due_runs = DueRuns(store, read_model)
@@ -75,6 +77,7 @@ class Housekeeper:
         await self._owed_jobs.look()
         await self._due_schedules.look()
         await self._gone_workers.look()
+        await self._old_runs.look()
 
     async def _keep(self) -> None:
         while not self._stopping.is_set():

@@ -27,7 +27,7 @@ from pyoco_server.store.feed import Feed
 from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.read_rows import Changed, begun_of, row_of
-from pyoco_server.store.read_table import Filter, Found, ReadTable
+from pyoco_server.store.read_table import Filter, Found, Over, ReadTable
 from pyoco_server.store.read_waits import Key, OpenWait, WaitPlace, WaitRow, wait_changes
 from pyoco_server.store.run_pages import Place, next_page
 from pyoco_server.store.run_tally import MINUTE_SEC, MINUTES_KEPT, RunTally
@@ -152,6 +152,11 @@ class ReadModel:
         """By tags, those submitted last first."""
         self._flush()
         return _decoded(self._table.begun(wanted, limit, after))
+
+    def oldest_over(self, limit: int) -> list[Over]:
+        """Those that are over, the longest unchanged first."""
+        self._flush()
+        return self._table.oldest_over(limit)
 
     def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
         self._flush()

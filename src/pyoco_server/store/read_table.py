@@ -52,6 +52,7 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
+_OVER = ("COMPLETED", "FAILED", "CANCELLED")
 _ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
 _UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -93,6 +94,11 @@ class Filter(NamedTuple):
     schedule: str | None = None
     active: int | None = None
     archived: int | None = None
+
+
+class Over(NamedTuple):
+    run_id: str
+    updated_at: float
 
 
 class Found(NamedTuple):
@@ -144,6 +150,14 @@ class ReadTable(DisposableTables):
         latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"
         rows = (self._db.execute(latest.format(kind)).fetchone() for kind in ("NULL", "NOT NULL"))
         return max((float(row[0]) for row in rows if row), default=0.0)
+
+    def oldest_over(self, limit: int) -> list[Over]:
+        """Those that are over, the longest unchanged first: by index, whatever else there is."""
+        query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
+        kinds = [(_index_name(("status",), archived), _ARCHIVED[archived]) for archived in (False, True)]
+        asked = product(kinds, _OVER)
+        rows = [self._db.execute(f"{query.format(*kind)} LIMIT ?", (status, limit)) for kind, status in asked]
+        return [Over(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
 
     def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
         rows = self._db.execute(

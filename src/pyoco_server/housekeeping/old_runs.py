@@ -1,0 +1,70 @@
+"""Runs that have been over for as long as they are to be kept: they are erased, with all that is theirs.
+
+Off unless it is asked for. What is due is known from the list of runs, the longest unchanged first; when the
+first of them is due says when to look again. Only what is over can be erased, and the log decides that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from pyoco_server.errors import Conflict, NotFound
+from pyoco_server.operations.erase import erase_run
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.read_table import Over
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+# What is left is erased in the next round, a second later; others want the broker too.
+RUNS_AT_ONCE = 500
+SIDE_BY_SIDE = 16
+LOOK_EVERY_SEC_MAX = 3600.0
+BY = "retention"
+
+
+class OldRuns:
+    def __init__(self, store: Store, read_model: ReadModel) -> None:
+        self._store = store
+        self._read_model = read_model
+        self._kept_sec = store.config.run_history_sec
+        self._look_at = float("-inf")
+
+    async def look(self) -> int:
+        """How many were erased."""
+        if not self._kept_sec or asyncio.get_running_loop().time() < self._look_at:
+            return 0
+        now = time.time()
+        oldest = self._read_model.oldest_over(RUNS_AT_ONCE + 1)
+        due = [run.run_id for run in oldest[:RUNS_AT_ONCE] if run.updated_at + self._kept_sec <= now]
+        erased = await self._erase_all(due)
+        if erased:
+            log.info("runs are kept no more", extra={"runs": erased, "kept_sec": self._kept_sec})
+        self._look_at = asyncio.get_running_loop().time() + self._next_in_sec(oldest[len(due) :], now)
+        return erased
+
+    def _next_in_sec(self, later: Sequence[Over], now: float) -> float:
+        soonest = min((run.updated_at + self._kept_sec - now for run in later), default=self._kept_sec)
+        return min(max(0.0, soonest), LOOK_EVERY_SEC_MAX)
+
+    async def _erase_all(self, run_ids: Sequence[str]) -> int:
+        """A few at a time. Unavailable ends it: the rest is due the next time too."""
+        waiting = iter(run_ids)
+
+        async def erase_some() -> int:
+            return sum([await self._erased(run_id) for run_id in waiting])
+
+        return sum(await asyncio.gather(*(erase_some() for _ in range(min(SIDE_BY_SIDE, len(run_ids))))))
+
+    async def _erased(self, run_id: str) -> bool:
+        try:
+            await erase_run(self._store, run_id, by=BY, tenant_id=None)
+        except (
+            NotFound,
+            Conflict,
+        ):  # by somebody else meanwhile; or the list was wrong, and the log is right
+            return False
+        return True
