@@ -100,7 +100,7 @@ function List(props: { letters: Letter[]; redriven: ReadonlyMap<string, string>;
                 <td>{letter.flow_name ?? '–'}</td>
                 <td className="mono">{letter.run_id ? <a href={`#/runs/${part(letter.run_id)}`}>{short(letter.run_id)}</a> : '–'}</td>
                 <td className="clip" title={letter.error ?? ''}>{letter.error}</td>
-                <td className="right nowrap">
+                <td className="right nowrap row-actions">
                   <button type="button" className="small" aria-label={`${t('dlq.look')} ${letter.id}`} onClick={() => props.look(letter.id)}>{t('dlq.look')}</button>{' '}
                   {again ? <a className="button small" href={`#/runs/${part(again)}`}>{t('dlq.redriven')} {short(again)}</a> : letter.run_id && (
                     <button type="button" className="small" aria-label={`${t('dlq.redrive')} ${letter.id}`} onClick={() => props.redrive(letter)}>{t('dlq.redrive')}</button>

@@ -96,7 +96,7 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
           <span className="faint-text">{t('flows.never')}</span>
         )}
       </td>
-      <td className="right nowrap">
+      <td className="right nowrap row-actions">
         <a className="button small" href={`#/schedules?new=1&flow=${part(flow.flow_name)}`} aria-label={`${t('flows.schedule')}: ${flow.flow_name}`}>{t('flows.schedule')}</a>{' '}
         <button type="button" className="small main" aria-label={`${t('flows.start')}: ${flow.flow_name}`} onClick={() => rewrite({ start: flow.flow_name })}>{t('flows.start')}</button>
       </td>

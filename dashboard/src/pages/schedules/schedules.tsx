@@ -75,7 +75,7 @@ function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): 
       </td>
       <td className="nowrap">{word(`schedules.status.${schedule.status}`, schedule.status)}</td>
       <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
-      <td className="right"><button type="button" className="small danger" aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`} onClick={remove}>{t('schedules.delete')}</button></td>
+      <td className="right row-actions"><button type="button" className="small danger" aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`} onClick={remove}>{t('schedules.delete')}</button></td>
     </tr>
   )
 }

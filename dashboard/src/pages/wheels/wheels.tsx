@@ -74,7 +74,7 @@ function List({ wheels, workers, remove }: { wheels: Wheel[]; workers: Worker[];
               <td className="nowrap"><InUse wheel={wheel} workers={workers} /></td>
               <td className="number">{bytes(wheel.size_bytes)}</td>
               <td className="nowrap"><Ago at={instant(wheel.modified)} /></td>
-              <td className="right"><button type="button" className="small danger" aria-label={`${t('wheels.delete')}: ${wheel.name}`} onClick={() => remove(wheel.name)}>{t('wheels.delete')}</button></td>
+              <td className="right row-actions"><button type="button" className="small danger" aria-label={`${t('wheels.delete')}: ${wheel.name}`} onClick={() => remove(wheel.name)}>{t('wheels.delete')}</button></td>
             </tr>
           ))}
         </tbody>
