@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.cli.conftest import starter
-from tests.cli.programs import Programs, Up, wait_for
+from tests.cli.programs import Programs, Up
 from tests.dashboard.browser import Visit, chromium, require_browser, visit
+from tests.dashboard.site import everything
 
 FLOWS = Path(__file__).with_name("flows.py")
 STRATEGIES = """
@@ -40,20 +38,8 @@ def programs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def site(programs: Programs) -> Up:
-    """Everything, with a worker that is ready."""
-    catalogue = programs.folder / "strategies.yaml"
-    catalogue.write_text(STRATEGIES)
-    up = starter(programs)(
-        *("--flow-resolver", f"{FLOWS}:resolve", "--durability", "interval", "--concurrency", 4),
-        PYOCO_CANCEL_GRACE_PERIOD_SEC=str(GRACE_SEC),
-        PYOCO_STRATEGIES_FILE=str(catalogue),
-        PYOCO_WHEEL_SYNC_ENABLED="1",
-        PYOCO_WHEEL_SYNC_DIR=str(programs.folder / "wheels"),
-        PYOCO_WHEEL_SYNC_INTERVAL_SEC="1",
-        PYTHONPATH=os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
-    )
-    wait_for(lambda: httpx.get(f"{up.url}/workers").json(), "a worker")
-    return up
+    arguments = ("--durability", "interval", "--concurrency", 4)
+    return everything(programs, FLOWS, STRATEGIES, *arguments, grace_sec=GRACE_SEC)
 
 
 @pytest.fixture(params=["en", "ja"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,9 +12,9 @@ from typing import NamedTuple
 import httpx
 from playwright.sync_api import Browser, Page, expect
 
-from tests.cli.conftest import starter
 from tests.cli.programs import Programs, Up, wait_for
 from tests.dashboard.browser import PHONE, ROOT, Visit, chromium, visit
+from tests.dashboard.site import everything
 from tests.store.wheel_making import made
 
 WINDOW = {"width": 1280, "height": 800}
@@ -53,23 +52,13 @@ def main() -> None:
 
 
 def started(programs: Programs) -> Up:
-    catalogue = programs.folder / "strategies.yaml"
     lines = [
         f"  - {{id: {one}, title: {one.upper()}, instrument: {one.partition('.')[0].upper()}, tags: [daily]}}"
         for one in STRATEGIES
     ]
-    catalogue.write_text("strategies:\n" + "\n".join(lines) + "\n")
-    up = starter(programs)(
-        *("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 6, "--worker-id", "studio"),
-        PYOCO_CANCEL_GRACE_PERIOD_SEC=str(GRACE_SEC),
-        PYOCO_STRATEGIES_FILE=str(catalogue),
-        PYOCO_WHEEL_SYNC_ENABLED="1",
-        PYOCO_WHEEL_SYNC_DIR=str(programs.folder / "wheels"),
-        PYOCO_WHEEL_SYNC_INTERVAL_SEC="1",
-        PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    )
-    wait_for(lambda: httpx.get(f"{up.url}/workers").json(), "a worker")
-    return up
+    catalogue = "\n".join(["strategies:", *lines, ""])
+    arguments = ("--concurrency", 6, "--worker-id", "studio")
+    return everything(programs, FLOWS, catalogue, *arguments, grace_sec=GRACE_SEC)
 
 
 def staged(site: Up, folder: Path) -> list[Scene]:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Event, Live, events, live
 from tests.http_api.serving import submit
@@ -55,6 +56,19 @@ async def test_flows_are_those_announced_and_those_run(
     assert (noop["last_run_id"], noop["last_status"]) == (run_id, "COMPLETED")
     assert known["unused"]["last_run_id"] is None
     assert (known["unknown-to-workers"]["workers"], known["unknown-to-workers"]["last_tag"]) == (0, "gpu")
+
+
+async def test_what_flows_may_be_given_is_told_with_them_and_not_with_every_beat(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    params = [{"name": "day", "required": True, "type": "str"}]
+    entry = {"state": "IDLE", "last_seen_at": time.time(), "instance_id": "i", "tags": ["default"]}
+    entry |= {"flows": {"orders": "Loads them", "other": ""}, "flow_params": {"orders": params}}
+    await store.registry.merge("w1", entry)
+    known = {flow["flow_name"]: flow["params"] for flow in (await client.get("/flows")).json()}
+    assert known == {"orders": params, "other": None}
+    [worker] = (await client.get("/workers")).json()
+    assert (worker["flows"], "flow_params" in worker) == ({"orders": "Loads them", "other": ""}, False)
 
 
 async def test_a_run_shows_which_task_waits_for_which(

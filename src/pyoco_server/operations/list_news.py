@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.events import Event
@@ -22,6 +23,13 @@ LISTS = ("approvals", "dead_letters", "schedules", "strategies", "wheels")
 TELL_INTERVAL_SEC = 0.25
 
 Ring = Callable[[], None]
+
+
+class Changed(NamedTuple):
+    """`place`: reached with these."""
+
+    names: list[str]
+    place: str
 
 
 class ListNews:
@@ -107,14 +115,14 @@ class ListReader:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._told_at + TELL_INTERVAL_SEC), self._due)
 
-    def take(self) -> tuple[list[str], str] | None:
-        """The names, and the place that is reached with them; None: nothing, or too early."""
+    def take(self) -> Changed | None:
+        """None: nothing, or too early."""
         if not self._owes_opening and (not self._changed or self._timer is not None):
             return None
         self._owes_opening = False
         self._told_at = asyncio.get_running_loop().time()
         changed, self._changed = sorted(self._changed), set()
-        return changed, self._news.place
+        return Changed(changed, self._news.place)
 
     def _due(self) -> None:
         self._timer = None

@@ -52,6 +52,8 @@ async def list_workers(
     ]
     shown.sort(key=_last_seen, reverse=True)
     del shown[limit:]
+    for entry in shown:
+        entry.pop("flow_params", None)  # long, and asked for with the flows
     if caller.tenant_id is None:
         return shown
     own_wheels = {wheel.name for wheel in await store.wheels.list() if wheel.tenant_id == caller.tenant_id}

@@ -14,9 +14,10 @@ from pyoco_server.http_api.faces.operator import wire
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
 from pyoco_server.http_api.faces.operator.described import WORKER_PATCH, WORKERS, WORKERS_STREAM
 from pyoco_server.http_api.replies import json_answer
+from pyoco_server.http_api.telling import Telling
 from pyoco_server.operations import workers
 from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.worker_news import Ring, WorkerNews, WorkersReader
+from pyoco_server.operations.worker_news import Told, WorkerNews
 
 router = APIRouter()
 
@@ -41,7 +42,8 @@ async def stream_workers(request: Request) -> Response:
 
 def open_workers(gateway: Any, caller: Caller) -> sse.Source:
     news: WorkerNews = gateway.worker_news
-    return _Told(news, news.enter(caller))
+    reader = news.enter(caller)
+    return Telling(reader, _event, leave=lambda: news.leave(reader))
 
 
 @router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)
@@ -53,23 +55,6 @@ async def patch_worker(request: Request) -> Response:
     return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
-class _Told:
-    """One event whenever workers look otherwise than they did or are kept no more; the first has all."""
-
-    def __init__(self, news: WorkerNews, reader: WorkersReader) -> None:
-        self._news = news
-        self._reader = reader
-
-    def attach(self, ring: Ring) -> None:
-        self._reader.attach(ring)
-
-    def detach(self) -> None:
-        self._news.leave(self._reader)
-
-    @property
-    def is_over(self) -> bool:
-        return self._reader.is_over
-
-    def take(self) -> bytes | None:
-        told = self._reader.take()
-        return None if told is None else sse.event("workers", msgspec.json.encode(told._asdict()))
+def _event(told: Told) -> bytes:
+    """Whenever workers look otherwise than they did or are kept no more; the first has all."""
+    return sse.event("workers", msgspec.json.encode(told._asdict()))

@@ -21,7 +21,8 @@ from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import questions, wire
 from pyoco_server.http_api.faces.runs.asking import ready_gateway
 from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations.run_news import Batch, NewsReader, Ring, RunNews
+from pyoco_server.http_api.telling import Telling
+from pyoco_server.operations.run_news import Batch, RunNews
 from pyoco_server.tokens import TokenRefused, seal, unseal
 
 EVENT_ID = "run list events"
@@ -40,7 +41,12 @@ async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | No
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)
     news: RunNews = gateway.run_news
-    return _Told(news, news.enter(tenant_id, seal_of.place_in(last_event_id)), seal_of)
+    reader = news.enter(tenant_id, seal_of.place_in(last_event_id))
+
+    def say(batch: Batch) -> bytes:
+        return _event(batch, seal_of.token(batch.place))
+
+    return Telling(reader, say, leave=lambda: news.leave(reader))
 
 
 async def run_stats(request: Request) -> Response:
@@ -88,29 +94,6 @@ class _Seal:
             problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
             raise Invalid(message, details=[problem]) from None
         return place if log_id == self._log_id else BEYOND_ANY_LOG
-
-
-class _Told:
-    """A reader's batches as events."""
-
-    def __init__(self, news: RunNews, reader: NewsReader, seal_of: _Seal) -> None:
-        self._news = news
-        self._reader = reader
-        self._seal = seal_of
-
-    def attach(self, ring: Ring) -> None:
-        self._reader.attach(ring)
-
-    def detach(self) -> None:
-        self._news.leave(self._reader)
-
-    @property
-    def is_over(self) -> bool:
-        return self._reader.is_over
-
-    def take(self) -> bytes | None:
-        batch = self._reader.take()
-        return None if batch is None else _event(batch, self._seal.token(batch.place))
 
 
 def _event(batch: Batch, event_id: str) -> bytes:
