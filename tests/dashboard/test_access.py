@@ -19,7 +19,9 @@ PAGES = {
     "/wheels": ".page",
     "/dlq": ".page",
     "/strategies": "tbody tr",
-    "/system": "tbody tr",
+    "/system": "tr[data-metric]",
+    "/flows?start=diamond": "dialog .known-params",
+    "/schedules?new=1": "dialog fieldset",
 }
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
