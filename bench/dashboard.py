@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -10,12 +11,13 @@ from statistics import median
 from playwright.async_api import Page, async_playwright, expect
 
 from bench.lists import fill
-from bench.stack import Stack, stack
+from bench.stack import TAG, Stack, stack
 
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 TIMES = 5
+LINES = 50_000
 # A hand at the scroll bar, not at the wheel: some sixty rows a frame.
 PIXELS = 2_000
 DEADLINE_MS = 120_000
@@ -53,6 +55,13 @@ JUMP = """async ({ times }) => {
   return { p50: frames[Math.floor(times * 0.5)], p99: frames[Math.floor(times * 0.99)] }
 }"""
 
+WATCH_LONG_TASKS = """() => {
+  window.longest = 0
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration)
+  }).observe({ entryTypes: ['longtask'] })
+}"""
+
 
 async def dashboard_cost(*, runs: int = 100_000) -> dict[str, float]:
     async with stack("interval") as started, async_playwright() as playwright:
@@ -64,8 +73,31 @@ async def dashboard_cost(*, runs: int = 100_000) -> dict[str, float]:
         figures = await _first_look(page, started)
         figures |= await _filtering(page)
         figures |= await _scrolling(page, runs)
+        figures |= await _following(page, started)
         await browser.close()
         return figures
+
+
+async def _following(page: Page, started: Stack) -> dict[str, float]:
+    """A run that prints as fast as it can, watched from its first line on."""
+    started.worker(concurrency=1)
+    connection = await started.connect()
+    body = json.dumps({"flow_name": "print", "tag": TAG, "params": {"lines": LINES}}).encode()
+    await page.goto(page.url.partition("#")[0] + "#/system")
+    await page.evaluate(WATCH_LONG_TASKS)
+    begun = time.perf_counter()
+    _, run = await connection.post("/runs", body)
+    connection.close()
+    await page.goto(page.url.partition("#")[0] + f"#/runs/{run['run_id']}")
+    await expect(page.get_by_text(f"line {LINES - 1}", exact=True)).to_be_visible(timeout=DEADLINE_MS)
+    whole = time.perf_counter() - begun
+    longest = await page.evaluate("window.longest")
+    drawn = await page.locator(".line").count()
+    return {
+        f"{LINES} lines, from submit to the last on the page, s": whole,
+        "longest that the page was held up meanwhile, ms": longest,
+        "lines drawn": drawn,
+    }
 
 
 async def _first_look(page: Page, started: Stack) -> dict[str, float]:

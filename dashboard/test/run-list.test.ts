@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { RunSummary } from '../src/api/types'
 import { asked, type Filters, fits } from '../src/pages/runs/filters'
-import { RunList } from '../src/pages/runs/run-list'
+import { FRESH_MAX, KEPT_AT_TOP, RunList } from '../src/pages/runs/run-list'
 
 const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
   ({ run_id, flow_name: 'f', tag: 't', tags: [], status: 'RUNNING', updated_at: 10, worker_id: null, error: null, ...more }) as RunSummary
@@ -37,6 +37,27 @@ test('what no longer fits or is gone leaves, also from what waits on top', () =>
   list.change([run('a'), run('x')], ['b'], () => false, false)
   expect(ids(list)).toBe('')
   expect(list.fresh.size).toBe(0)
+})
+
+test('a list that goes on by itself all day lets its far end go, and takes it again', () => {
+  const list = new RunList()
+  for (let number = 0; number <= 2 * KEPT_AT_TOP; number += 1) list.change([run(`r${number}`)], [], all, true)
+  expect(list.trim()).toBe(true)
+  expect(list.rows.length).toBe(KEPT_AT_TOP)
+  expect(list.rows[0]?.run_id).toBe(`r${2 * KEPT_AT_TOP}`)
+  expect(list.trim()).toBe(false)
+  // Read from the top again: what is there is passed over, what was let go comes back.
+  list.append([run(`r${2 * KEPT_AT_TOP}`), run('r5')])
+  expect(list.rows.length).toBe(KEPT_AT_TOP + 1)
+  expect(list.rows.at(-1)?.run_id).toBe('r5')
+})
+
+test('what comes while nobody looks at the top is kept up to a bound', () => {
+  const list = new RunList()
+  for (let number = 0; number < FRESH_MAX; number += 1) list.change([run(`r${number}`)], [], all, false)
+  expect(list.overrun).toBe(false)
+  list.change([run('r0'), run('one too many')], [], all, false)
+  expect([list.fresh.size, list.overrun]).toEqual([FRESH_MAX, true])
 })
 
 test('a run fits as the server would decide it', () => {

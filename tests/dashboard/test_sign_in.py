@@ -101,6 +101,22 @@ def test_a_token_is_entered_where_both_are_taken_and_never_left_behind(
         shown.sees(shown.word("who.tenant", tenant=other))
 
 
+def test_what_a_token_is_not_for_says_so_and_the_rest_works(
+    browser: Browser, nats_server: NatsServer, programs: Programs, tmp_path: Path
+) -> None:
+    keys = write_jwks(tmp_path / "jwks.json", "k1")
+    url = started(nats_server, programs, PYOCO_HTTP_AUTH_MODE="jwt", PYOCO_JWT_JWKS=str(keys))
+    with asked_who(browser, url, "en") as shown:
+        shown.open("/runs")
+        shown.page.locator("input[type=password]").fill(token(aud="pyoco-server", scope="runs:read"))
+        shown.button("who.in").click()
+        expect(shown.page.locator(".live.good")).to_be_visible()
+        shown.open("/workers")
+        expect(shown.page.get_by_role("alert")).to_contain_text("ops:read")
+        shown.open("/runs")
+        expect(shown.page.locator(".counts")).to_be_visible()
+
+
 def enter_token(shown: Visit, text: str) -> None:
     shown.page.get_by_role("radio", name=shown.word("who.jwt")).check()
     shown.page.locator("input[type=password]").fill(text)

@@ -95,7 +95,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None
     error: str | None
     cancel_requested_at: float | None
-    # Keys of its open waits; left out where there are none.
+    # Keys of its open waits, for whoever has them: a very short snapshot does not.
     waiting_for: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -116,15 +116,7 @@ def summary_of(run: Run) -> RunSummary:
         worker_id=run.worker_id,
         error=run.error,
         cancel_requested_at=run.cancel.at if run.cancel else None,
-        waiting_for=_waiting_for(run),
     )
-
-
-def _waiting_for(run: Run) -> list[str] | msgspec.UnsetType:
-    """In a run that was asked to stop nothing waits any more."""
-    if not run.waits or run.cancel is not None:
-        return msgspec.UNSET
-    return sorted({wait.key for wait in run.waits.values()})
 
 
 def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0) -> RunSnapshot:

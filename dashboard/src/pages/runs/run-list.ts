@@ -2,10 +2,18 @@
 //
 // At the top of the list a changed run moves to the front, as the server's order has it. While the reader is further
 // down nothing moves under their eyes: runs are changed where they stand, and what would come on top is counted.
+// A page is left open all day: at the top the far end is let go, and read again by whoever goes there.
 import type { RunSummary } from '../../api/types'
+
+/** Rows at the top of a list that goes on by itself; when there are twice as many, the rest is let go. */
+export const KEPT_AT_TOP = 1000
+/** More than this that came meanwhile is not kept: the list is read anew instead. */
+export const FRESH_MAX = 2000
 
 export class RunList {
   rows: RunSummary[] = []
+  /** Whether more came meanwhile than is kept for whoever looks elsewhere. */
+  overrun = false
   /** What waits to be shown on top. */
   fresh = new Map<string, RunSummary>()
   private known = new Map<string, RunSummary>()
@@ -25,10 +33,19 @@ export class RunList {
       if (!fits(run)) left.add(run.run_id)
       else if (atTop) front.unshift(run)
       else if (this.known.has(run.run_id)) replaced.set(run.run_id, run)
-      else this.fresh.set(run.run_id, run)
+      else if (this.fresh.size < FRESH_MAX || this.fresh.has(run.run_id)) this.fresh.set(run.run_id, run)
+      else this.overrun = true
     }
     left.forEach((id) => this.fresh.delete(id))
     this.rebuild(front, replaced, left)
+  }
+
+  /** Of a list that has grown by itself only the top stays. Whether something was let go. */
+  trim(): boolean {
+    if (this.rows.length <= 2 * KEPT_AT_TOP) return false
+    for (const run of this.rows.slice(KEPT_AT_TOP)) this.known.delete(run.run_id)
+    this.rows = this.rows.slice(0, KEPT_AT_TOP)
+    return true
   }
 
   showFresh(): void {

@@ -24,7 +24,7 @@ export function Runs(): JSX.Element {
   const list = useRunList(filters)
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   useEffect(() => setSelected(new Set()), [filters])
-  const { rows, whole, loading, error, fresh } = list.shown
+  const { rows, whole, loading, error, fresh, freshMore } = list.shown
   const narrowed = isNarrowed(filters)
   const nothing = rows.length === 0 && whole && !loading
   return (
@@ -39,7 +39,7 @@ export function Runs(): JSX.Element {
         </Empty>
       )}
       {nothing && !narrowed && <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={DEMO_COMMAND} />}
-      {!nothing && <Table rows={rows} fresh={fresh} whole={whole} loading={loading} list={list} selected={selected} select={setSelected} />}
+      {!nothing && <Table rows={rows} fresh={fresh} freshMore={freshMore} whole={whole} loading={loading} list={list} selected={selected} select={setSelected} />}
     </Page>
   )
 }

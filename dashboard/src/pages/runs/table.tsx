@@ -18,6 +18,7 @@ const AHEAD_ROWS = 60
 export function Table(props: {
   rows: RunSummary[]
   fresh: number
+  freshMore: boolean
   whole: boolean
   loading: boolean
   list: ReturnType<typeof useRunList>
@@ -53,7 +54,7 @@ export function Table(props: {
     <div className="run-table">
       {props.fresh > 0 && (
         <button type="button" className="fresh" onClick={() => { box.current?.scrollTo({ top: 0 }); list.showFresh() }}>
-          {t('runs.fresh', { n: number(props.fresh) })}
+          {t('runs.fresh', { n: `${number(props.fresh)}${props.freshMore ? '+' : ''}` })}
         </button>
       )}
       <div className="the-table" role="table" aria-label={t('runs.title')} aria-rowcount={props.whole ? rows.length + 1 : -1}>

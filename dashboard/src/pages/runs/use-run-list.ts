@@ -14,6 +14,8 @@ const PAGE_LATER = 200
 export type Shown = {
   rows: RunList['rows']
   fresh: number
+  /** Whether more than that came. */
+  freshMore: boolean
   /** Whether everything that matches is loaded. */
   whole: boolean
   loading: boolean
@@ -36,7 +38,7 @@ export function useRunList(filters: Filters): { shown: Shown; more: () => void; 
 }
 
 class Reading {
-  readonly shown = new Cell<Shown>({ rows: [], fresh: 0, whole: false, loading: true, error: null })
+  readonly shown = new Cell<Shown>({ rows: [], fresh: 0, freshMore: false, whole: false, loading: true, error: null })
   private list = new RunList()
   private cursor: string | null = ''
   private loading = false
@@ -54,6 +56,7 @@ class Reading {
       if (news === 'reset') this.anew()
       else {
         this.list.change(news.changed, news.gone, (run) => fits(run, this.filters, now()), this.isAtTop)
+        if (this.isAtTop && this.list.trim()) this.readFromTheTop()
         this.show()
       }
     })
@@ -70,8 +73,13 @@ class Reading {
     this.loading = true
     this.show()
     try {
+      const { words } = this
       const limit = this.cursor === '' ? PAGE : PAGE_LATER
       const page = await get<Page>(this.address(limit), undefined, this.abort.signal)
+      if (words !== this.words) {
+        this.loading = false
+        return this.more() // begun anew meanwhile: this page is of the list as it was
+      }
       this.cursor = page.next_cursor
       this.list.append(page.items)
       this.loading = false
@@ -95,14 +103,20 @@ class Reading {
   }
 
   showFresh(): void {
+    if (this.list.overrun) return this.anew()
     this.list.showFresh()
     this.show()
   }
 
-  private anew(): void {
-    this.list = new RunList()
+  /** Pages are asked for from the first on, and what is known already is passed over. */
+  private readFromTheTop(): void {
     this.cursor = ''
     this.words = asked(this.filters, now())
+  }
+
+  private anew(): void {
+    this.list = new RunList()
+    this.readFromTheTop()
     void this.more()
   }
 
@@ -110,6 +124,7 @@ class Reading {
     this.shown.set({
       rows: this.list.rows,
       fresh: this.list.fresh.size,
+      freshMore: this.list.overrun,
       whole: this.cursor === null,
       loading: this.loading,
       error,

@@ -1,5 +1,6 @@
 // All workers, as they are told: everybody first, then who changed or is gone. However many parts look, it is told once.
 import { useEffect } from 'react'
+import type { ApiError } from '../../api/client'
 import { follow } from '../../api/stream'
 import type { Worker } from '../../api/types'
 import { Cell, useCell } from '../../live/cell'
@@ -7,6 +8,8 @@ import { Cell, useCell } from '../../live/cell'
 type Told = { workers: Worker[]; gone: string[]; all: boolean }
 
 const known = new Cell<Map<string, Worker> | null>(null)
+/** Why we are not told, where that is so. */
+export const refused = new Cell<ApiError | null>(null)
 let looking = 0
 let leave: (() => void) | undefined
 
@@ -19,7 +22,13 @@ export function useWorkers(wanted = true): Worker[] | null {
 
 function look(): () => void {
   looking += 1
-  if (looking === 1) leave = follow({ topic: 'workers', onEvent: (_, data) => take(data as Told) })
+  if (looking === 1) {
+    leave = follow({
+      topic: 'workers',
+      onEvent: (_, data) => take(data as Told),
+      onState: (state, error) => refused.set(state === 'refused' ? error : null),
+    })
+  }
   return () => {
     looking -= 1
     if (looking > 0) return

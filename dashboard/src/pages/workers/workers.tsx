@@ -2,6 +2,7 @@
 import { type JSX, useState } from 'react'
 import { part, send } from '../../api/client'
 import type { Worker } from '../../api/types'
+import { useCell } from '../../live/cell'
 import { useNow } from '../../live/now'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -9,11 +10,11 @@ import { TableBox } from '../../parts/table-box'
 import { Shape } from '../../parts/status'
 import { Ago } from '../../parts/time'
 import { say } from '../../parts/toast'
-import { sentence } from '../../parts/wrong'
+import { sentence, Wrong } from '../../parts/wrong'
 import { ago, short, span } from '../../text/format'
 import { type Key, t } from '../../text/text'
 import { Drain, DrainMark } from './drain'
-import { useWorkers } from './use-workers'
+import { refused, useWorkers } from './use-workers'
 
 const LOOKS: Record<Worker['state'], [shape: string, tone: string]> = {
   RUNNING: ['RUNNING', 'busy'],
@@ -25,6 +26,7 @@ const ORDER: Worker['state'][] = ['DISCONNECTED', 'RUNNING', 'IDLE', 'STOPPED_GR
 
 export default function Workers(): JSX.Element {
   const workers = useWorkers()
+  const why = useCell(refused)
   const [hidden, setHidden] = useState(false)
   const [gone, setGone] = useState(true)
   const shown = (workers ?? [])
@@ -42,7 +44,8 @@ export default function Workers(): JSX.Element {
   )
   return (
     <Page title={t('workers.title')} actions={actions}>
-      {workers === null && <p className="loading">{t('loading')}</p>}
+      {why && <Wrong error={why} />}
+      {workers === null && !why && <p className="loading">{t('loading')}</p>}
       {workers !== null && shown.length === 0 && (
         <Empty title={t('workers.none.title')} text={t('workers.none.text')} command="pyoco-worker --flow-resolver my_flows.py:resolve --tags default" />
       )}

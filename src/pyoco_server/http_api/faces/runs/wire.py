@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from pyoco_server.errors import (
     Conflict,
@@ -136,7 +136,11 @@ def tasks(stored: StoredRun) -> dict[str, Any]:
 
 
 def summary(run: Run) -> Any:
-    return summary_of(run)
+    """In a run that was asked to stop nothing waits any more."""
+    shown = summary_of(run)
+    if not run.waits or run.cancel is not None:
+        return shown
+    return replace(shown, waiting_for=sorted({wait.key for wait in run.waits.values()}))
 
 
 def counts(by_status: Mapping[str, int]) -> dict[str, int]:
