@@ -6,7 +6,6 @@ export const enRun = {
   'run.ran': 'Ran',
   'run.running': 'Running for',
   'run.worker': 'Worker',
-  'run.workerLost': 'not heard of any more',
   'run.tag': 'Routed by',
   'run.tags': 'Tags',
   'run.addTag': 'Add a tag',
@@ -24,7 +23,6 @@ export const enRun = {
   'run.events': 'Events',
   'run.log': 'Log',
   'run.details': 'Details',
-  'run.tasks': 'Tasks',
   'run.noTasks': 'Its tasks appear when a worker has taken it.',
   'run.noTasksEver': 'It was over before any of its tasks was written down.',
   'run.unordered': 'Who waits for whom is not known of this flow: tasks stand in their order.',
@@ -41,7 +39,6 @@ export const enRun = {
   'run.task': 'Task {task}',
   'run.inputs': 'Inputs',
   'run.output': 'Output',
-  'run.traceback': 'Traceback',
   'run.select': 'Select a task in the graph or the timeline to see its inputs and output.',
   'run.again': 'Run again',
   'run.againTitle': 'Run {flow} again',
@@ -72,7 +69,6 @@ export const enRun = {
   'cancel.refused': 'Refused after that: {what}',
   'cancel.unstarted': 'No worker had begun it.',
 
-  'why.title': 'Why it does not move',
 
   'log.follow': 'Follow',
   'log.following': 'Following',
@@ -92,10 +88,6 @@ export const enRun = {
   'log.earlier': 'The first {n} lines are not shown here; download has them.',
   'log.label': 'What the run printed',
 
-  'events.seq': '#',
-  'events.type': 'Event',
-  'events.at': 'At',
-  'events.actor': 'By',
   'events.goto': 'Show the state at event {seq}',
   'events.none': 'No events.',
 }

@@ -8,7 +8,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.ran': '実行時間',
   'run.running': '経過',
   'run.worker': 'ワーカー',
-  'run.workerLost': '応答がありません',
   'run.tag': '振り分けタグ',
   'run.tags': 'タグ',
   'run.addTag': 'タグを追加',
@@ -26,7 +25,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.events': 'イベント',
   'run.log': 'ログ',
   'run.details': '詳細',
-  'run.tasks': 'タスク',
   'run.noTasks': 'ワーカーが引き受けるとタスクが表示されます。',
   'run.noTasksEver': 'タスクが記録される前に終了しました。',
   'run.unordered': 'このフローの依存関係は不明です。タスクは順番に並べています。',
@@ -43,7 +41,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.task': 'タスク {task}',
   'run.inputs': '入力',
   'run.output': '出力',
-  'run.traceback': 'トレースバック',
   'run.select': 'グラフかタイムラインでタスクを選ぶと入力と出力を表示します。',
   'run.again': '再実行',
   'run.againTitle': '{flow} を再実行',
@@ -74,7 +71,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'cancel.refused': 'その後に拒否されたもの: {what}',
   'cancel.unstarted': 'どのワーカーもまだ始めていませんでした。',
 
-  'why.title': '進まない理由',
 
   'log.follow': '追従する',
   'log.following': '追従中',
@@ -94,10 +90,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'log.earlier': '先頭の {n} 行は省略しています。ダウンロードには含まれます。',
   'log.label': '実行の出力',
 
-  'events.seq': '番号',
-  'events.type': 'イベント',
-  'events.at': '時刻',
-  'events.actor': '実行者',
   'events.goto': 'イベント {seq} の時点を表示',
   'events.none': 'イベントはありません。',
 }
