@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pyoco.core.models import Task
 
 from pyoco_server import approval
 from pyoco_server.worker import flow_params
-from pyoco_server.worker.flow_params import params_by_flow, params_of
+from pyoco_server.worker.flow_params import looked_at, params_by_flow, params_of
 
 
 def orders() -> Flow:
@@ -64,18 +65,29 @@ def test_a_resolver_that_fails_costs_only_what_it_could_have_told() -> None:
     assert list(params_by_flow(["exits", "good", "broken"], resolve)) == ["good"]
 
 
-def test_a_resolver_that_is_slow_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_params, "LOOK_SEC_MAX", 0.0)
-    asked: list[str] = []
-    waits = threading.Event()
+def test_what_a_resolver_does_while_it_is_looked_at_stays_there() -> None:
+    done: list[str] = []
 
     def resolve(name: str) -> Flow:
-        asked.append(name)
-        waits.wait(0.01)
+        done.append(name)
         return orders()
 
-    params_by_flow([f"flow {number}" for number in range(50)], resolve)
-    assert len(asked) <= 1
+    assert list(looked_at(["one", "two"], resolve)) == ["one", "two"]
+    assert done == []
+
+
+def test_a_resolver_that_does_not_come_back_is_not_waited_for() -> None:
+    def resolve(name: str) -> Flow:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # not even then
+        while True:
+            signal.pause()
+
+    assert looked_at(["for ever"], resolve) == {}
+
+
+def test_of_no_flows_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork")
+    assert looked_at([], lambda _: orders()) == {}
 
 
 def test_what_is_told_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from pyoco.core.models import Flow
 
 from pyoco_server.flows import FlowResolver
-from pyoco_server.worker.flow_params import Params, params_by_flow
+from pyoco_server.worker.flow_params import Params, looked_at
 from pyoco_server.worker.reasons import CodeRefused
 from pyoco_server.worker.yaml.callables import Callables, modules_of
 from pyoco_server.worker.yaml.plugins import Plugins
@@ -36,8 +36,8 @@ class FlowSource:
         return {}
 
     def params(self) -> dict[str, Params]:
-        """What those that are announced may be given. Calls the resolver."""
-        return params_by_flow(self.announced, self._resolver)
+        """What those that are announced may be given. Calls the resolver, in a process of its own."""
+        return looked_at(self.announced, self._resolver)
 
     def flow(self, name: str, workflow_yaml: str | None, packages: Iterable[str]) -> Flow:
         """`packages`: those whose functions a text may name, besides the resolver's own module.

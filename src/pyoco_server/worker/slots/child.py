@@ -62,9 +62,9 @@ class Slot:
         self._heard_at = time.monotonic()
         self._silence_sec = math.inf
 
-    def serve(self) -> None:
+    def serve(self, ready: m.Ready) -> None:
         self._ears.open()
-        self._voice.say(m.Ready(flows=self._flows.announced, params=self._flows.params()))
+        self._voice.say(ready)
         while True:
             self._execute(self._ears.wait_for(self._jobs))
 
@@ -255,9 +255,11 @@ def main(handle: int, spec: str, parallelism: int, path: str) -> None:
     except ResolverError as error:
         link.sendall(m.frame(m.Broken(error=str(error))))
         sys.exit(1)
-    slot = Slot(link, FlowSource(resolver, spec), parallelism)
+    flows = FlowSource(resolver, spec)
+    ready = m.Ready(flows=flows.announced, params=flows.params())
+    slot = Slot(link, flows, parallelism)
     gc.freeze()  # what is loaded now lives as long as the process: the collector need not look at it again
-    slot.serve()
+    slot.serve(ready)
 
 
 def _ended(outcome: Outcome) -> m.Ended:
