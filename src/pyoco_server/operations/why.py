@@ -77,12 +77,12 @@ async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Bec
 
 async def _at_worker(store: Store, claim: Claim) -> list[Because]:
     """A lease that is overdue is the first sign. When it has stood still for its time, it is taken over."""
-    renewed_at, config = await store.leases.written_at(claim.instance_id), store.config
-    overdue_at = (renewed_at or 0.0) + OVERDUE * config.worker_lease_interval_sec
-    if renewed_at is None or time.time() <= overdue_at:
+    silent_sec, config = await store.leases.silent_sec(claim.instance_id), store.config
+    if silent_sec is None or silent_sec <= OVERDUE * config.worker_lease_interval_sec:
         return [Because("at_worker", {"worker": claim.worker_id})]
-    taken_at = renewed_at + config.worker_lease_sec + config.housekeeping_interval_sec
-    return [Because("worker_lost", {"worker": claim.worker_id, "since": renewed_at, "at": taken_at})]
+    since = time.time() - silent_sec
+    taken_at = since + config.worker_lease_sec + config.housekeeping_interval_sec
+    return [Because("worker_lost", {"worker": claim.worker_id, "since": since, "at": taken_at})]
 
 
 def _tried_again(run: Run) -> Iterator[Because]:

@@ -39,10 +39,7 @@ class StoredMessage(NamedTuple):
     def stored_at(self) -> float | None:
         """When the broker stored it, by its clock."""
         stamp = self.time or self.header(b"Nats-Time-Stamp")
-        if stamp is None:
-            return None
-        # Nanoseconds are more than fromisoformat takes.
-        return datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()
+        return None if stamp is None else _instant(stamp)
 
 
 class ApiError(msgspec.Struct):
@@ -155,6 +152,10 @@ class JetStream:
     async def last_seq(self, stream: str) -> int:
         return int((await self.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
 
+    async def clock(self, stream: str) -> float:
+        """What time it is for the broker that leads this stream."""
+        return _instant((await self.api(f"STREAM.INFO.{stream}"))["ts"])
+
     async def _at_leader(self, stream: str, ask: dict[str, Any]) -> StoredMessage | None:
         reply = await self._requests.ask(f"$JS.API.STREAM.MSG.GET.{stream}", msgspec.json.encode(ask))
         answer = _decode_message(reply.data)
@@ -178,6 +179,12 @@ class _Publishing:
     def __await__(self) -> Generator[Any, None, PubAck]:
         answers = yield from self._future.__await__()
         return acknowledged(answer_of(self._subject, answers))
+
+
+def _instant(stamp: str) -> float:
+    """Nanoseconds are more than fromisoformat takes; and where they are nothing they are not written."""
+    whole, _, fraction = stamp.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
 
 
 def acknowledged(reply: Reply) -> PubAck:

@@ -1,7 +1,7 @@
 """Signs of life: a key per living instance that it rewrites each second.
 
 A reader learns only whether the revision moved. How long it may stand still, and by whose clock, is
-decided in `housekeeping`.
+decided in `housekeeping`. Whoever only explains may ask for how long it has.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ class Leases:
             return None, entry.revision
         return msgspec.json.decode(entry.value, type=Lease), entry.revision
 
-    async def written_at(self, key: str) -> float | None:
-        """When it was renewed last, by the broker's clock; None where nobody has it."""
+    async def silent_sec(self, key: str) -> float | None:
+        """For how long it was not renewed, both ends by the broker's clock; None where nobody has it."""
         message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
-        return message.stored_at if message is not None and message.data else None
+        if message is None or not message.data or message.stored_at is None:
+            return None
+        return await self._jetstream.clock(self._stream) - message.stored_at
 
     async def release(self, key: str, *, revision: int) -> None:
         headers = header_block(

@@ -25,7 +25,7 @@ ENGLISH = {
     "worker_lost": "Worker {worker} gives no sign of life since {since}: it is taken over at about {at}.",
     "queued": "{ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
     "queued_next": "It is the next for a free worker of tag {tag}; it waits since {since}.",
-    "queued_far": "More than {ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
+    "queued_far": "At least {ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
     "queued_behind_one": "One run is ahead of it in the queue of tag {tag}; it waits since {since}.",
     "no_worker": "No live worker serves the tag {tag}: start one, or cancel.",
     "draining": "All {count} workers for tag {tag} are draining: they take no new runs. Resume one, start "
