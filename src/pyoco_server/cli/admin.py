@@ -10,7 +10,6 @@ import typer
 from pyoco_server.cli import admin_keys, admin_strategies, doctor
 from pyoco_server.cli.asking import DataDirOption, NatsUrlOption, ask_broker
 from pyoco_server.cli.entry import CANNOT, Refusal, WrongArguments, run
-from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 from pyoco_server.tags import is_run_id
 
@@ -92,8 +91,7 @@ def _for_every_command(command: Any, defaults: dict[str, Any]) -> dict[str, Any]
 
 async def _sizes(store: Store) -> list[dict[str, Any]]:
     """Opening the store has created what was missing."""
-    names = [wanted["name"] for wanted in streams(store.config)]
-    found = [(name, await store.jetstream.api(f"STREAM.INFO.{name}")) for name in names]
+    found = (await store.streams()).items()
     return [
         {
             "kind": "bucket" if name.startswith("KV_") else "stream",

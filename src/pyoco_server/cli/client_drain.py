@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pyoco_server.cli.client_watch import STILL_RUNNING
 from pyoco_server.cli.entry import Refusal
 from pyoco_server.cli.output import show_json
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
 
-# As for runs that are waited for in vain.
-STILL_RUNNING = 8
 EXAMPLE = "pyoco-client worker-drain --worker-id w1 --wait --timeout-sec 600"
 
 WorkerIdOption = Annotated[str, typer.Option(help="The worker's id.")]

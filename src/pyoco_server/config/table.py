@@ -126,6 +126,7 @@ class Table:
     auth_pepper: Secret = opt(None, "Mixed into API key hashes. A secret; changing it ends every key.")
     read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
     jobs_flow: Text = opt("main", "Flow of a job that is created without naming one.")
+    run_history_sec: Wait = opt(0.0, "Runs that are over are erased after this long; 0 means never.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
     idempotency_ttl_sec: Kept = opt(172_800.0, "How long an `Idempotency-Key` and its answer are kept.")
     dashboard_lang: Language = opt(
@@ -157,7 +158,6 @@ class Table:
     # What runs print
     log_max_lines_per_run: Count = opt(1_000_000, "Lines kept of one run; what comes after is left out.")
     log_max_lines_per_sec: Count = opt(100_000, "Lines a second that one run may print for long.")
-    run_history_sec: Wait = opt(0.0, "Runs that are over are erased after this long; 0 means never.")
     log_max_age_sec: Seconds = opt(2_592_000.0, "What runs print is kept this long.")
     log_max_bytes: Bytes = opt(10_737_418_240, "Size of all that is kept of it; the oldest goes first.")
 

@@ -51,20 +51,24 @@ class OldRuns:
         return min(max(0.0, soonest), LOOK_EVERY_SEC_MAX)
 
     async def _erase_all(self, run_ids: Sequence[str]) -> int:
-        """A few at a time. Unavailable ends it: the rest is due the next time too."""
+        """A few at a time, all to their end. After an Unavailable the rest is due the next time too."""
         waiting = iter(run_ids)
 
         async def erase_some() -> int:
             return sum([await self._erased(run_id) for run_id in waiting])
 
-        return sum(await asyncio.gather(*(erase_some() for _ in range(min(SIDE_BY_SIDE, len(run_ids))))))
+        ended = await asyncio.gather(
+            *(erase_some() for _ in range(min(SIDE_BY_SIDE, len(run_ids)))), return_exceptions=True
+        )
+        for trouble in ended:
+            if isinstance(trouble, BaseException):
+                raise trouble
+        return sum(count for count in ended if isinstance(count, int))
 
     async def _erased(self, run_id: str) -> bool:
+        """Not by us when somebody else was faster, or when the list is wrong: the log is right."""
         try:
             await erase_run(self._store, run_id, by=BY, tenant_id=None)
-        except (
-            NotFound,
-            Conflict,
-        ):  # by somebody else meanwhile; or the list was wrong, and the log is right
+        except (NotFound, Conflict):
             return False
         return True

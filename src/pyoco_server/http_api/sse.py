@@ -17,6 +17,9 @@ from typing import Protocol
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pyoco_server.operations.ring import Ring as Ring
+from pyoco_server.operations.ring import nobody
+
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SEC = 15.0
@@ -29,8 +32,6 @@ BACKLOG_BYTES_MAX = 1_048_576
 OPENING = f"retry: {RETRY_MS}\n\n".encode()
 COMMENT = b": keep-alive\n\n"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-Ring = Callable[[], None]
 
 
 def event(name: str, data: bytes, event_id: str | None = None) -> bytes:
@@ -63,7 +64,7 @@ class Backlog:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._events_max, self._bytes_max = events_max, bytes_max
-        self._ring: Ring = _nobody
+        self._ring: Ring = nobody
         self._is_over = False
 
     def put(self, one: bytes) -> bool:
@@ -86,7 +87,7 @@ class Backlog:
         self._ring = ring
 
     def detach(self) -> None:
-        self._ring = _nobody
+        self._ring = nobody
         self._is_over = True
         self._waiting.clear()
 
@@ -206,7 +207,3 @@ async def _rung(bell: asyncio.Event, until: float) -> None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _nobody() -> None:
-    pass

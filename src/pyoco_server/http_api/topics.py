@@ -37,11 +37,9 @@ class Many:
         self._open = dict(topics)
         self._turns = deque(topics)
         self._told = [_event(name, "refused", why) for name, why in refused.items()]
-        self._ring: sse.Ring = _nobody
         self._broken_off = False
 
     def attach(self, ring: sse.Ring) -> None:
-        self._ring = ring
         for topic in self._open.values():
             topic.source.attach(ring)
 
@@ -95,7 +93,3 @@ def _relabelled(topic: bytes, block: bytes) -> bytes:
 
 def _event(topic: str, name: str, data: Any) -> bytes:
     return labelled(topic, sse.event(name, msgspec.json.encode(data)))
-
-
-def _nobody() -> None:
-    pass

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.store.commits import Commit as Commit
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -27,8 +28,6 @@ KEPT_BYTES_MAX = 64 * 2**20
 # A long history is taken in slices: others want to be answered too.
 SLICE_COMMITS = 100
 READ_AGAIN_SEC = 0.5
-
-Ring = Callable[[], None]
 
 
 class Grown(Protocol):

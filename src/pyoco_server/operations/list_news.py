@@ -7,12 +7,13 @@ that is not known (another gateway, or this one started again), that all have.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.changes import Changes
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.recheck_model import RecheckModel
@@ -21,8 +22,6 @@ from pyoco_server.store.store import Store
 LISTS = ("approvals", "dead_letters", "schedules", "strategies", "wheels")
 # Lists that change all the time are read so often and not more.
 TELL_INTERVAL_SEC = 0.25
-
-Ring = Callable[[], None]
 
 
 class Changed(NamedTuple):
@@ -91,7 +90,7 @@ class ListReader:
         self._news = news
         self._tenant = tenant_id
         self._changed = changed
-        self._ring: Ring = _nobody
+        self._ring: Ring = nobody
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = float("-inf")
         self._owes_opening = True
@@ -102,7 +101,7 @@ class ListReader:
 
     def close(self) -> None:
         self.is_over = True
-        self._ring = _nobody
+        self._ring = nobody
         if self._timer is not None:
             self._timer.cancel()
 
@@ -127,7 +126,3 @@ class ListReader:
     def _due(self) -> None:
         self._timer = None
         self._ring()
-
-
-def _nobody() -> None:
-    pass

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyoco_server.errors import Unavailable
 from pyoco_server.operations.log_places import Place
 from pyoco_server.operations.log_views import LogView
-from pyoco_server.operations.run_views import Ring
+from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.log_chunks import By, Chunk
 from pyoco_server.store.store import Store
 
@@ -45,7 +45,7 @@ class LogFollower:
         self._view = view
         self._ahead: deque[Chunk] = deque()
         self._reading: asyncio.Task[None] | None = None
-        self._ring: Ring = _nobody
+        self._ring: Ring = nobody
         self.place = after if after.line <= view.lines else Place(0, 0)
 
     def attach(self, ring: Ring) -> None:
@@ -54,7 +54,7 @@ class LogFollower:
 
     def detach(self) -> None:
         self._view.detach(self._ring)
-        self._ring = _nobody
+        self._ring = nobody
         if self._reading is not None:
             self._reading.cancel()
 
@@ -104,7 +104,3 @@ class LogFollower:
                     size += len(chunk.data)
                 if size >= READ_AHEAD_BYTES:
                     return
-
-
-def _nobody() -> None:
-    pass

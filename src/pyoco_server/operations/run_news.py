@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.run_tally import Minute as Minute
 
@@ -23,8 +24,6 @@ BATCH_RUNS_MAX = 200
 WAITING_RUNS_MAX = 5_000
 # Of how many a reader that comes back is told one by one; reading the list anew is cheaper than more.
 RESUME_RUNS_MAX = 500
-
-Ring = Callable[[], None]
 
 
 class Batch(NamedTuple):
@@ -82,7 +81,7 @@ class NewsReader:
         self._tenant = tenant
         self._waiting: dict[str, Run] = {}
         self._place = read_model.feed.position if place is None else place
-        self._ring: Ring = _nobody
+        self._ring: Ring = nobody
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = float("-inf")
         self._stood: dict[str, Any] | None = None
@@ -97,7 +96,7 @@ class NewsReader:
 
     def close(self) -> None:
         self.is_over = True
-        self._ring = _nobody
+        self._ring = nobody
         if self._timer is not None:
             self._timer.cancel()
 
@@ -156,7 +155,3 @@ class NewsReader:
         # Timers may be a moment early, and nobody would ring again: it is time because it rang.
         self._told_at = float("-inf")
         self._ring()
-
-
-def _nobody() -> None:
-    pass

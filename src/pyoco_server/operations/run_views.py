@@ -14,6 +14,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.operations.query import get_run, visible
+from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -21,8 +22,6 @@ from pyoco_server.store.store import Store
 # A run of many short tasks changes hundreds of times a second; nobody looks that fast.
 TELL_INTERVAL_SEC = 0.05
 READ_AGAIN_SEC = 0.5
-
-Ring = Callable[[], None]
 
 
 class RunView:

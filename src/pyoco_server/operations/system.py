@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from pyoco_server.store import resources
+from pyoco_server.store.resources import NANOSECONDS
 from pyoco_server.store.store import Store
 
 # What `max_bytes` or `max_msgs` say where there is no limit.
 _NO_LIMIT = (None, 0, -1)
-_NANOSECONDS = 1_000_000_000
 
 
 async def system(store: Store) -> dict[str, Any]:
     """Raises Unavailable when the broker is away."""
-    names = [wanted["name"] for wanted in resources.streams(store.config)]
-    described = await asyncio.gather(*(store.jetstream.api(f"STREAM.INFO.{name}") for name in names))
     return {
         "broker_version": store.broker_version,
         "replicas": store.config.nats_replicas,
         "reconnects": store.reconnects,
-        "streams": [_stream(one) for one in described],
+        "streams": [_stream(one) for one in (await store.streams()).values()],
     }
 
 
@@ -33,7 +29,7 @@ def _stream(info: dict[str, Any]) -> dict[str, Any]:
         "bytes": state["bytes"],
         "bytes_max": _limit(config.get("max_bytes")),
         "messages_max": _limit(config.get("max_msgs")),
-        "age_max_sec": (config.get("max_age") or 0) / _NANOSECONDS or None,
+        "age_max_sec": (config.get("max_age") or 0) / NANOSECONDS or None,
         "last_seq": state["last_seq"],
         "consumers": state.get("consumer_count", 0),
     }

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.operations import workers
 from pyoco_server.operations.callers import Caller
+from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 
@@ -23,7 +23,6 @@ SILENCE_MARGIN_SEC = 0.1
 # A broker that did not answer is asked again; one that was away wakes us when it is back.
 AFTER_TROUBLE_SEC = 2.0
 
-Ring = Callable[[], None]
 Entry = dict[str, Any]
 
 
@@ -75,7 +74,7 @@ class WorkersReader:
         self._gone: dict[str, None] = {}
         self._has_news = False
         self._has_told = False
-        self._ring: Ring = _nobody
+        self._ring: Ring = nobody
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
         self._reads_again = False
@@ -87,7 +86,7 @@ class WorkersReader:
 
     def close(self) -> None:
         self.is_over = True
-        self._ring = _nobody
+        self._ring = nobody
         for pending in (self._timer, self._reading):
             if pending is not None:
                 pending.cancel()
@@ -154,7 +153,3 @@ class WorkersReader:
         seen = [entry["last_seen_at"] for entry in entries if entry["state"] in workers.ACTIVE]
         moments = [at + timeout_sec - now for at in seen if isinstance(at, int | float)]
         return max(TELL_INTERVAL_SEC, min(moments) + SILENCE_MARGIN_SEC) if moments else None
-
-
-def _nobody() -> None:
-    pass

@@ -184,12 +184,8 @@ class ReadTable(DisposableTables):
         query = "SELECT min(owed_since) FROM runs WHERE tag = ? AND owed_since IS NOT NULL"
         return float(self._db.execute(query, (tag,)).fetchone()[0])
 
-    def counts(self) -> dict[str, int]:
-        """By status. Goes through all of them: asked only where no sums were kept."""
-        return dict(self._db.execute("SELECT status, count(*) FROM runs GROUP BY status"))
-
     def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
-        """The same, apart by tenant."""
+        """Tenant, status and how many. Goes through all of them: asked only where no sums were kept."""
         return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
 
     def flows(self, tenant: str | None, limit: int) -> list[str]:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
@@ -125,6 +126,12 @@ class Store:
     def on_loss(self, hook: Callable[[], None]) -> None:
         """Call this when the connection is gone; not when it is closed on purpose."""
         self._hooks_of_loss.append(hook)
+
+    async def streams(self) -> dict[str, dict[str, Any]]:
+        """By name: streams and buckets of ours as the broker describes them."""
+        names = [wanted["name"] for wanted in resources.streams(self.config)]
+        found = await asyncio.gather(*(self.jetstream.api(f"STREAM.INFO.{name}") for name in names))
+        return dict(zip(names, found, strict=True))
 
     def forget_reconnect(self, hook: Callable[[], None]) -> None:
         self._hooks.remove(hook)

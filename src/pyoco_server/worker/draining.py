@@ -48,6 +48,7 @@ class Draining:
         self._news.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=self._store.config.broker_timeout_sec * 2)
+            self._task.cancel()  # where something that begins keeps it, nobody wants to know any more
 
     @contextmanager
     def beginning(self) -> Iterator[Callable[[], None]]:

@@ -35,7 +35,6 @@ async def get_system(request: Request) -> Response:
             **await system(gateway.store),
             "versions": versions | {"python": platform.python_version()},
             "housekeeper": gateway.is_housekeeper,
-            "grace_sec": gateway.config.cancel_grace_period_sec,
         }
     )
 

@@ -39,7 +39,7 @@ _BODY: dict[str, Any] = {
     "properties": {
         "flow_name": {"type": "string"},
         "params": {"type": "object"},
-        "tag": {"type": "string", "description": "Routing tag; else the first of `tags`, else `default`."},
+        "tag": {"type": "string", "description": "Routing tag: who may run it; else `default`."},
         "tags": {"type": "array", "items": {"type": "string"}},
     }
     | _WHEN,

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from pyoco_server.http_api.faces.runs.schedule_form import FIELDS
-from pyoco_server.http_api.faces.runs.wire import invalid_body
+from pyoco_server.http_api.faces.runs.wire import WhatToRun, invalid_body, submission_of
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.submit import Submission
 
 
-class ScheduleRequest(msgspec.Struct):
-    flow_name: str
-    params: dict[str, Any] = {}
-    tag: str | None = None
-    tags: list[str] | None = None
+class ScheduleRequest(WhatToRun):
     run_at: str | None = None
     interval_seconds: float | None = None
     start_at: str | None = None
@@ -34,14 +29,5 @@ def asked_in(body: bytes, headers: Mapping[str, str], caller: Caller) -> tuple[S
         asked = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error) from error
-    wanted = Submission(
-        flow_name=asked.flow_name,
-        params=asked.params,
-        tag=asked.tag,
-        tags=asked.tags,
-        tenant_id=caller.tenant_id,
-        api_key_id=caller.id,
-        correlation_id=headers.get("x-correlation-id"),
-    )
     given = {name: str(value) for name in FIELDS if (value := getattr(asked, name)) not in (None, "")}
-    return wanted, given
+    return submission_of(asked, headers, caller), given

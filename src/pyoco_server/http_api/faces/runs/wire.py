@@ -52,11 +52,14 @@ _STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
-class RunSubmitRequest(msgspec.Struct):
+class WhatToRun(msgspec.Struct):
     flow_name: str
     params: dict[str, Any] = {}
     tag: str | None = None
     tags: list[str] | None = None
+
+
+class RunSubmitRequest(WhatToRun):
     start_at: float | None = None
 
 
@@ -75,12 +78,18 @@ def submission(body: bytes, headers: Mapping[str, str], caller: Caller) -> Submi
         asked = _decode_submit(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error) from error
+    return submission_of(asked, headers, caller, start_at=asked.start_at)
+
+
+def submission_of(
+    asked: WhatToRun, headers: Mapping[str, str], caller: Caller, *, start_at: float | None = None
+) -> Submission:
     return Submission(
         flow_name=asked.flow_name,
         params=asked.params,
         tag=asked.tag,
         tags=asked.tags,
-        start_at=asked.start_at,
+        start_at=start_at,
         tenant_id=caller.tenant_id,
         api_key_id=caller.id,
         correlation_id=headers.get("x-correlation-id"),
