@@ -1,0 +1,33 @@
+"""Expressions of flows (`$ctx.results.count > 2`): what may be written, and what it is worth.
+
+    grammar      text into a checked tree: which operators there are, and how large an expression may be
+    paths        `$ctx.a.b`: through mappings, lists and nothing else
+    values       which values operators accept
+    operators    what each operator does, within limits
+    evaluate     a tree and the data of a run into a value
+
+The notation is pyoco's. The evaluation is our own: an expression may come over the network, so it neither
+reads attributes of Python objects nor calls their methods, and its cost is bounded.
+"""
+
+from pyoco_server.expressions.evaluate import evaluate
+from pyoco_server.expressions.grammar import (
+    ExpressionError,
+    check_reference,
+    environment_names,
+    is_setting,
+    parse,
+)
+from pyoco_server.expressions.paths import NotThere, PathError, walk
+
+__all__ = [
+    "ExpressionError",
+    "NotThere",
+    "PathError",
+    "check_reference",
+    "environment_names",
+    "evaluate",
+    "is_setting",
+    "parse",
+    "walk",
+]

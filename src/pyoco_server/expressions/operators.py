@@ -1,0 +1,108 @@
+"""What each operator does. Those that can make large values from small ones are bounded."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from pyoco_server.expressions.values import plain
+
+INTEGER_BITS_MAX = 4096
+MADE_ITEMS_MAX = 100_000  # characters or items of a value that an operator makes
+
+_ROWS = (str, bytes, list, tuple)
+
+
+class TooCostly(ValueError):
+    """The result would be too large. Says the limit."""
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, _ROWS) and isinstance(right, _ROWS):
+        _check_items(len(left) + len(right))
+    return left + right
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    for row, times in ((left, right), (right, left)):
+        if isinstance(row, _ROWS) and isinstance(times, int):
+            _check_items(len(row) * max(times, 0))
+    if isinstance(left, int) and isinstance(right, int):
+        _check_bits(left.bit_length() + right.bit_length())
+    return left * right
+
+
+def _power(left: Any, right: Any) -> Any:
+    if isinstance(left, complex) or not isinstance(right, int | float):
+        raise TypeError("** takes numbers, and an exponent that is a whole number or a float")
+    if isinstance(right, int) and not isinstance(left, float):
+        _check_bits(_bits(left) * abs(right))
+    made = left**right
+    if isinstance(made, complex):
+        raise ValueError("the result is no real number")
+    return made
+
+
+def _modulo(left: Any, right: Any) -> Any:
+    if isinstance(left, str | bytes):
+        raise TypeError("% does not format text; do it in a task")
+    return left % right
+
+
+def _bits(value: Any) -> int:
+    """About how many a number has; of a fraction, its longer half. Decimals bound themselves."""
+    if isinstance(value, int):
+        return value.bit_length()
+    numerator, denominator = getattr(value, "numerator", 0), getattr(value, "denominator", 0)
+    return int(max(numerator.bit_length(), denominator.bit_length()))
+
+
+def _check_items(count: int) -> None:
+    if count > MADE_ITEMS_MAX:
+        raise TooCostly(f"the result has more than {MADE_ITEMS_MAX} characters or items; do it in a task")
+
+
+def _check_bits(bits: int) -> None:
+    if bits > INTEGER_BITS_MAX:
+        raise TooCostly(f"the result has more than {INTEGER_BITS_MAX} bits; do it in a task")
+
+
+def _contained(item: Any, container: Any) -> bool:
+    return item in container
+
+
+def _not_contained(item: Any, container: Any) -> bool:
+    return item not in container
+
+
+BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: _add,
+    ast.Sub: operator.sub,
+    ast.Mult: _multiply,
+    ast.Div: operator.truediv,
+    ast.Mod: _modulo,
+    ast.Pow: _power,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: _contained,
+    ast.NotIn: _not_contained,
+}
+UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+
+
+def binary(sign: ast.AST, left: Any, right: Any) -> Any:
+    return BINARY[type(sign)](plain(left), plain(right))
+
+
+def unary(sign: ast.AST, value: Any) -> Any:
+    return UNARY[type(sign)](value if isinstance(sign, ast.Not) else plain(value))
