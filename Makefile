@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test pictures chromium check types lint format tidy bench soak lock docs demo-recheck clean dashboard dashboard-check
+.PHONY: help up test pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check
 
 # The dashboard is built with Node, where there is one; what it is made of decides whether it is built again.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -39,7 +39,7 @@ up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a 
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
 test: check dashboard-check chromium  ## all checks and all tests
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
 
 # For the tests with a real browser. Where it cannot be installed they say what is missing.
 chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)
@@ -74,6 +74,9 @@ demo-recheck: $(READY)  ## recheck thirty example strategies, end to end
 
 soak: $(READY)  ## the slow ones
 	$(BIN)/python -m pytest -m soak $(ARGS)
+
+chaos: $(READY)  ## faults by a seed, then an audit: MINUTES=30 SEED=1 BROKERS=3
+	$(BIN)/python -m tests.faults.chaos --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(ARGS)
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m pyoco_server.cli.docs

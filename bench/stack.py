@@ -30,9 +30,11 @@ class Stack:
         self._folder = folder
         self.children: list[subprocess.Popen[bytes]] = []
         self.env = os.environ | {"PYOCO_NATS_URL": broker.url, "PYOCO_LOAD_DOTENV": "0"}
+        # The measurements open a thousand streams from one address.
+        self.env |= {"PYOCO_STREAMS_PER_CALLER": "100000", "PYOCO_STREAMS_MAX": "100000"}
         self.env |= {"PYOCO_READ_MODEL_PATH": str(folder / "read_model.sqlite")}
         self.seen = folder / "seen"
-        self.env |= {"PYOCO_BENCH_SEEN": str(self.seen)}
+        self.env |= {"BENCH_SEEN": str(self.seen)}
         self.env |= {"PYOCO_HTTP_PORT": str(port), "PYOCO_LOG_LEVEL": "WARNING"}
 
     async def gateway(self) -> None:

@@ -24,10 +24,11 @@ PBKDF2 = "pbkdf2_hmac_sha256"
 PBKDF2_ITERATIONS_MAX = 10_000_000  # whoever can write a record must not be able to stop us with it
 SALT_BYTES = 16
 SECRET_BYTES = 32
+KEY_PREFIX = "pyoco_"
 
 _TENANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_API_KEY = re.compile(r"pyoco_([A-Za-z0-9_-]{8,64})\.([A-Za-z0-9_-]{16,256})")
+_API_KEY = re.compile(KEY_PREFIX + r"([A-Za-z0-9_-]{8,64})\.([A-Za-z0-9_-]{16,256})")
 
 
 class ApiKeyError(ValueError):
@@ -155,7 +156,7 @@ def generate_api_key(
         scopes=scopes,
         expires_at=expires_at,
     )
-    return f"pyoco_{key_id}.{secret}", record
+    return f"{KEY_PREFIX}{key_id}.{secret}", record
 
 
 def verify_api_key(
@@ -184,7 +185,9 @@ def rotated(
     old = PreviousSecret(
         record.kdf, record.iterations, record.salt_b64, record.hash_b64, valid_until=now + grace_sec
     )
-    return f"pyoco_{record.key_id}.{secret}", replace(_with(record, hashed(secret, pepper)), previous=old)
+    return f"{KEY_PREFIX}{record.key_id}.{secret}", replace(
+        _with(record, hashed(secret, pepper)), previous=old
+    )
 
 
 def made_fast(record: ApiKeyRecord, was: HashedSecret, secret: str, pepper: str | None) -> ApiKeyRecord:

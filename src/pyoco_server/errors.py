@@ -42,6 +42,11 @@ class PyocoError(Exception):
         self.msg_id = msg_id or message_id_of(self.err_id)
         self.details = details
 
+    @property
+    def public_message(self) -> str:
+        """What a client may read. The message itself, unless that is for the log of an operator."""
+        return self.message
+
 
 class Invalid(PyocoError):
     """What was sent cannot be accepted as it is; `details` says where."""
@@ -93,11 +98,11 @@ class Limited(PyocoError):
 
 
 class Unavailable(PyocoError):
-    """Something we need is away; `retry_after_sec` is set where we can guess for how long."""
+    """Something we need is away. Every such answer says when to come back: in `retry_after_sec`."""
 
     default_err_id = "ERR-PYOCO-0003"
 
-    def __init__(self, message: str, *, retry_after_sec: float | None = None, **ids: Any) -> None:
+    def __init__(self, message: str, *, retry_after_sec: float = 1.0, **ids: Any) -> None:
         super().__init__(message, **ids)
         self.retry_after_sec = retry_after_sec
 

@@ -33,6 +33,8 @@ ONE_WAIT_SEC = 20.0
 # How long one stream of a run's changes lasts; the next one goes on where it ended.
 ONE_WATCH_SEC = 600.0
 CONFLICT = 409
+# Of a flow.yaml that is sent without a name for it: such a document has none.
+FLOW_NAME = "main"
 
 
 class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
@@ -57,9 +59,9 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
         self,
         flow_name: str,
         params: dict[str, Any] | None = None,
-        *,
         tag: str | None = None,
         tags: list[str] | None = None,
+        *,
         start_at: float | None = None,
     ) -> dict[str, Any]:
         """`{"run_id", "status"}`: the run is stored and queued; with `start_at` not before that instant."""
@@ -68,7 +70,7 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
         return _object(self._http.post("/runs", json=wanted))
 
     def submit_run_yaml(
-        self, workflow_yaml: str | bytes, *, flow_name: str, tag: str | None = None
+        self, workflow_yaml: str | bytes, tag: str | None = None, *, flow_name: str = FLOW_NAME
     ) -> dict[str, Any]:
         """`{"run_id", "status"}`: a run of the flow in this `flow.yaml`, stored and queued."""
         form = {"flow_name": flow_name} | _given(tag=tag)
@@ -193,9 +195,7 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
         wanted = {"from": begin} | _given(task=from_task, params=params)
         return _object(self._http.post(f"{_path(run_id)}/retry", json=wanted))
 
-    def cancel_run(
-        self, run_id: str, *, wait: bool = False, timeout_sec: float | None = None
-    ) -> dict[str, Any]:
+    def cancel_run(self, run_id: str, wait: bool = False, timeout_sec: float | None = None) -> dict[str, Any]:
         """Ask the run to stop. With `wait`: its end, within 30 s unless told otherwise, else TimeoutError."""
         asked = _object(self._http.post(f"{_path(run_id)}/cancel"))
         if not wait or asked["status"] in TERMINAL:

@@ -20,6 +20,8 @@ from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.tags import is_run_id
 
+ANSWER_BYTES_MAX = 2**62
+
 
 class PyocoNatsClient:
     def __init__(self, store: Store) -> None:
@@ -27,8 +29,8 @@ class PyocoNatsClient:
 
     @classmethod
     async def connect(cls, config: NatsBackendConfig | None = None) -> Self:
-        """Waits for the broker if it is not up yet."""
-        return cls(await Store.connect(config or NatsBackendConfig(), name="pyoco-client"))
+        """Waits for the broker if it is not up yet. Without `config` the environment says where it is."""
+        return cls(await Store.connect(config or NatsBackendConfig.from_env(), name="pyoco-client"))
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,7 +47,6 @@ class PyocoNatsClient:
         self,
         flow_name: str,
         params: dict[str, Any] | None = None,
-        *,
         tag: str | None = None,
         tags: list[str] | None = None,
     ) -> str:
@@ -61,7 +62,7 @@ class PyocoNatsClient:
         """The snapshot with everything in it that is in the log; KeyError for a run that does not exist."""
         self._check(run_id)
         try:
-            return self._snapshot(await query.get_run(self._store, run_id))
+            return _shown(await query.get_run(self._store, run_id, whole=True))
         except NotFound as unknown:
             raise KeyError(run_id) from unknown
 
@@ -69,7 +70,7 @@ class PyocoNatsClient:
         """Ask the run to stop; its snapshot right after. KeyError for a run that does not exist."""
         self._check(run_id)
         try:
-            return self._snapshot(cancel.as_asked(await cancel.cancel_run(self._store, run_id)))
+            return _shown(cancel.as_asked(await cancel.cancel_run(self._store, run_id)))
         except NotFound as unknown:
             raise KeyError(run_id) from unknown
 
@@ -78,11 +79,12 @@ class PyocoNatsClient:
         if not is_run_id(run_id):
             raise KeyError(run_id)
 
-    def _snapshot(self, stored: StoredRun) -> dict[str, Any]:
-        max_bytes = self._store.config.max_run_snapshot_bytes
-        snapshot = snapshot_of(
-            stored.run, max_bytes=max_bytes, commits=stored.commits, log_seq=stored.log_seq
-        )
-        beating = replace(snapshot, heartbeat_at=max(snapshot.heartbeat_at, stored.heartbeat_at))
-        shown: dict[str, Any] = msgspec.to_builtins(beating)
-        return shown
+
+def _shown(stored: StoredRun) -> dict[str, Any]:
+    """All that the run has: only what is stored has to fit a message."""
+    snapshot = snapshot_of(
+        stored.run, max_bytes=ANSWER_BYTES_MAX, commits=stored.commits, log_seq=stored.log_seq
+    )
+    beating = replace(snapshot, heartbeat_at=max(snapshot.heartbeat_at, stored.heartbeat_at))
+    shown: dict[str, Any] = msgspec.to_builtins(beating)
+    return shown

@@ -53,7 +53,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_at`, `last_at`: planned instants. When a run was really begun is `last_submitted_at`."""
+    """`next_at`, `last_at`: planned instants. When a run was really begun is `last_submitted_at`.
+
+    `beginning_at`: the planned instant whose run is being begun. It is written before the run is begun, and
+    from then on the run is begun, whatever happens to the schedule.
+    """
 
     schedule_id: str
     flow_name: str
@@ -72,6 +76,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     last_run_id: str | None = None
     dispatch_count: int = 0
     last_error: str | None = None
+    beginning_at: float | None = None
 
 
 def next_instant(timing: Timing, after: float) -> float | None:
@@ -87,7 +92,12 @@ def next_instant(timing: Timing, after: float) -> float | None:
 
 
 def latest_due(schedule: Schedule, now: float) -> float | None:
-    """The last planned instant that has come: of several missed ones the one to make up. None: not due."""
+    """The last planned instant that has come: of several missed ones the one to make up. None: not due.
+
+    A run that is being begun comes first: nobody knows whether it exists.
+    """
+    if schedule.beginning_at is not None:
+        return schedule.beginning_at
     latest, until = schedule.next_at, now
     if latest is None or latest > now:
         return None
@@ -113,6 +123,7 @@ def moved_on(schedule: Schedule, *, now: float, run_id: str | None, error: str |
         status=ScheduleStatus.ACTIVE if next_at is not None else ScheduleStatus.COMPLETED,
         updated_at=now,
         last_error=error,
+        beginning_at=None,
     )
     if run_id is None:
         return moved

@@ -12,10 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyoco_server.errors import Invalid
+from pyoco_server.printable import has_control
 
 # One token of the subject `pyoco.work.<tag>`: a dot would make it two.
 ROUTING_TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 ROUTING_TAG_CHARS_MAX = 64
+# As it comes, with blanks around it and accents apart from their letters.
+TAG_WRITTEN_CHARS_MAX = 1_024
 
 # A key of a JetStream bucket: dots part tokens, so no token between them may be empty.
 WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
@@ -24,32 +27,34 @@ WORKER_ID_CHARS_MAX = 128
 # What people call their runs: any script, slashes and blanks inside.
 TAGS_MAX = 32
 TAG_CHARS_MAX = 64
+# As it comes, with blanks around it and accents apart from their letters.
+TAG_WRITTEN_CHARS_MAX = 1_024
 
 _routing_tag = re.compile(ROUTING_TAG_PATTERN)
 _worker_id = re.compile(WORKER_ID_PATTERN)
-# Control characters, and halves of surrogate pairs, which cannot be written down at all.
-_UNSEEN = frozenset({"Cc", "Cs"})
 
 
-def check_routing_tag(value: Any) -> str:
-    """The tag itself if runs can be routed by it, else Invalid."""
+def check_routing_tag(value: Any, member: str = "tag") -> str:
+    """The tag itself if runs can be routed by it, else Invalid. `member`: where it was said."""
     if isinstance(value, str) and _routing_tag.fullmatch(value):
         return value
     raise Invalid(
         f"The tag must be 1 to {ROUTING_TAG_CHARS_MAX} letters, digits, '_' or '-': {_what_is_wrong(value)}.",
-        details=[{"loc": ["tag"], "msg": f"must match {ROUTING_TAG_PATTERN}", "type": "routing_tag"}],
+        details=[{"loc": [member], "msg": f"must match {ROUTING_TAG_PATTERN}", "type": "routing_tag"}],
     )
 
 
 def as_tag(text: str) -> str:
-    """One text for all the ways to write the same tag."""
+    """One text for all the ways to write the same tag. What is too long for one stays as it was written."""
+    if len(text) > TAG_WRITTEN_CHARS_MAX:
+        return text  # normalising may take a time that grows with the square of the length
     return unicodedata.normalize("NFC", text).strip()
 
 
 def check_tag(text: str, member: str = "tag") -> str:
     """The tag as it is kept, else Invalid. `member`: where it was said."""
     tag = as_tag(text)
-    if not 1 <= len(tag) <= TAG_CHARS_MAX or any(unicodedata.category(one) in _UNSEEN for one in tag):
+    if not 1 <= len(tag) <= TAG_CHARS_MAX or has_control(tag):
         message = f"A tag has 1 to {TAG_CHARS_MAX} characters, and no control characters among them."
         raise Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
     return tag

@@ -44,7 +44,7 @@ class WorkerCalls:
         found: list[Worker] = self._http.get("/workers", params=given).raise_for_status().json()
         return found
 
-    def patch_worker_hidden(self, worker_id: str, *, hidden: bool) -> dict[str, Any]:
+    def patch_worker_hidden(self, worker_id: str, hidden: bool) -> dict[str, Any]:
         return self._patch_worker(worker_id, hidden=hidden)
 
     def patch_worker_draining(self, worker_id: str, *, draining: bool) -> dict[str, Any]:

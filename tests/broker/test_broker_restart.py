@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,3 +158,52 @@ def test_the_first_restart_is_at_once_and_the_next_ones_wait_longer_up_to_a_limi
     first = FIRST_BACKOFF_SEC
     assert [backoff_sec(n, 0.5) for n in range(6)] == [0, first, first * 2, first * 4, 0.5, 0.5]
     assert backoff_sec(100_000, 5.0) == 5.0
+
+
+async def test_a_server_that_hangs_is_reported_until_it_answers_again(
+    make_broker: MakeBroker, eventually: Eventually
+) -> None:
+    broker = make_broker()
+    await broker.start()
+    pid = broker.pid
+    assert pid is not None
+    assert broker.why_not is None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(5):
+            await eventually(lambda: broker.why_not is not None)
+        assert "does not answer" in str(broker.why_not)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await eventually(lambda: broker.why_not is None)
+    assert (broker.pid, broker.restarts) == (pid, 0)
+
+
+async def test_why_it_cannot_be_restarted_is_told(
+    make_broker: MakeBroker, tmp_path: Path, eventually: Eventually
+) -> None:
+    broker = make_broker(restart_backoff_max_sec=0.01)
+    await broker.start()
+    make_restarts_impossible(tmp_path / "data")
+    kill(broker)
+    await eventually(lambda: "not a directory" in str(broker.why_not).lower())
+    make_restarts_possible(tmp_path / "data")
+    await eventually(lambda: broker.why_not is None)
+    assert broker.restarts == 1
+
+
+async def test_a_port_that_was_taken_meanwhile_is_told_and_waited_for(
+    make_broker: MakeBroker, tmp_path: Path, eventually: Eventually
+) -> None:
+    broker = make_broker(restart_backoff_max_sec=0.05)
+    await broker.start()
+    make_restarts_impossible(tmp_path / "data")
+    kill(broker)
+    await eventually(lambda: broker.pid is None)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", broker.port))
+        other.listen()
+        make_restarts_possible(tmp_path / "data")
+        await eventually(lambda: f"Port {broker.port}" in str(broker.why_not))
+    await eventually(lambda: broker.why_not is None)

@@ -73,6 +73,11 @@ class Program:
     def errors(self) -> str:
         return self.stderr.read_text()
 
+    @property
+    def said(self) -> str:
+        """On either stream."""
+        return self.output + self.errors
+
     def send(self, sig: signal.Signals) -> None:
         self.process.send_signal(sig)
 
@@ -82,10 +87,10 @@ class Program:
 
     def says(self, words: str) -> None:
         def said() -> bool:
-            assert self.process.poll() is None or words in self.output, self.errors
-            return words in self.output
+            assert self.process.poll() is None or words in self.said, self.errors
+            return words in self.said
 
-        wait_for(said, f"{words!r} on stdout")
+        wait_for(said, repr(words))
 
 
 @dataclass

@@ -103,3 +103,17 @@ def test_the_module_of_the_contract_is_the_same_program(programs: Programs) -> N
     refused = programs.run("python", "-m", "pyoco_server.admin_cli", "verify")
     assert refused.ended() == 1
     assert "pyoco-server-admin verify RUN_ID" in refused.errors
+
+
+async def test_a_lost_log_is_replaced_only_on_request(
+    programs: Programs, store: Store, completed: str
+) -> None:
+    kept = programs.run("pyoco-server-admin", "accept-lost-log", "--yes")
+    assert (kept.ended(), kept.output) == (0, "There is an event log. Nothing was changed.\n")
+    await store.jetstream.api(f"STREAM.DELETE.{store.config.events_stream}")
+    refused = programs.run("pyoco-server-admin", "resources")
+    assert refused.ended() == 1
+    assert "accept-lost-log" in refused.errors
+    made = programs.run("pyoco-server-admin", "accept-lost-log", "--yes")
+    assert (made.ended(), made.output) == (0, "An empty event log was created.\n")
+    assert programs.run("pyoco-server-admin", "resources").ended() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -34,7 +35,7 @@ def test_it_says_where_things_are_and_the_command_it_suggests_works(
     start_up: StartUp, programs: Programs
 ) -> None:
     up = start_up()
-    said = up.program.output
+    said = up.program.errors
     assert up.url in said
     assert f"{up.url}/" in said
     assert up.broker_url in said
@@ -135,7 +136,7 @@ def test_with_a_broker_of_its_own_it_is_the_gateway_alone(
     assert children_of(up.pid) == {}
     broker = httpx.get(f"http://127.0.0.1:{port}/ready").json()["broker"]
     assert broker == {"url": own_nats_server.url, "embedded": False, "durability": None}
-    assert f"pyoco-worker --nats-url {own_nats_server.url}" in up.output
+    assert f"pyoco-worker --nats-url {own_nats_server.url}" in up.errors
     assert not (tmp_path / ".pyoco").exists()
     up.send(signal.SIGTERM)
     assert up.ended() == 0
@@ -172,7 +173,7 @@ def test_a_worker_that_dies_is_started_again(start_up: StartUp) -> None:
 def test_with_a_resolver_it_serves_default_and_what_tags_says(start_up: StartUp, programs: Programs) -> None:
     (programs.folder / "my_flows.py").write_text(FLOWS)
     up = start_up("--flow-resolver", "my_flows.py:resolve", "--tags", "gpu,cpu")
-    assert "flows of my_flows.py:resolve on tags default, gpu, cpu" in up.program.output
+    assert "flows of my_flows.py:resolve on tags default, gpu, cpu" in up.program.errors
     for tag in ("default", "gpu", "cpu"):
         run_id = httpx.post(f"{up.url}/runs", json={"flow_name": "any", "tag": tag}).json()["run_id"]
         wait_for(lambda run_id=run_id: status(up, run_id) == "COMPLETED", "the run")  # type: ignore[misc]
@@ -192,12 +193,35 @@ def test_without_a_worker_it_says_how_to_start_one_and_that_one_finds_the_broker
 ) -> None:
     up = start_up("--no-worker")
     assert up.worker_pid is None
-    assert "pyoco-worker" in up.program.output
+    assert "pyoco-worker" in up.program.errors
     run_id = httpx.post(f"{up.url}/runs", json={"flow_name": "hello", "tag": "demo"}).json()["run_id"]
     worker = programs.run("pyoco-worker", "--demo", "--run-once", "--data-dir", up.data_dir)
     assert worker.ended() == 0, worker.errors
     assert run_id in worker.output
     assert status(up, run_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("host", ["192.0.2.7", "2001:db8::7", "[2001:db8::7]"])
+def test_an_address_beyond_loopback_is_refused_while_there_is_no_authentication(
+    programs: Programs, tmp_path: Path, host: str
+) -> None:
+    arguments = ["--host", host, "--port", free_port(), "--data-dir", tmp_path / "data"]
+    refused = programs.run("pyoco-server", "up", *arguments)
+    assert refused.ended() == 1
+    assert "PYOCO_HTTP_AUTH_MODE" in refused.errors
+    assert "--allow-unauthenticated" in refused.errors
+    assert not (tmp_path / "data").exists()
+
+
+def test_stdout_has_nothing_but_log_lines_and_the_words_for_people_are_on_stderr(start_up: StartUp) -> None:
+    up = start_up()
+    up.program.send(signal.SIGTERM)
+    assert up.program.ended() == 0
+    lines = up.program.output.splitlines()
+    assert lines
+    assert [line for line in lines if not isinstance(json.loads(line), dict)] == []
+    assert "pyoco-server is ready" in up.program.errors
+    assert "stopping" in up.program.errors
 
 
 @pytest.mark.parametrize(
@@ -215,7 +239,7 @@ def test_help_describes_up_and_its_options(programs: Programs) -> None:
     said = programs.run("pyoco-server", "up", "--help").output
     flags = ["--host", "--port", "--log-level", "--nats-url", "--dashboard-lang", "--with-nats-bootstrap"]
     flags += ["--with-worker", "--no-worker", "--worker-tags", "--tags", "--flow-resolver", "--data-dir"]
-    flags += ["--durability", "--concurrency", "--worker-id"]
+    flags += ["--durability", "--concurrency", "--worker-id", "--allow-unauthenticated"]
     assert [flag for flag in flags if flag not in said] == []
 
 

@@ -15,7 +15,8 @@ from tests.cli.programs import Programs, wait_for
 
 def test_a_run_from_the_first_key_to_its_end(programs: Programs, start_up: StartUp) -> None:
     up = start_up(PYOCO_HTTP_AUTH_MODE="api_key")
-    assert f"pyoco-server-admin api-key create --data-dir {up.data_dir} --tenant demo" in up.program.output
+    hint = f"pyoco-server-admin api-key create --data-dir {up.data_dir} --tenant demo --scope admin"
+    assert hint in up.program.errors
     assert httpx.get(f"{up.url}/runs").status_code == 401
     made = programs.run(
         "pyoco-server-admin", "api-key", "create", "--tenant", "demo", "--data-dir", up.data_dir

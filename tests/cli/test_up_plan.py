@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyoco_server.cli.entry import WrongArguments
+from pyoco_server.cli.entry import Refusal, WrongArguments
+from pyoco_server.cli.listening import Listening, check_reach
 from pyoco_server.cli.up_plan import UpPlan, WorkerWishes, plan_up
-from pyoco_server.cli.up_screen import as_typed, next_command
+from pyoco_server.cli.up_screen import as_typed, facts, next_command
 from pyoco_server.cli.worker_process import command_for
+from pyoco_server.config import NatsBackendConfig, environment_with
 
 NOTHING = WorkerWishes(None, None, None, None)
 URL = "nats://broker:4222"
@@ -69,6 +72,53 @@ def test_tags_need_a_resolver_for_demo_flows_never_take_a_users_run() -> None:
     assert (own.worker.tags, own.ignored_tags) == (("default", "gpu"), ())
 
 
+class _Bound(socket.socket):
+    """A socket that says where it is bound; it is not."""
+
+    def __init__(self, *name: Any) -> None:
+        super().__init__()
+        self._name = name
+
+    def getsockname(self) -> Any:
+        return self._name
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "bound", "url"),
+    [
+        ("127.0.0.1", ("127.0.0.1", 41234), "127.0.0.1:41234", "http://127.0.0.1:41234"),
+        (
+            "0.0.0.0",
+            ("0.0.0.0", 8000),
+            "0.0.0.0:8000 (every address of this machine)",
+            "http://127.0.0.1:8000",
+        ),
+        ("::", ("::", 8000, 0, 0), "[::]:8000 (every address of this machine)", "http://[::1]:8000"),
+        ("localhost", ("127.0.0.1", 8000), "127.0.0.1:8000", "http://localhost:8000"),
+    ],
+)
+def test_the_screen_says_where_the_gateway_really_listens(
+    host: str, name: tuple[Any, ...], bound: str, url: str
+) -> None:
+    with _Bound(*name) as sock:
+        shown = dict(facts(plan(), Listening(sock, host)))
+    assert (shown["Listening"], shown["API"]) == (bound, url)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.3.3.3", "no-such.invalid"])
+def test_loopback_needs_no_authentication(host: str) -> None:
+    check_reach(NatsBackendConfig(http_host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]", "192.0.2.7", "2001:db8::7"])
+def test_more_than_loopback_needs_authentication_or_leave(host: str) -> None:
+    with pytest.raises(Refusal, match="--allow-unauthenticated"):
+        check_reach(NatsBackendConfig(http_host=host))
+    check_reach(NatsBackendConfig(http_host=host, allow_unauthenticated=True))
+    check_reach(NatsBackendConfig(http_host=host, http_auth_mode="api_key"))
+    assert plan(http_host=host, allow_unauthenticated=True).config.allow_unauthenticated
+
+
 def test_a_terminal_is_calm_unless_settings_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     calm = plan().config
@@ -82,9 +132,11 @@ def test_a_terminal_is_calm_unless_settings_say_otherwise(monkeypatch: pytest.Mo
 def test_the_worker_gets_what_the_flags_changed_by_environment() -> None:
     changed = plan(worker_concurrency=3, data_dir="elsewhere")
     assert changed.worker is not None
-    command = command_for(changed.worker, changed.changed)
-    assert "PYOCO_WORKER_CONCURRENCY=3" in command
-    assert f"PYOCO_DATA_DIR={Path('elsewhere').resolve()}" in command
+    environment = environment_with(changed.changed)
+    assert environment["PYOCO_WORKER_CONCURRENCY"] == "3"
+    assert environment["PYOCO_DATA_DIR"] == str(Path("elsewhere").resolve())
+    command = command_for(changed.worker)
+    assert not [word for word in command if "PYOCO_" in word]
     assert command[-1] == "--demo"
 
 

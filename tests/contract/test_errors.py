@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
+from pyoco_server.log_context import context_fields
 from pyoco_server.logging_config import configure_logging
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.store import Store
@@ -33,6 +36,29 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 
 def logged(caplog: pytest.LogCaptureFixture) -> set[str]:
     return {record.err_id for record in caplog.records if hasattr(record, "err_id")}
+
+
+def line_of(caplog: pytest.LogCaptureFixture, err_id: str) -> dict[str, Any]:
+    return next(vars(one) for one in caplog.records if getattr(one, "err_id", None) == err_id)
+
+
+class Contexts(logging.Handler):
+    """The fields that a line has from the context it was written in, by its error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, dict[str, Any]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.of[getattr(record, "err_id", "")] = dict(context_fields())
+
+
+@pytest.fixture
+def contexts() -> Iterator[Contexts]:
+    handler = Contexts()
+    logging.getLogger().addHandler(handler)
+    yield handler
+    logging.getLogger().removeHandler(handler)
 
 
 def refused(*_: Any, **__: Any) -> Any:
@@ -64,7 +90,7 @@ async def test_err_0002_a_body_that_is_not_valid(client: httpx.AsyncClient) -> N
 
 
 async def test_err_0003_the_broker_is_away(config: NatsBackendConfig) -> None:
-    unreachable = replace(config, nats_url="nats://127.0.0.1:1")
+    unreachable = replace(config, nats_url="nats://127.0.0.1:1", start_wait_sec=0)
     async with serving(unreachable, wait_ready=False) as client:
         for answer in (
             await client.post("/runs", json={"flow_name": "hello"}),
@@ -86,8 +112,10 @@ async def test_err_0004_a_run_may_be_left_behind(
         monkeypatch.setattr(store.runs, "append", refused_later)
         answer = await client.post("/runs", json={"flow_name": "hello"})
     assert answer.status_code == 503
-    assert re.search(r"[0-9a-f-]{36}", answer.text)
-    assert "ERR-PYOCO-0004" in logged(caplog)
+    (run_id,) = re.findall(r"[0-9a-f-]{36}", answer.text)
+    line = line_of(caplog, "ERR-PYOCO-0004")
+    assert (line["run_id"], line["flow_name"], line["tag"]) == (run_id, "hello", "default")
+    assert "The broker is away." in str(line["exc_info"][1])
 
 
 async def test_err_0005_there_is_no_such_run(client: httpx.AsyncClient) -> None:
@@ -100,7 +128,10 @@ async def test_err_0006_no_worker_knows_the_flow(
     client: httpx.AsyncClient, worker: PyocoNatsWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = await run_to_end(client, "nobody_has_it")
-    assert (run["status"], run["error"]) == ("FAILED", "this worker knows no flow 'nobody_has_it'")
+    assert (run["status"], run["error"]) == (
+        "FAILED",
+        "flow_not_found: this worker knows no flow 'nobody_has_it'",
+    )
     await until(lambda: "ERR-PYOCO-0006" in logged(caplog))
 
 
@@ -208,8 +239,11 @@ async def test_err_0016_a_flow_yaml_that_is_too_large(config: NatsBackendConfig)
 
 
 async def test_err_0017_a_list_that_cannot_be_asked_for(client: httpx.AsyncClient) -> None:
-    for wrong in ({"limit": 0}, {"status": "DONE"}, {"updated_after": "nan"}, {"cursor": "made up"}):
-        expect_error(await client.get("/runs", params=wrong), 422, "ERR-PYOCO-0017")
+    wrongs: list[dict[str, Any]] = [{"limit": 0}, {"limit": 201}, {"include": "some"}, {"status": "DONE"}]
+    wrongs += [{"updated_after": "nan"}, {"updated_after": "soon"}, {"cursor": "made up"}]
+    for wrong in wrongs:
+        body = expect_error(await client.get("/runs", params=wrong), 422, "ERR-PYOCO-0017")
+        assert [one["loc"] for one in body["detail"]] == [["query", *wrong]]
 
 
 def test_err_0018_arguments_that_are_not_valid(tmp_path: Path) -> None:
@@ -231,7 +265,7 @@ async def test_err_0020_there_is_no_such_worker(client: httpx.AsyncClient) -> No
 
 
 async def test_err_0021_a_cancel_that_is_not_heeded(
-    config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
+    config: NatsBackendConfig, caplog: pytest.LogCaptureFixture, contexts: Contexts
 ) -> None:
     started, go_on = threading.Event(), threading.Event()
 
@@ -248,7 +282,9 @@ async def test_err_0021_a_cancel_that_is_not_heeded(
         assert await running == run_id
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "CANCELLED"
         go_on.set()
-    assert "ERR-PYOCO-0021" in logged(caplog)
+    assert line_of(caplog, "ERR-PYOCO-0021")["run_id"] == run_id
+    context = contexts.of["ERR-PYOCO-0021"]
+    assert (context["flow_name"], context["tag"]) == ("stubborn", "default")
 
 
 async def test_err_0022_a_wheel_that_is_not_newer(client: httpx.AsyncClient) -> None:

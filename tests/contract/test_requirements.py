@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import logging
 import re
 import sys
 from dataclasses import replace
@@ -19,12 +17,12 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.http_api import pages
-from pyoco_server.logging_config import configure_logging
+from pyoco_server.http_api import pages, sse
+from pyoco_server.ids import new_uuid
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.cli.conftest import starter
-from tests.cli.programs import Programs
+from tests.cli.programs import Program, Programs, wait_for
 from tests.conftest import until
 from tests.contract.conftest import Stage, ended, run_to_end
 from tests.contract.keys import with_keys
@@ -130,13 +128,29 @@ async def test_req_0008_a_worker_executes_its_tags_only(config: NatsBackendConfi
 
 
 async def test_req_0009_the_job_goes_after_the_end_is_written(
-    client: httpx.AsyncClient, store: Store, worker: PyocoNatsWorker
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = await run_to_end(client, "hello")
-    await until(lambda: _no_jobs(store))
-    snapshot = await store.runs.snapshot(run["run_id"])
-    assert snapshot is not None
-    assert snapshot.status == "COMPLETED"
+    async with serving(config) as client, working(config, Flows()) as worker:
+        store = worker._store
+        append = store.runs.append
+        is_at_the_end, may_end = asyncio.Event(), asyncio.Event()
+
+        async def held_at_the_end(at: Any, events: Any, commit_id: str, **more: Any) -> Any:
+            if any(type(event).__name__ == "RunCompleted" for event in events):
+                is_at_the_end.set()
+                await may_end.wait()
+            return await append(at, events, commit_id, **more)
+
+        monkeypatch.setattr(store.runs, "append", held_at_the_end)
+        run_id = (await client.post("/runs", json={"flow_name": "noop"})).json()["run_id"]
+        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        await until(is_at_the_end.is_set)
+        # Asked over the worker's own connection: an ACK that was sent before has arrived by then.
+        assert await jobs_queued(store) == 1
+        may_end.set()
+        assert await running == run_id
+        await until(lambda: _no_jobs(store))
+        assert (await client.get(f"/runs/{run_id}")).json()["status"] == "COMPLETED"
 
 
 async def test_req_0010_a_long_run_is_not_delivered_again(config: NatsBackendConfig, stage: Stage) -> None:
@@ -177,20 +191,37 @@ async def test_req_0012_failures_end_as_dead_letters(
     await until(lambda: _no_jobs(store))
 
 
-def test_req_0013_an_error_is_logged_with_where_and_what() -> None:
-    stream = io.StringIO()
-    configure_logging("pyoco-server:worker", fmt="json", stream=stream)
+def test_req_0013_real_processes_log_an_error_with_where_and_what(tmp_path: Path) -> None:
+    """More of it: tests/cli/test_process_logs.py, tests/cli/test_worker_logs.py."""
+    (tmp_path / "broken_flows.py").write_text(
+        "def resolve(name):\n    raise OSError(f'no disk for {name}')\n"
+    )
+    programs = Programs(tmp_path)
     try:
-        raise ValueError("the reason")
-    except ValueError:
-        logging.getLogger("some.place").exception(
-            "it broke", extra={"run_id": "r1", "err_id": "ERR-PYOCO-0007"}
-        )
-    line = json.loads(stream.getvalue())
-    assert (line["service"], line["logger"], line["run_id"]) == ("pyoco-server:worker", "some.place", "r1")
-    assert line["pathname"].endswith("test_requirements.py")
-    assert line["lineno"] > 0
-    assert "ValueError: the reason" in json.dumps(line)
+        up = starter(programs)("--flow-resolver", "broken_flows.py:resolve", "--worker-id", "w-1")
+        assert httpx.get(f"{up.url}/runs/{new_uuid()}").status_code == 404
+        run_id = httpx.post(f"{up.url}/runs", json={"flow_name": "f"}).json()["run_id"]
+        refused = _logged_line(up.program, "ERR-PYOCO-0005")
+        failed = _logged_line(up.program, "ERR-PYOCO-0007")
+    finally:
+        programs.end_all()
+    assert (refused["service"], refused["msg_id"]) == ("pyoco-server:http", "MSG-PYOCO-0005")
+    assert (failed["service"], failed["msg_id"]) == ("pyoco-server:worker", "MSG-PYOCO-0007")
+    for line in (refused, failed):
+        assert {"ts", "level", "logger", "pathname", "lineno", "func"} <= line.keys()
+        assert line["exc_origin"].keys() == {"file", "line", "func"}
+        assert f"{line['exc_type']}: {line['exc_message']}" in line["exc_traceback"]
+    assert (failed["exc_type"], failed["exc_message"]) == ("OSError", "no disk for f")
+    context = [failed[name] for name in ("run_id", "flow_name", "tag", "worker_id", "reason")]
+    assert context == [run_id, "f", "default", "w-1", "execution_error"]
+
+
+def _logged_line(program: Program, err_id: str) -> dict[str, Any]:
+    def found() -> list[dict[str, Any]]:
+        whole = [line for line in program.output.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in map(json.loads, whole) if line.get("err_id") == err_id]
+
+    return wait_for(found, f"a line with {err_id}")[0]
 
 
 async def test_req_0014_metrics_are_prometheus_text(
@@ -216,9 +247,15 @@ async def test_req_0015_workers_are_listed_with_their_state(
 async def test_req_0016_without_a_key_nothing_is_answered(config: NatsBackendConfig) -> None:
     async with with_keys(config) as (client, key):
         run_id = "00000000-0000-4000-8000-000000000000"
-        for path in ("/runs", f"/runs/{run_id}", f"/runs/{run_id}/watch", "/workers", "/metrics", "/wheels"):
-            assert (await client.get(path)).status_code == 401, path
-            assert (await client.get(path, headers={"X-API-Key": "wrong"})).status_code == 403, path
+        run, wheel = f"/runs/{run_id}", "/wheels/demo-1.0-py3-none-any.whl"
+        reading = ["/runs", run, f"{run}/tasks", f"{run}/watch", "/workers", "/metrics"]
+        reading += ["/wheels", "/wheels/history", wheel]
+        asked = [("GET", path) for path in reading]
+        asked += [("POST", path) for path in ("/runs", "/runs/yaml", f"{run}/cancel", "/wheels")]
+        for method, path in [*asked, ("PATCH", "/workers/w"), ("DELETE", wheel)]:
+            missing = await client.request(method, path)
+            wrong = await client.request(method, path, headers={"X-API-Key": "wrong"})
+            assert (missing.status_code, wrong.status_code) == (401, 403), (method, path)
         assert (await client.get("/runs", headers={"X-API-Key": key("a")})).status_code == 200
 
 
@@ -230,8 +267,10 @@ async def test_req_0017_a_tenant_sees_its_own_runs_only(config: NatsBackendConfi
         shown = (await client.get(f"/runs/{run_id}", headers=ours)).json()
         assert shown["tenant_id"] == "a"
         assert shown["api_key_id"]
-        assert (await client.get(f"/runs/{run_id}", headers=theirs)).status_code == 404
+        for path in (f"/runs/{run_id}", f"/runs/{run_id}/tasks", f"/runs/{run_id}/watch"):
+            assert (await client.get(path, headers=theirs)).status_code == 404, path
         assert (await client.post(f"/runs/{run_id}/cancel", headers=theirs)).status_code == 404
+        assert [run["run_id"] for run in (await client.get("/runs", headers=ours)).json()] == [run_id]
         assert (await client.get("/runs", headers=theirs)).json() == []
 
 
@@ -260,12 +299,20 @@ async def test_req_0019_a_watched_run_comes_by_itself(
 ) -> None:
     run_id = (await client.post("/runs", json={"flow_name": "waits"})).json()["run_id"]
     await until(stage.started.is_set)
+    streams = client._transport.app.state.gateway.streams  # type: ignore[attr-defined]
+    watching = asyncio.create_task(client.get(f"/runs/{run_id}/watch"))
+    await until(lambda: len(streams) == 1)
     stage.go_on.set()
-    answer = await client.get(f"/runs/{run_id}/watch")
+    answer = await asyncio.wait_for(
+        watching, sse.KEEP_ALIVE_SEC / 2
+    )  # pushed: a keep-alive would bring it too
     assert answer.headers["content-type"].startswith("text/event-stream")
+    names = {line[7:] for line in answer.text.splitlines() if line.startswith("event: ")}
+    assert names <= {"snapshot", "heartbeat"}
     data = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
-    assert data[-1]["run_id"] == run_id
-    assert data[-1]["snapshot"]["status"] == "COMPLETED"
+    assert {one["run_id"] for one in data} == {run_id}
+    assert all(one["ts"] > 0 for one in data)
+    assert [data[0]["snapshot"]["status"], data[-1]["snapshot"]["status"]] == ["RUNNING", "COMPLETED"]
 
 
 async def test_req_0020_the_dashboard_or_how_to_get_it(client: httpx.AsyncClient) -> None:
@@ -305,6 +352,8 @@ async def test_req_0022_a_worker_is_hidden_and_shown_again(
     assert (changed["worker_id"], changed["hidden"]) == ("w", True)
     assert (await client.get("/workers")).json() == []
     assert len((await client.get("/workers", params={"include_hidden": "true"})).json()) == 1
+    assert (await client.patch("/workers/w", json={"hidden": False})).json()["hidden"] is False
+    assert [shown["worker_id"] for shown in (await client.get("/workers")).json()] == ["w"]
 
 
 async def test_req_0023_a_cancel_is_recorded(client: httpx.AsyncClient, store: Store) -> None:
@@ -316,14 +365,29 @@ async def test_req_0023_a_cancel_is_recorded(client: httpx.AsyncClient, store: S
     assert again["status"] == "CANCELLED"
 
 
-async def test_req_0024_a_running_run_ends_cancelled(
-    client: httpx.AsyncClient, store: Store, stage: Stage, worker: PyocoNatsWorker
+async def test_req_0023_a_run_that_has_ended_is_answered_as_it_is(
+    client: httpx.AsyncClient, worker: PyocoNatsWorker
 ) -> None:
-    run_id = (await client.post("/runs", json={"flow_name": "waits"})).json()["run_id"]
-    await until(stage.started.is_set)
-    assert (await client.post(f"/runs/{run_id}/cancel")).json()["status"] == "CANCELLING"
-    assert (await ended(client, run_id))["status"] == "CANCELLED"
-    await until(lambda: _no_jobs(store))
+    for flow, status in (("hello", "COMPLETED"), ("fails", "FAILED")):
+        run = await run_to_end(client, flow)
+        answer = await client.post(f"/runs/{run['run_id']}/cancel")
+        assert answer.status_code == 200
+        assert (answer.json()["status"], answer.json()["cancel_requested_at"]) == (status, None)
+
+
+async def test_req_0024_a_running_run_is_told_and_ends_cancelled(
+    config: NatsBackendConfig, store: Store, stage: Stage
+) -> None:
+    # Longer than this test may take: a run that is not told goes on until then.
+    patient = replace(config, cancel_grace_period_sec=600)
+    async with serving(patient) as client, working(patient, stage.flows) as worker:
+        run_id = (await client.post("/runs", json={"flow_name": "waits"})).json()["run_id"]
+        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        await until(stage.started.is_set)
+        assert (await client.post(f"/runs/{run_id}/cancel")).json()["status"] == "CANCELLING"
+        assert await asyncio.wait_for(running, 30) == run_id
+        assert (await client.get(f"/runs/{run_id}")).json()["status"] == "CANCELLED"
+        await until(lambda: _no_jobs(store))
 
 
 async def test_req_0025_wheels_are_kept_with_their_history(client: httpx.AsyncClient) -> None:

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
+from pyoco_server import PyocoHttpClient
 from tests.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +41,12 @@ def up(folder: Path, *options: str) -> Iterator[int]:
     ]
     environment = os.environ | {"PYOCO_LOAD_DOTENV": "0"}
     environment.pop("PYOCO_NATS_URL", None)
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
-        assert process.stdout is not None
-        assert any(READY_LINE in line for line in process.stdout)
+        assert process.stderr is not None
+        assert any(READY_LINE in line for line in process.stderr)
         yield port
     finally:
         process.terminate()
@@ -116,3 +120,19 @@ def test_the_quickstart_python_runs(tmp_path: Path) -> None:
         program = program.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{port}")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "COMPLETED", done.stderr
+
+
+def test_the_example_of_a_worker_serves_runs_until_it_is_stopped(tmp_path: Path) -> None:
+    with up(tmp_path, "--no-worker") as port, PyocoHttpClient(f"http://127.0.0.1:{port}") as client:
+        broker = httpx.get(f"http://127.0.0.1:{port}/ready").json()["broker"]["url"]
+        environment = os.environ | {"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": broker}
+        command = [sys.executable, str(ROOT / "examples" / "run_worker.py"), "cpu"]
+        worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            run = client.submit_run("greeting", {"name": "you"}, "cpu")
+            assert client.result(run["run_id"], timeout=30) == "Hello, You!"
+        finally:
+            worker.terminate()
+            worker.communicate(timeout=30)
+        assert worker.returncode == 0
+        assert [one["state"] for one in client.get_workers(scope="all")] == ["STOPPED_GRACEFUL"]

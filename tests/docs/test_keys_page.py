@@ -14,12 +14,14 @@ from tests.docs.test_examples import blocks, typed, up
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start, manage, ask = blocks("docs/keys.md", "sh")
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", start.split()[0].partition("=")[2])
-    create, listing, rotate, revoke = (f"{line} --data-dir data" for line in manage.splitlines())
+    create, listing, scopes, rotate, revoke = (f"{line} --data-dir data" for line in manage.splitlines())
     with up(tmp_path) as port:
         made = json.loads(typed(create, port, tmp_path).stdout)
         assert [key["key_id"] for key in json.loads(typed(listing, port, tmp_path).stdout)] == [
             made["key_id"]
         ]
+        changed = json.loads(typed(scopes.replace("KEY_ID", made["key_id"]), port, tmp_path).stdout)
+        assert (made["scopes"], changed["scopes"]) == (None, ["admin"])
         turned = json.loads(typed(rotate.replace("KEY_ID", made["key_id"]), port, tmp_path).stdout)
         for key in (made["api_key"], turned["api_key"]):
             assert json.loads(typed(ask.replace("$KEY", key), port, tmp_path).stdout) == []

@@ -3,12 +3,15 @@
 import asyncio
 import math
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from pyoco.core.models import Flow, RunContext, RunStatus, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, Outcome, Status
 from pyoco_server.engine.backoff import RETRY_BACKOFF_MAX_SEC, backoff_sec
 from tests.engine.building import (
     DEADLINE_SEC,
@@ -134,57 +137,101 @@ def test_a_whole_number_is_told_as_one() -> None:
 # Leave to start
 
 
-def test_without_leave_nothing_more_is_started() -> None:
-    diary = Diary()
-    asked: list[int] = []
+class Leave:
+    """Says yes so many times, then no until it is given again."""
 
-    def may_start() -> bool:
-        asked.append(threading.get_ident())
-        return len(asked) < 3
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.asked: list[int] = []
+        self.refused = threading.Event()
 
+    def __call__(self) -> bool:
+        self.asked.append(threading.get_ident())
+        self.times -= 1
+        if self.times < 0:
+            self.refused.set()
+        return self.times >= 0
+
+
+@contextmanager
+def running(engine: Engine, flow: Flow, context: RunContext | None = None) -> Iterator[Future[Outcome]]:
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool.submit(engine.run, flow, None, context)
+
+
+def chain_of(count: int) -> Flow:
     tasks = [make_task("t0", lambda: 0)]
-    for index in range(1, 5):
+    for index in range(1, count):
         tasks.append(make_task(f"t{index}", lambda: 0, [tasks[-1]]))
-    outcome = Engine(listener=diary, may_start=may_start).run(flow_of(*tasks))
-    assert (outcome.status, outcome.error) == (Status.ABANDONED, "the worker has not been heard of")
-    assert [name for name, *_ in diary.of("started")] == ["t0", "t1"]
-    assert diary.of("cancelled") == []  # nobody listens: the run is not ours any more
-    assert set(asked) == {threading.get_ident()}
+    return flow_of(*tasks)
 
 
-def test_a_run_without_leave_waits_for_what_it_has_started() -> None:
-    work = Obedient()
-    answers = iter([True, False])
+def test_without_leave_nothing_more_is_started_and_with_it_the_run_goes_on() -> None:
+    diary, leave = Diary(), Leave(2)
+    engine = Engine(listener=diary, may_start=leave)
+    with running(engine, chain_of(5)) as outcome:
+        await_signal(leave.refused)
+        assert [name for name, *_ in diary.of("started")] == ["t0", "t1"]
+        leave.times = 100
+        engine.wake()
+        assert outcome.result(timeout=10).status is Status.COMPLETED
+    assert [name for name, *_ in diary.of("started")] == ["t0", "t1", "t2", "t3", "t4"]
+    assert len(set(leave.asked)) == 1
 
-    def may_start() -> bool:
-        answer = next(answers)
-        if not answer:
-            await_signal(work.running)
-        return answer
 
-    outcome = Engine(may_start=may_start).run(flow_of(make_task("a", work), make_task("b", lambda: 1)))
-    assert (outcome.status, outcome.results) == (Status.ABANDONED, {"a": "returned"})
+def test_a_missed_wake_up_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.engine.supervisor.HELD_LOOK_SEC", 0.01)
+    leave = Leave(1)
+    with running(Engine(may_start=leave), chain_of(3)) as outcome:
+        await_signal(leave.refused)
+        leave.times = 100
+        assert outcome.result(timeout=10).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("ends", ["cancel", "abandon"])
+def test_a_run_without_leave_can_be_stopped(ends: str) -> None:
+    leave, context = Leave(1), RunContext(run_id="r", flow_name="f")
+    engine = Engine(may_start=leave)
+    with running(engine, chain_of(3), context) as outcome:
+        await_signal(leave.refused)
+        getattr(engine, ends)("r")
+        assert outcome.result(timeout=10).status is Status.CANCELLED
+
+
+def test_a_run_without_leave_ends_by_its_timeout() -> None:
+    leave = Leave(1)
+    outcome = Engine(may_start=leave).run(chain_of(3), timeout_sec=0.05)
+    assert outcome.status is Status.FAILED
+
+
+def test_what_was_started_goes_on_and_is_told_without_leave() -> None:
+    work, diary, leave = Obedient(), Diary(), Leave(1)
+    engine = Engine(listener=diary, may_start=leave)
+    flow = flow_of(make_task("a", work), make_task("b", lambda: 1))
+    context = RunContext(run_id="r", flow_name="f")
+    with running(engine, flow, context) as outcome:
+        await_signal(leave.refused)
+        await_signal(work.running)
+        engine.cancel("r")
+        assert outcome.result(timeout=10).results == {"a": "returned"}
+    assert [name for name, *_ in diary.of("started")] == ["a"]
 
 
 def test_each_retry_and_each_iteration_needs_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.engine.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
-    asked: list[bool] = []
-
-    def may_start() -> bool:
-        asked.append(True)
-        return len(asked) <= 2
-
     retried = flow_of(make_task("a", raising(ValueError("no")), retries=9))
-    assert Engine(may_start=may_start).run(retried).status is Status.ABANDONED
-    assert len(asked) == 3
-    asked.clear()
 
     @task
     def step() -> None:
         return None
 
-    assert Engine(may_start=may_start).run(Flow() >> step[9]).status is Status.ABANDONED
-    assert len(asked) == 3
+    for flow in (retried, Flow() >> step[9]):
+        leave = Leave(2)
+        engine = Engine(may_start=leave)
+        with running(engine, flow, RunContext(run_id="r", flow_name="f")):
+            await_signal(leave.refused)
+            assert len(leave.asked) in (3, 4)  # twice for the attempt that is held
+            engine.cancel("r")
 
 
 def test_what_is_recorded_needs_no_leave() -> None:

@@ -237,6 +237,38 @@ async def test_time_that_runs_out_fails_a_node_and_decides_a_wait(drive: Driver)
     assert (await drive.statuses(execution_id))[0] == "COMPLETED"
 
 
+@pytest.mark.parametrize(
+    ("verb", "body", "ends"),
+    [("success", {"output": 1}, "SUCCEEDED"), ("fail", {"error": {"code": "E"}}, "FAILED")],
+)
+async def test_a_node_that_waits_can_be_ended(
+    drive: Driver, verb: str, body: dict[str, Any], ends: str
+) -> None:
+    execution_id = await drive.started("a")
+    await drive.take(execution_id, "a")
+    await drive.ok(execution_id, "a/wait", waitKey="k")
+    await drive.ok(execution_id, f"a/{verb}", **body)
+    assert (await drive.statuses(execution_id))[1] == {"a": ends}
+
+
+async def test_the_time_of_a_node_stands_still_while_it_waits(drive: Driver) -> None:
+    execution_id = await drive.started({"id": "a", "timeout_sec": 2.0})
+    await drive.take(execution_id, "a")
+    await drive.ok(execution_id, "a/wait", waitKey="k")
+    longer = {"id": "w", "type": "wait", "wait_timeout_sec": 2.5, "on_timeout": "succeed"}
+    other = await drive.started(longer, graph_id="longer")
+
+    async def is_over(which: str) -> bool:
+        return (await drive.statuses(which))[0] != "ACTIVE"
+
+    await until(lambda: is_over(other))
+    assert await drive.statuses(execution_id) == ("ACTIVE", {"a": "WAITING"})
+    await drive.ok(execution_id, "a/resume", resumeKey="k")
+    await until(lambda: is_over(execution_id))
+    [node] = (await drive.get(execution_id))["nodes"]
+    assert (node["status"], node["error"]["code"]) == ("FAILED", "ERR_TIMEOUT")
+
+
 async def test_an_execution_that_is_over_is_put_away(drive: Driver) -> None:
     execution_id = await drive.started("a")
     await drive.do(execution_id, "a")

@@ -48,6 +48,38 @@ async def test_a_flow_starts_by_itself_and_its_nodes_appear(drive: Driver, store
     await drive.ok(execution_id, "archive")
 
 
+async def test_instants_follow_the_order_of_the_events(drive: Driver, store: Store) -> None:
+    execution_id = await drive.create("flow:two")
+    async with working(store.config, Flows(two=chain(lambda: 1, lambda: 2))) as worker:
+        await until_handled(worker, execution_id)
+    instants = [event["occurredAt"] for event in await drive.events(execution_id)]
+    assert instants == sorted(instants)
+
+
+async def test_nodes_of_a_flow_say_which_worker_executes_them(drive: Driver, store: Store) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    execution_id = await drive.create("flow:two")
+    flows = Flows(two=chain(lambda: 1, waiting(started, go_on)))
+    async with working(store.config, flows, worker_id="first") as worker:
+        handling = asyncio.create_task(until_handled(worker, execution_id))
+        await until(started.is_set)
+
+        async def is_running() -> bool:
+            nodes = (await drive.get(execution_id))["nodes"]
+            return [node["workerId"] for node in nodes] == ["first", "first"]
+
+        await until(is_running)
+        go_on.set()
+        await handling
+    shown = await drive.get(execution_id)
+    events = [one for one in await drive.events(execution_id) if one["type"] == "NODE_STARTED"]
+    assert [event["payload"]["workerId"] for event in events] == ["first", "first"]
+    latest = (await drive.events(execution_id))[-1]["seq"]
+    assert await drive.get(execution_id, f"/state?seq={latest}") == shown | {"atSeq": latest}
+    assert (await drive.get(execution_id, "/verify"))["ok"] is True
+    await lawful(store, execution_id)
+
+
 async def test_nodes_of_a_flow_are_moved_by_workers_alone(drive: Driver, store: Store) -> None:
     started, go_on = threading.Event(), threading.Event()
     execution_id = await drive.create("flow:slow")

@@ -14,6 +14,7 @@ from pyoco_server.http_api.faces.executions.why_texts import explained
 from pyoco_server.lifecycle.events import RunClaimed, TaskFailed, TasksPlanned
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.operations import why as why_module
+from pyoco_server.operations import workers as workers_module
 from pyoco_server.store.leases import Lease
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -71,7 +72,7 @@ async def test_a_worker_that_gives_no_sign_of_life_is_named_with_the_moment_of_t
         handling = asyncio.create_task(worker.run_once(timeout=5.0))
         await until(started.is_set)
         assert await told(drive, run_id) == [("AT_WORKER", "Worker w7 runs it.")]
-        monkeypatch.setattr(why_module, "OVERDUE", -1.0)  # as if its next sign were overdue already
+        monkeypatch.setattr(workers_module, "LEASE_OVERDUE", -1.0)  # as if its next sign were overdue already
         [(reason, sentence)] = await told(drive, run_id)
         assert (reason, sentence) == ("WORKER_LOST", "Worker w7 gives no sign of life")
         go_on.set()

@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_server.errors import Invalid
 from pyoco_server.housekeeping import delayed_runs
-from pyoco_server.housekeeping.delayed_runs import start_delayed
+from pyoco_server.housekeeping.delayed_runs import DelayedRuns
 from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.callers import ANYBODY
@@ -24,13 +24,13 @@ HOUR_SEC = 3600.0
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
-    monkeypatch.setattr(delayed_runs, "time", fake)
+    monkeypatch.setattr(delayed_runs, "clock", fake)
     return fake
 
 
 async def started(store: Store, read_model: ReadModel) -> int:
     await read_model.caught_up()
-    return await start_delayed(store, read_model)
+    return await DelayedRuns(store, read_model).look()
 
 
 async def test_a_run_starts_when_its_time_has_come(store: Store, read_model: ReadModel, clock: Clock) -> None:

@@ -41,7 +41,7 @@ CLAIM = c.ClaimRun(worker_id="w", instance_id="w.1", job_no=1)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
-    monkeypatch.setattr(due_runs, "time", fake)
+    monkeypatch.setattr(due_runs, "clock", fake)
     return fake
 
 
@@ -223,23 +223,21 @@ class TestBetweenRounds:
     ) -> None:
         other = Housekeeper(store, read_model)
         heard: list[bool] = []
-        rung = other._due_runs.rung
-
-        async def listened() -> None:
-            await rung()
-            heard.append(other.is_holder)
 
         async def never() -> int:
             heard.append(True)
             return 0
 
-        monkeypatch.setattr(other._due_runs, "rung", listened)
+        def on_due() -> None:
+            heard.append(other.is_holder)
+            other._timer.wake()
+
+        other._due_runs.on_due(on_due)
         monkeypatch.setattr(other._due_runs, "look", never)
-        keeping = asyncio.ensure_future(other._keep_time())
+        other._timer.start()
         run_id = await driven(store, GraphTask(id="a", timeout_sec=0.05))
         await asked(store, run_id, take())
         await self.fails(store, run_id)
         await until(lambda: heard)
         await other.stop()
-        await keeping
         assert not any(heard)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Conflict
+from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.housekeeping import due_schedules
 from pyoco_server.housekeeping.due_schedules import NO_WORKFLOW, DueSchedules
 from pyoco_server.lifecycle.commands import CancelRun, DiscardRun
@@ -35,7 +35,7 @@ HOUR_SEC = 3600.0
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
-    monkeypatch.setattr(due_schedules, "time", fake)
+    monkeypatch.setattr(due_schedules, "clock", fake)
     return fake
 
 
@@ -79,7 +79,7 @@ async def test_a_run_begins_when_its_time_has_come(
     moved = await as_stored(store, schedule)
     assert (moved.last_at, moved.last_run_id, moved.dispatch_count) == (schedule.next_at, run_id, 1)
     assert moved.next_at == pytest.approx(schedule.next_at + HOUR_SEC, abs=0.001)
-    assert moved.last_submitted_at == pytest.approx(clock.time(), abs=60)
+    assert moved.last_submitted_at == pytest.approx(clock.now(), abs=60)
     clock.ahead_sec = 2 * HOUR_SEC + 1
     assert await due.look() == 1
     assert len(await runs_of(store, read_model, schedule)) == 2
@@ -129,13 +129,16 @@ async def test_a_crash_between_the_run_and_its_record_makes_no_second_run(
     schedule = await made(store)
     clock.ahead_sec = HOUR_SEC + 1
 
-    async def dies(*_: object, **__: object) -> int:
+    write = store.schedules.replace
+
+    async def dies(record: Schedule, *, revision: int) -> int:
+        if record.last_run_id is None:
+            return await write(record, revision=revision)
         raise RuntimeError("killed")
 
     with monkeypatch.context() as before_it_is_written_down:
         before_it_is_written_down.setattr(store.schedules, "replace", dies)
-        with pytest.raises(RuntimeError, match="killed"):
-            await DueSchedules(store).look()
+        assert await DueSchedules(store).look() == 0
     [run_id] = await runs_of(store, read_model, schedule)
     assert (await as_stored(store, schedule)).dispatch_count == 0
     assert await DueSchedules(store).look() == 1
@@ -182,16 +185,77 @@ async def test_a_delete_and_a_run_at_once_do_not_bring_it_back(store: Store, clo
     assert await DueSchedules(store).look() == 0
 
 
+async def test_no_run_begins_after_a_delete_was_answered(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The delete comes when the record has been read and the run has not been begun."""
+    schedule = await made(store)
+    clock.ahead_sec = HOUR_SEC + 1
+    read, answered_at = store.schedules.begins_with, 0
+
+    async def deleted_meanwhile(schedule_id: str) -> Any:
+        nonlocal answered_at
+        begins_with = await read(schedule_id)
+        if not answered_at:
+            answered_at = -1
+            await schedules.delete(store, schedule.schedule_id, tenant_id=None)
+            answered_at = await store.jetstream.last_seq(store.config.events_stream)
+        return begins_with
+
+    monkeypatch.setattr(store.schedules, "begins_with", deleted_meanwhile)
+    await DueSchedules(store).look()
+    assert await store.schedules.all() == []
+    assert answered_at == await store.jetstream.last_seq(store.config.events_stream)
+
+
+async def test_a_keeper_that_dies_before_it_begins_leaves_a_run_that_is_begun_once(
+    store: Store, read_model: ReadModel, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever came due since: first the run that was decided on, then the latest."""
+    schedule = await made(store)
+    clock.ahead_sec = HOUR_SEC + 1
+
+    async def dies(*_: object, **__: object) -> Any:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as before_the_run:
+        before_the_run.setattr(schedules, "begin", dies)
+        assert await DueSchedules(store).look() == 0
+    assert (await as_stored(store, schedule)).beginning_at == schedule.next_at
+    clock.ahead_sec = 9 * HOUR_SEC + 1
+    keeper = DueSchedules(store)
+    assert (await keeper.look(), await keeper.look(), await keeper.look()) == (1, 1, 0)
+    assert len(await runs_of(store, read_model, schedule)) == 2
+    moved = await as_stored(store, schedule)
+    assert (moved.beginning_at, moved.dispatch_count) == (None, 2)
+
+
+async def test_a_run_whose_job_was_not_published_gets_it_in_the_next_round(
+    store: Store, clock: Clock, due: DueSchedules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = await made(store)
+    clock.ahead_sec = HOUR_SEC + 1
+
+    async def away(*_: object, **__: object) -> None:
+        raise Unavailable("the broker is away")
+
+    with monkeypatch.context() as while_away:
+        while_away.setattr(store.queue, "publish", away)
+        assert (await due.look(), await jobs_queued(store)) == (0, 0)
+    assert (await due.look(), await due.look(), await jobs_queued(store)) == (1, 0, 1)
+    assert (await as_stored(store, schedule)).dispatch_count == 1
+
+
 async def test_one_that_cannot_be_begun_does_not_stop_the_others(
     store: Store, read_model: ReadModel, due: DueSchedules, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = await made(store), await made(store)
     begin = submit.begin
 
-    async def refuses(where: Store, submission: Any) -> Any:
+    async def refuses(where: Store, submission: Any, **others: Any) -> Any:
         if submission.schedule_id == bad.schedule_id:
             raise BrokerRefused("no room")
-        return await begin(where, submission)
+        return await begin(where, submission, **others)
 
     clock.ahead_sec = HOUR_SEC + 1
     with monkeypatch.context() as for_a_while:
@@ -199,7 +263,7 @@ async def test_one_that_cannot_be_begun_does_not_stop_the_others(
         assert (await due.look(), await due.look()) == (1, 0)
     assert len(await runs_of(store, read_model, good)) == 1
     noted = await as_stored(store, bad)
-    assert (noted.last_error, noted.next_at) == ("The broker refused: no room.", bad.next_at)
+    assert (noted.last_error, noted.next_at) == (BrokerRefused.plain, bad.next_at)
     assert await due.look() == 1
     assert (await as_stored(store, bad)).last_error is None
 

@@ -6,16 +6,20 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.housekeeping import Housekeeper
+from pyoco_server.errors import TooLarge, Unavailable
+from pyoco_server.housekeeping import Housekeeper, lost_workers
 from pyoco_server.housekeeping.keeper import KEY
 from pyoco_server.lifecycle.commands import ClaimRun
 from pyoco_server.operations.apply import apply
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import failures_by_loop
 from tests.conftest import NatsServer, until
 from tests.worker.stage import (
     Flows,
@@ -154,6 +158,95 @@ async def test_an_outage_of_the_broker_takes_over_nobody(own_nats_server: NatsSe
         ended = await ended_as(store, run_id, "COMPLETED")
         assert (ended.pyoco.losses, await count_of(store, run_id, "RunClaimed")) == (0, 1)
     await store.close()
+
+
+async def test_one_chore_that_fails_keeps_none_of_the_others_from_their_turn(
+    config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One stream without a leader used to reset the ages of all leases, round after round."""
+    run_id = await submitted(store)
+    await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+    async with keeping(config) as keeper:
+        away = AsyncMock(side_effect=Unavailable("this stream has no leader"))
+        monkeypatch.setattr(keeper._due_schedules, "_read_on", away)
+        monkeypatch.setattr(keeper._due_runs, "_set", Mock(side_effect=AssertionError("a defect")))
+        keeper.start()
+        await until(lambda: _is_free(store, run_id))
+        await until(lambda: keeper.chores.failing() == ["due runs", "schedules"])
+        reason = keeper.why_not()
+    assert reason == "housekeeping fails: due runs (AssertionError); schedules (this stream has no leader)"
+    failures = failures_by_loop()
+    assert failures["housekeeping.schedules"] >= 3
+    assert failures["housekeeping.due runs"] >= 3
+
+
+async def test_a_holder_that_cannot_do_the_chores_is_relieved_by_one_that_can(
+    config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await submitted(store)
+    await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+    async with keeping(config) as sick, keeping(config) as healthy:
+        broken = AsyncMock(side_effect=Unavailable("the index is on a full disk"))
+        monkeypatch.setattr(sick._read_model, "caught_up", broken)
+        sick.start()
+        await until(lambda: sick.is_holder)
+        healthy.start()
+        await until(lambda: healthy.is_holder)
+        await until(lambda: _is_free(store, run_id))
+        assert (sick.is_holder, healthy.why_not()) == (False, None)
+        await until(lambda: sick.why_not() is None)
+
+
+async def test_the_sick_do_not_relieve_each_other_in_turns(
+    config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with keeping(config) as one, keeping(config) as other:
+        for keeper in (one, other):
+            broken = AsyncMock(side_effect=Unavailable("this stream has no leader"))
+            monkeypatch.setattr(keeper._due_schedules, "_read_on", broken)
+        one.start()
+        await until(lambda: one.chores.failing())
+        other.start()
+        await until(lambda: other.is_holder and other.chores.failing())
+        holder = (await store.leases.read(KEY))[0]
+        rounds = await _rounds(store)
+
+        async def has_gone_on() -> bool:
+            return await _rounds(store) > rounds + 30
+
+        await until(has_gone_on)
+        after = (await store.leases.read(KEY))[0]
+        assert holder is not None
+        assert after is not None
+        assert (after.holder, after.failing) == (holder.holder, ["schedules"])
+        await until(lambda: one.why_not() is not None)
+        assert one.why_not() == "housekeeping fails on the gateway that does it: schedules"
+
+
+async def test_one_run_that_cannot_be_taken_keeps_no_other_waiting(
+    config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_ids = [await submitted(store) for _ in range(3)]
+    for run_id in run_ids:
+        await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+    broken, *others = sorted(run_ids)
+
+    async def apply_but_one(store: Store, run_id: str, *commands: Any, **options: Any) -> Any:
+        if run_id == broken:
+            raise TooLarge("this one does not fit")
+        return await apply(store, run_id, *commands, **options)
+
+    monkeypatch.setattr(lost_workers, "apply", apply_but_one)
+    async with keeping(config) as keeper:
+        keeper.start()
+        for run_id in others:
+            await until(lambda run_id=run_id: _is_free(store, run_id))  # type: ignore[misc]
+        assert not await _is_free(store, broken)
+        assert keeper.why_not() is None
+
+
+async def _is_free(store: Store, run_id: str) -> bool:
+    return (await the_run(store, run_id)).claim is None
 
 
 async def _rounds(store: Store) -> int:

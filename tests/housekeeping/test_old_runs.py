@@ -11,6 +11,7 @@ from pyoco_server.housekeeping import old_runs
 from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.lifecycle.commands import AddTag, ArchiveRun, CancelRun
 from pyoco_server.operations.apply import apply
+from pyoco_server.store import read_care
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Over
 from pyoco_server.store.store import Store
@@ -95,7 +96,7 @@ async def test_nothing_is_read_until_something_is_due(
     await over(store)
     await read_model.caught_up()
     assert await keeper.look() == 0
-    monkeypatch.delattr(ReadModel, "oldest_over")
+    monkeypatch.delattr(read_care.RunsThatNeedCare, "oldest_over")
     assert await keeper.look() == 0
 
 
@@ -153,3 +154,16 @@ async def test_a_gateway_does_it_by_itself(config: NatsBackendConfig, store: Sto
 
         await until(is_gone)
         assert (await gateway.client.get("/runs")).json() == []
+
+
+async def test_runs_that_only_the_list_has_do_not_stop_the_others_from_going(
+    store: Store, read_model: ReadModel, keeper: OldRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(old_runs, "RUNS_AT_ONCE", 3)
+    ghosts = [Over(f"00000000-0000-4000-8000-{number:012}", 1.0) for number in range(6)]
+    real = read_model.oldest_over
+    monkeypatch.setattr(read_model, "oldest_over", lambda limit: [*ghosts, *real(limit)][:limit])
+    gone = await over(store)
+    await old(store, read_model)
+    assert [await keeper.look() for _ in range(3)] == [0, 0, 1]
+    assert await left(store, gone) == []

@@ -15,6 +15,7 @@ from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.resources import ensure_consumer
 from pyoco_server.store.runs import new_commit_id
 from pyoco_server.store.store import Store
+from tests.conftest import until
 from tests.worker.stage import (
     commits_of,
     ended_as,
@@ -33,14 +34,14 @@ class Clock:
     def __init__(self) -> None:
         self.ahead_sec = 0.0
 
-    def time(self) -> float:
+    def now(self) -> float:
         return time.time() + self.ahead_sec
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
-    monkeypatch.setattr(owed_jobs, "time", fake)
+    monkeypatch.setattr(owed_jobs, "clock", fake)
     return fake
 
 
@@ -106,6 +107,44 @@ async def test_no_job_is_given_while_jobs_wait_at_the_consumer(
     await submitted(store)
     assert await given(owed, clock, ahead_sec=1_000_000.0) == 0
     assert await jobs_queued(store) == 1
+
+
+async def passed_over(store: Store, owed: OwedJobs, clock: Clock) -> str:
+    """A run without a job in line, and behind its place another one whose job was stored long after."""
+    owed._after_sec = 0.2
+    run_id = await submitted(store)
+    late = (await the_run(store, run_id)).updated_at + owed._after_sec
+    await until(lambda: time.time() > late + 0.1)
+    return run_id
+
+
+async def test_a_lost_job_behind_a_backlog_is_published_again(
+    store: Store, owed: OwedJobs, clock: Clock
+) -> None:
+    owed._patience_sec = 0.3
+    lost = await passed_over(store, owed, clock)
+    await lose_jobs(store)
+    others = [await submitted(store) for _ in range(3)]
+    await until(lambda: given(owed, clock, ahead_sec=100.0))
+    assert (await commits_of(store, lost))[-1] == ["RunRequeued"]
+    assert [(await the_run(store, run_id)).job_no for run_id in (lost, *others)] == [2, 1, 1, 1]
+    assert await jobs_queued(store) == 4
+
+
+async def test_a_delivery_that_may_come_back_is_not_replaced_by_a_job_at_the_end_of_the_line(
+    store: Store, owed: OwedJobs, clock: Clock
+) -> None:
+    delivered = await passed_over(store, owed, clock)
+    puller = await store.queue.pull(["default"])
+    delivery = await puller.next(5.0)
+    assert delivery is not None
+    await submitted(store)
+    assert owed._patience_sec == 60.0  # longer than a delivery may be silent
+    assert (await given(owed, clock, ahead_sec=100.0), await given(owed, clock, ahead_sec=200.0)) == (0, 0)
+    assert set(owed._passed_since) == {delivered}
+    delivery.nak()
+    assert (await the_run(store, delivered)).job_no == 1
+    await puller.close()
 
 
 async def test_no_job_is_given_where_nobody_ever_asked_for_one(

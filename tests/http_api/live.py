@@ -31,16 +31,19 @@ class Live(NamedTuple):
 
 
 @asynccontextmanager
-async def live(config: NatsBackendConfig) -> AsyncIterator[Live]:
+async def live(
+    config: NatsBackendConfig, *, wait_ready: bool = True, http: Any = "httptools", **options: Any
+) -> AsyncIterator[Live]:
     app = create_app(config)
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    server = _Server(uvicorn.Config(app, http="httptools", log_config=None, timeout_graceful_shutdown=1))
+    options = {"log_config": None, "timeout_graceful_shutdown": 1} | options
+    server = _Server(uvicorn.Config(app, http=http, **options))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     gateway: Gateway = app.state.gateway
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-            await until(lambda: server.started and gateway.ready()["ready"])
+            await until(lambda: server.started and (not wait_ready or gateway.ready()["ready"]))
             yield Live(client, gateway, port)
     finally:
         gateway.streams.end()

@@ -243,7 +243,9 @@ async def test_letters_are_their_tenants(nats_server: NatsServer) -> None:
 
 
 async def test_without_a_broker_all_of_it_is_503(nats_server: NatsServer) -> None:
-    async with serving(config_on(nats_server, nats_url="nats://127.0.0.1:1"), wait_ready=False) as client:
+    async with serving(
+        config_on(nats_server, nats_url="nats://127.0.0.1:1", start_wait_sec=0), wait_ready=False
+    ) as client:
         for answer in (
             await client.get("/dlq"),
             await client.get("/dlq/1"),

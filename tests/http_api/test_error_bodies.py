@@ -104,7 +104,7 @@ async def test_without_a_dashboard_the_front_page_says_where_everything_is(
     client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "BUILT", tmp_path)
-    assert "/docs" in expect_error(await client.get("/"), 404, None)["detail"]
+    assert "/openapi.json" in expect_error(await client.get("/"), 404, None)["detail"]
 
 
 async def test_a_method_that_is_not_there_is_refused_with_those_that_are(client: httpx.AsyncClient) -> None:

@@ -37,7 +37,8 @@ TALK = """([url]) => {
   socket.onclose = closed => frames_.push({type: "closed", code: closed.code});
 }"""
 TICKET = """async ([path, key]) => (await (await fetch("/tickets", {
-  method: "POST", headers: {"X-API-Key": key}, body: JSON.stringify({path})})).json()).ticket"""
+  method: "POST", headers: {"X-API-Key": key, "Content-Type": "application/json"},
+  body: JSON.stringify({path})})).json()).ticket"""
 
 
 @pytest.fixture

@@ -37,7 +37,8 @@ async def writer(store: Store, job: str) -> Writer:
 async def page_of(client: httpx.AsyncClient, job: str, **query: Any) -> dict[str, Any]:
     answer = await client.get(f"/jobs/{job}/logs", params=query)
     assert answer.status_code == 200, answer.text
-    assert list(answer.json()) == ["entries", "nextToken", "complete", "truncated"]
+    searched = ["searched"] if query.keys() & {"q", "task", "since"} else []
+    assert list(answer.json()) == ["entries", "nextToken", "complete", "truncated", *searched]
     page: dict[str, Any] = answer.json()
     return page
 

@@ -101,6 +101,7 @@ async def test_a_job_that_ran_says_what_came_of_it(
     assert INSTANT.fullmatch(good["startedAt"])
     assert INSTANT.fullmatch(good["completedAt"])
     assert (bad["status"], bad["result"], bad["error"]) == ("failed", None, "division by zero")
+    assert bad["progress"] == 0
     listed = (await client.get("/jobs")).json()
     assert listed == {"jobs": [bad, good]}
 
@@ -120,6 +121,21 @@ async def test_progress_is_the_part_of_tasks_that_are_over(
         await until(half)
         go_on.set()
         await performing
+
+
+async def test_a_job_that_was_canceled_keeps_the_progress_it_had(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    async with working(config, Flows(main=chain(lambda: 1, waiting(begun, go_on)))) as worker:
+        job = await created(client)
+        performing = asyncio.create_task(worker.run_once())
+        await until(begun.is_set)
+        assert (await client.delete(f"/jobs/{job['id']}")).status_code == 204
+        go_on.set()
+        await performing
+        now = await ended(client, job["id"])
+        assert (now["status"], now["progress"]) == ("canceled", 50)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +207,20 @@ async def test_an_unknown_job_is_not_found_and_may_be_deleted(client: httpx.Asyn
         assert (answer.status_code, answer.content) == (204, b"")
 
 
+@pytest.mark.parametrize("job_id", ["a%2Fb", "%2f", "..%2F..", "a%2Ftags", "a%2Flogs"])
+async def test_an_id_with_a_slash_in_it_is_an_unknown_job(client: httpx.AsyncClient, job_id: str) -> None:
+    refused(await client.get(f"/jobs/{job_id}"), 404, "JOB_NOT_FOUND")
+    for query in ("", "?purge=true"):
+        answer = await client.delete(f"/jobs/{job_id}{query}")
+        assert (answer.status_code, answer.content) == (204, b"")
+
+
+async def test_a_deeper_address_is_not_an_id(client: httpx.AsyncClient) -> None:
+    refused(await client.delete("/jobs/a/b"), 404, "NOT_FOUND")
+    refused(await client.delete("/jobs/a/b%2Fc"), 404, "NOT_FOUND")
+    refused(await client.delete("/jobs/a/logs"), 405, "METHOD_NOT_ALLOWED")
+
+
 async def test_a_pending_job_is_cancelled_without_a_worker_and_never_executed(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
@@ -242,7 +272,7 @@ async def test_a_purged_job_is_gone_on_every_face(
     assert (await client.get("/runs")).json() == []
     store = await Store.connect(config, name="test")
     assert await store.logs.entries(job["id"]) == []
-    assert await store.results.list() == []
+    assert await store.results.objects.list() == []
     await store.close()
 
 

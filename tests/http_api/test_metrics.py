@@ -43,6 +43,7 @@ async def test_the_contracts_names_are_there_from_the_beginning(client: httpx.As
     lines = answer.text.splitlines()
     for status in ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED"):
         assert f'pyoco_runs_total{{status="{status}"}} 0' in lines
+        assert f'pyoco_runs_today_total{{status="{status}"}} 0' in lines
     assert "pyoco_workers_alive_total 0" in lines
     assert "pyoco_dlq_messages_total 0" in lines
     assert "# TYPE pyoco_runs_total gauge" in lines
@@ -67,6 +68,8 @@ async def test_runs_are_counted_by_status_as_they_change(
     for line in (
         'pyoco_runs_total{status="PENDING"} 0',
         'pyoco_runs_total{status="COMPLETED"} 2',
+        'pyoco_runs_today_total{status="PENDING"} 0',
+        'pyoco_runs_today_total{status="COMPLETED"} 2',
         'pyoco_runs{status="FAILED"} 1',
         'pyoco_runs_total{status="CANCELLED"} 1',
         "pyoco_workers_alive_total 0",
@@ -112,6 +115,7 @@ async def test_a_restart_counts_no_history_and_keeps_the_standing(
         async with serving(config) as second:
             await submit(second)
             assert await value(second, "pyoco_runs_total", status="PENDING") == 3
+            assert await value(second, "pyoco_runs_today_total", status="PENDING") == 3
             assert await value(second, "pyoco_commits_total") == 1
 
 
@@ -138,7 +142,9 @@ async def _lag_is_none(client: httpx.AsyncClient) -> bool:
 
 
 async def test_without_a_broker_there_are_no_metrics(nats_server: NatsServer) -> None:
-    async with serving(config_on(nats_server, nats_url="nats://127.0.0.1:1"), wait_ready=False) as client:
+    async with serving(
+        config_on(nats_server, nats_url="nats://127.0.0.1:1", start_wait_sec=0), wait_ready=False
+    ) as client:
         expect_error(await client.get("/metrics"), 503, "ERR-PYOCO-0003")
 
 

@@ -39,7 +39,7 @@ async def test_a_ready_gateway_says_so(client: httpx.AsyncClient, config: NatsBa
 
 
 async def test_without_a_broker_it_lives_and_says_why_it_is_not_ready() -> None:
-    config = NatsBackendConfig(nats_url=f"nats://127.0.0.1:{free_port()}")
+    config = NatsBackendConfig(nats_url=f"nats://127.0.0.1:{free_port()}", start_wait_sec=0)
     async with serving(config, wait_ready=False) as client:
         assert (await client.get("/health")).json() == {"status": "ok"}
         answer = await client.get("/ready")
@@ -52,7 +52,7 @@ async def test_without_a_broker_it_lives_and_says_why_it_is_not_ready() -> None:
 
 async def test_a_broker_that_comes_later_is_found(own_nats_server: NatsServer) -> None:
     own_nats_server.stop()
-    async with serving(config_on(own_nats_server), wait_ready=False) as client:
+    async with serving(config_on(own_nats_server, start_wait_sec=0), wait_ready=False) as client:
         await _expect_unavailable(client, "GET", "/runs")
         own_nats_server.start()
         await until(lambda: is_ready(client))
@@ -103,7 +103,7 @@ async def test_something_else_that_answers_on_the_port_first_is_waited_out(tmp_p
 
     stranger = await asyncio.start_server(hang_up, "127.0.0.1", port)
     server = NatsServer(tmp_path, port)
-    async with serving(config_on(server), wait_ready=False) as client:
+    async with serving(config_on(server, start_wait_sec=0), wait_ready=False) as client:
         await _expect_unavailable(client, "GET", "/runs")
         # waits: it has to have met the stranger, which leaves no trace
         await asyncio.sleep(0.3)
@@ -118,7 +118,7 @@ async def test_something_else_that_answers_on_the_port_first_is_waited_out(tmp_p
 @pytest.mark.parametrize("up", [True, False], ids=["broker up", "broker away"])
 async def test_no_answer_shows_credentials(nats_server: NatsServer, up: bool) -> None:
     place = nats_server.url.removeprefix("nats://") if up else f"127.0.0.1:{free_port()}"
-    config = config_on(nats_server, nats_url=f"nats://somebody:hunter2@{place}")
+    config = config_on(nats_server, nats_url=f"nats://somebody:hunter2@{place}", start_wait_sec=0)
     async with serving(config, wait_ready=up) as client:
         for path in ("/ready", "/runs", "/health", "/openapi.json"):
             answer = await client.get(path)
@@ -128,7 +128,7 @@ async def test_no_answer_shows_credentials(nats_server: NatsServer, up: bool) ->
 
 
 async def test_a_gateway_whose_broker_never_came_stops_soon() -> None:
-    config = NatsBackendConfig(nats_url=f"nats://127.0.0.1:{free_port()}")
+    config = NatsBackendConfig(nats_url=f"nats://127.0.0.1:{free_port()}", start_wait_sec=0)
     loop = asyncio.get_running_loop()
     async with serving(config, wait_ready=False) as client:
         assert (await client.get("/health")).status_code == 200

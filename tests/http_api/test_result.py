@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -12,12 +14,13 @@ import pytest
 
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, PlanTasks, SucceedTask
 from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.operations import result as result_module
 from pyoco_server.operations.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.engine.building import raising
 from tests.http_api.serving import expect_error, submit
-from tests.worker.stage import Flows, chain, one_task, waiting, working
+from tests.worker.stage import Flows, chain, one_task, the_run, waiting, working
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LARGE = [f"line {number} of many" for number in range(100_000)]
@@ -78,10 +81,13 @@ async def test_a_large_result_comes_whole(client: httpx.AsyncClient, store: Stor
     assert answer.content == json.dumps(LARGE, separators=(",", ":")).encode()
 
 
-async def test_large_results_of_several_tasks_come_whole(client: httpx.AsyncClient, store: Store) -> None:
+async def test_large_results_of_an_earlier_version_come_whole(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    """Their references have no digest, and their names no fence."""
     run_id = await submit(client, tag="nobody")
     for name in ("a", "b"):
-        await store.results.put(f"{run_id}/{name}/1", json.dumps([name, LARGE]).encode())
+        await store.results.earlier.put(f"{run_id}/{name}/1", json.dumps([name, LARGE]).encode())
     claim = ClaimRun(worker_id="w", instance_id="w.1", job_no=1)
     done = [
         SucceedTask(
@@ -93,7 +99,7 @@ async def test_large_results_of_several_tasks_come_whole(client: httpx.AsyncClie
     plan = PlanTasks(fence=1, tasks=["a", "b"], last=["a", "b"])
     await apply(store, run_id, claim, plan, *done, CompleteRun(fence=1))
     assert (await result(client, run_id)).json() == {"a": ["a", LARGE], "b": ["b", LARGE]}
-    await store.results.delete(f"{run_id}/b/1")
+    await store.results.earlier.delete(f"{run_id}/b/1")
     assert "task b" in expect_error(await result(client, run_id), 404, None)["detail"]
 
 
@@ -154,3 +160,45 @@ async def test_a_wait_out_of_bounds_is_refused(client: httpx.AsyncClient, wait: 
 
 async def test_a_run_that_is_not_there_has_no_result(client: httpx.AsyncClient) -> None:
     expect_error(await result(client, NOBODY), 404, "ERR-PYOCO-0005")
+
+
+async def replaced(store: Store, run_id: str, task: str = "only") -> None:
+    """Its object has other bytes than those that were recorded."""
+    run = await the_run(store, run_id)
+    await store.results.objects.put(run.tasks[task].output["object"], b'"something else"')
+
+
+async def without_chunks(store: Store, run_id: str, task: str = "only") -> None:
+    bucket = store.config.results_object_bucket
+    await store.jetstream.api(f"STREAM.PURGE.OBJ_{bucket}", {"filter": f"$O.{bucket}.C.{run_id}.>"})
+
+
+@pytest.mark.parametrize("in_memory_max", [result_module.IN_MEMORY_BYTES_MAX, 0], ids=["kept", "read twice"])
+@pytest.mark.parametrize("damage", [replaced, without_chunks])
+async def test_a_result_that_is_not_what_was_recorded_is_an_error_that_names_run_and_task(
+    client: httpx.AsyncClient,
+    store: Store,
+    damage: Callable[[Store, str], Awaitable[None]],
+    in_memory_max: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(result_module, "IN_MEMORY_BYTES_MAX", in_memory_max)
+    run_id = await done(client, store, one_task(lambda: LARGE))
+    assert (await result(client, run_id)).json() == LARGE
+    await damage(store, run_id)
+    answer = await result(client, run_id)
+    assert answer.status_code == 500
+    assert run_id in answer.json()["detail"]
+    assert "task only" in answer.json()["detail"]
+
+
+async def test_the_record_of_a_large_result_has_its_size_and_digest(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    run_id = await done(client, store, one_task(lambda: LARGE))
+    data = (await result(client, run_id)).content
+    for path in (f"/runs/{run_id}?include=records", f"/runs/{run_id}/tasks"):
+        shown = (await client.get(path)).json()["task_records"]["only"]
+        assert shown["kept"] == "referenced"
+        assert shown["output"]["bytes"] == len(data)
+        assert shown["output"]["sha256"] == hashlib.sha256(data).hexdigest()

@@ -151,9 +151,7 @@ async def test_a_large_result_of_a_run_that_was_erased_is_the_retrys_own(
         await worker.run_once(timeout=5.0)
         steps.broken = False
         new = await retried(client, failed)
-        for info in await store.results.list():
-            if info.name.startswith(failed):
-                await store.results.delete(info.name)
+        await store.results.remove_all(failed)
         await worker.run_once(timeout=5.0)
     assert steps.executed == {"t1": 1, "t2": 2, "t3": 1}
     assert (await client.get(f"/runs/{new}")).json()["status"] == "COMPLETED"
@@ -164,12 +162,39 @@ async def test_a_large_result_that_is_missing_is_made_again(client: httpx.AsyncC
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
         await worker.run_once(timeout=5.0)
-        for info in await store.results.list():
-            await store.results.delete(info.name)
+        await store.results.remove_all(failed)
         steps.broken = False
         await retried(client, failed)
         await worker.run_once(timeout=5.0)
     assert steps.executed == {"t1": 2, "t2": 2, "t3": 1}
+
+
+@pytest.mark.parametrize("wanted", [{}, {"from": "task", "task": "t2"}], ids=["retry", "fork"])
+async def test_a_large_result_that_is_not_what_was_recorded_is_made_again(
+    client: httpx.AsyncClient, store: Store, wanted: dict[str, str]
+) -> None:
+    steps = Steps(LARGE)
+    async with working(store.config, Flows(steps=steps.build)) as worker:
+        failed = await submit(client, "steps")
+        await worker.run_once(timeout=5.0)
+        reference = (await the_run(store, failed)).tasks["t1"].output
+        await store.results.objects.put(reference["object"], b'"something else"')
+        steps.broken = False
+        answer = await client.post(f"/runs/{failed}/retry", json=wanted)
+        await worker.run_once(timeout=5.0)
+    assert steps.executed == {"t1": 2, "t2": 2, "t3": 1}
+    assert (await the_run(store, answer.json()["run_id"])).status == "COMPLETED"
+
+
+async def test_a_copied_large_result_is_as_it_was_recorded(client: httpx.AsyncClient, store: Store) -> None:
+    steps = Steps(LARGE)
+    async with working(store.config, Flows(steps=steps.build)) as worker:
+        failed = await submit(client, "steps")
+        await worker.run_once(timeout=5.0)
+        new = await retried(client, failed)
+    was, now = [(await the_run(store, run_id)).tasks["t1"].output for run_id in (failed, new)]
+    assert now["object"].startswith(f"{new}/0/")
+    assert (now["bytes"], now["sha256"]) == (was["bytes"], was["sha256"])
 
 
 async def test_results_that_fill_more_than_one_message_are_all_carried(

@@ -89,6 +89,39 @@ async def test_whoever_comes_back_is_told_what_was_missed_and_nothing_else(gatew
         await told_of(stream, later, "PENDING")
 
 
+@pytest.mark.parametrize("last_changed", ["erased", "kept"])
+async def test_whoever_comes_back_is_told_what_was_erased_meanwhile(
+    gateway: Live, store: Store, last_changed: str
+) -> None:
+    kept, erased = await submit(gateway.client), await submit(gateway.client)
+    await apply(store, erased, CancelRun())
+    if last_changed == "kept":
+        await apply(store, kept, AddTag(tag="x", tags_max=100))
+    await gateway.gateway.read_model.caught_up()
+    async with following(gateway) as answer:
+        place = (await anext(events(answer))).id
+    await apply(store, erased, EraseRun())
+    await gateway.gateway.read_model.caught_up()
+    async with following(gateway, place) as answer:
+        told = await anext(events(answer))
+        assert (told.name, told.data["gone"], told.data["runs"]) == ("runs", [erased], [])
+
+
+async def test_another_tenant_is_not_told_of_what_was_erased(nats_server: NatsServer) -> None:
+    async with as_tenants(nats_server, "one", "two") as (store, [one, two]):
+        erased = await submit(one)
+        await apply(store, erased, CancelRun())
+        gateway = one._transport.app.state.gateway  # type: ignore[attr-defined]
+        await gateway.read_model.caught_up()
+        place = gateway.run_news.enter(None, None)._place
+        await apply(store, erased, EraseRun())
+        await gateway.read_model.caught_up()
+        assert await gateway.run_news.holds(place)
+        told = [gateway.run_news.enter(tenant, place).take().gone for tenant in ("one", "two")]
+        assert told == [[erased], []]
+        assert two is not one
+
+
 async def test_too_much_missed_is_told_as_a_reset(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_news, "RESUME_RUNS_MAX", 2)
     async with following(gateway) as answer:
@@ -127,7 +160,7 @@ async def test_a_slow_reader_is_let_go_and_resumes(gateway: Live, monkeypatch: p
     await until(lambda: reader.is_over)
     gateway.gateway.run_news.leave(reader)
     assert len(gateway.gateway.run_news) == 0
-    again = gateway.gateway.run_news.enter(None, 0)
+    again = gateway.gateway.run_news.enter(None, run_news.At())
     batch = again.take()
     assert batch is not None
     assert [run.run_id for run in batch.runs] == made

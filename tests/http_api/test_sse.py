@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import sse
 from pyoco_server.http_api.sse import Backlog, EventStream, Streams
 
@@ -56,7 +57,7 @@ class Reader:
 
 @pytest.fixture
 async def streams() -> AsyncIterator[Streams]:
-    opened = Streams()
+    opened = Streams(NatsBackendConfig())
     yield opened
     opened.end()
 

@@ -182,3 +182,21 @@ async def test_a_chunked_body_under_the_cap_is_taken(narrow: httpx.AsyncClient) 
         yield b': "noop"}'
 
     assert (await narrow.post("/runs", content=parts())).status_code == 200
+
+
+@pytest.mark.parametrize("letter", ["\n", "\x1b", "\x85", "\u2028", "\u202e"])
+async def test_names_of_one_line_have_no_control_characters(client: httpx.AsyncClient, letter: str) -> None:
+    bad = f"x{letter}y"
+    for body in ({"flow_name": bad}, {"flow_name": "f", "tag": bad}, {"flow_name": "f", "tags": [bad]}):
+        expect_error(await client.post("/runs", json=body), 422, "ERR-PYOCO-0002")
+    job = await client.post("/jobs", json={"flow": bad})
+    assert job.status_code == 422
+
+
+async def test_a_correlation_id_that_cannot_be_carried_is_refused(client: httpx.AsyncClient) -> None:
+    for wrong in (b"x" * 257, b"a\x85b"):
+        answer = await client.post("/runs", json={"flow_name": "f"}, headers={b"X-Correlation-Id": wrong})
+        assert "X-Correlation-Id" in str(expect_error(answer, 422, "ERR-PYOCO-0002")["detail"])
+    ignored = await client.post("/runs", json={"flow_name": "f"}, headers={"traceparent": "zero"})
+    run = (await client.get(f"/runs/{ignored.json()['run_id']}")).json()
+    assert run.get("traceparent") is None

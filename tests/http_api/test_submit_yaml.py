@@ -119,8 +119,9 @@ async def test_a_form_that_is_not_right_is_told_where(
 @pytest.mark.parametrize(
     ("sent", "kind"),
     [
-        ({"json": {"flow_name": "x"}}, "missing"),
-        ({"content": WORKFLOW, "headers": {"Content-Type": "application/x-yaml"}}, "missing"),
+        ({"json": {"flow_name": "x"}}, "form_invalid"),
+        ({"content": WORKFLOW, "headers": {"Content-Type": "application/x-yaml"}}, "form_invalid"),
+        ({"content": WORKFLOW}, "form_invalid"),
         ({"data": {"flow_name": "x", "workflow": "flow: {}"}}, "value_error"),
         ({"content": b"x", "headers": {"Content-Type": "multipart/form-data"}}, "form_invalid"),
         ({"content": b"x", "headers": {"Content-Type": "multipart/form-data; boundary=y"}}, "form_invalid"),

@@ -120,7 +120,8 @@ async def test_what_happened_is_remembered_with_who_and_where(client: httpx.Asyn
     "query", ["limit=0", "limit=501", "limit=x", "action=look", "wheel_name=demo.zip", "wheel_name=../x.whl"]
 )
 async def test_a_history_query_that_makes_no_sense_is_422(client: httpx.AsyncClient, query: str) -> None:
-    expect_error(await client.get(f"/wheels/history?{query}"), 422, INVALID)
+    body = expect_error(await client.get(f"/wheels/history?{query}"), 422, INVALID)
+    assert [one["loc"] for one in body["detail"]] == [["query", query.partition("=")[0]]]
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.9", "1.0rc1", "1.0.0", "0.99.post1", "1.0.dev1"])
@@ -182,7 +183,8 @@ async def test_what_is_no_wheel_is_422(client: httpx.AsyncClient, name: str, dat
     "tags", ["a b", "a.b", "ü", "x" * 65, "a;b", "*", ",".join(f"t{n}" for n in range(65))]
 )
 async def test_odd_tags_are_422(client: httpx.AsyncClient, tags: str) -> None:
-    expect_error(await brought(client, tags=tags), 422, INVALID)
+    body = expect_error(await brought(client, tags=tags), 422, INVALID)
+    assert [one["loc"] for one in body["detail"]] == [["body", "tags"]]
     assert await names(client) == []
 
 
@@ -263,6 +265,25 @@ async def test_a_wheel_over_the_limit_is_413_while_it_is_read(nats_server: NatsS
         assert body.taken <= 21
         big = await brought(client, data=b"x" * (20_000 + upload.AROUND_BYTES_MAX))
         expect_error(big, 413, INVALID)  # told by its Content-Length
+        assert await names(client) == []
+        assert (await brought(client)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("files", "setting"),
+    [
+        ({"big.txt": "0" * 2_000_000}, "PYOCO_WHEEL_UNPACKED_MAX_BYTES"),
+        ({f"f{number}.txt": "" for number in range(60)}, "PYOCO_WHEEL_UNPACKED_MAX_FILES"),
+        ({"x" * 30_000 + str(number): "" for number in range(3)}, "PYOCO_WHEEL_UNPACKED_MAX_FILES"),
+    ],
+)
+async def test_a_wheel_that_unpacks_to_more_than_the_limit_is_413(
+    nats_server: NatsServer, files: dict[str, str], setting: str
+) -> None:
+    limits = {"wheel_unpacked_max_bytes": 1_000_000, "wheel_unpacked_max_files": 50}
+    async with serving(config_on(nats_server, **limits)) as client:
+        bomb = await brought(client, data=wheel_bytes("demo", "1.0", files))
+        assert setting in expect_error(bomb, 413, INVALID)["detail"]
         assert await names(client) == []
         assert (await brought(client)).status_code == 200
 
@@ -352,12 +373,18 @@ async def test_with_authentication_a_scope_is_needed(nats_server: NatsServer) ->
         expect_error(await brought(client), 403, None)
         expect_error(await client.delete(f"/wheels/{NAME}"), 403, None)
         assert (await client.get("/wheels")).json() == []
-    async with as_tenants(nats_server, "acme", scopes=["wheels:write"]) as (_, [client]):
-        assert (await brought(client)).status_code == 200
+    async with as_tenants(nats_server, "acme") as (_, [unscoped]):
+        assert "wheels:write" in expect_error(await brought(unscoped), 403, None)["detail"]
+        expect_error(await unscoped.delete(f"/wheels/{NAME}"), 403, None)
+    for scope in ("wheels:write", "admin"):
+        async with as_tenants(nats_server, "acme", scopes=[scope]) as (_, [client]):
+            assert (await brought(client)).status_code == 200
+            assert (await client.delete(f"/wheels/{NAME}")).status_code == 200
 
 
 async def test_wheels_are_their_tenants(nats_server: NatsServer) -> None:
-    async with as_tenants(nats_server, "acme", "other") as (_, [acme, other]):
+    async with as_tenants(nats_server, "acme", "other", scopes=["ops:read", "wheels:write"]) as (_, both):
+        acme, other = both
         assert (await brought(acme)).status_code == 200
         assert await names(other) == []
         expect_error(await other.get(f"/wheels/{NAME}"), 404, MISSING)
@@ -373,7 +400,9 @@ async def test_wheels_are_their_tenants(nats_server: NatsServer) -> None:
 
 
 async def test_without_a_broker_all_of_it_is_503(nats_server: NatsServer) -> None:
-    async with serving(config_on(nats_server, nats_url="nats://127.0.0.1:1"), wait_ready=False) as client:
+    async with serving(
+        config_on(nats_server, nats_url="nats://127.0.0.1:1", start_wait_sec=0), wait_ready=False
+    ) as client:
         for answer in (
             await client.get("/wheels"),
             await client.get("/wheels/history"),

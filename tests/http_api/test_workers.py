@@ -161,7 +161,9 @@ async def test_a_worker_that_is_not_there_is_404_0020(
 
 
 async def test_without_a_broker_both_are_503(nats_server: NatsServer) -> None:
-    async with serving(config_on(nats_server, nats_url="nats://127.0.0.1:1"), wait_ready=False) as client:
+    async with serving(
+        config_on(nats_server, nats_url="nats://127.0.0.1:1", start_wait_sec=0), wait_ready=False
+    ) as client:
         expect_error(await client.get("/workers"), 503, "ERR-PYOCO-0003")
         expect_error(await client.patch("/workers/w1", json={"hidden": True}), 503, "ERR-PYOCO-0003")
 

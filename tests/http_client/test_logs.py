@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
 
 from pyoco_server import log_calls
 from pyoco_server.http_client import PyocoHttpClient
+from tests.conftest import NatsServer, config_for
+from tests.http_client.conftest import Stack
 
 
 def finished(client: PyocoHttpClient, flow: str = "hello") -> str:
@@ -30,6 +34,42 @@ def test_a_log_is_read_page_by_page_or_at_once(
     assert [entry["message"] for entry in client.logs(run_id, tail=1)] == ["run completed"]
     assert [entry["message"] for entry in client.logs(run_id, q="^run comp", regex=True)] == ["run completed"]
     assert {entry["task"] for entry in client.logs(run_id, task="greet")} == {"greet"}
+
+
+def test_a_search_that_pauses_goes_on_by_itself(nats_server: NatsServer) -> None:
+    # Every page of a search is one line: no time for more.
+    stack = Stack(replace(config_for(nats_server), log_search_sec=1e-6))
+    stack.start()
+    try:
+        with PyocoHttpClient(stack.url) as client:
+            run_id = finished(client)
+            everything = list(client.logs(run_id))
+            told: list[tuple[int, int]] = []
+            found = list(client.logs(run_id, q="e", on_searched=lambda *so_far: told.append(so_far)))
+            assert found == [entry for entry in everything if "e" in entry["message"]]
+            assert told == [(number, len(everything)) for number in range(1, len(everything))]
+            assert list(client.follow_logs(run_id, q="e")) == found
+    finally:
+        stack.stop()
+
+
+def test_a_search_that_is_refused_for_now_is_asked_again(
+    client: PyocoHttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = finished(client)
+    answers = [httpx.Response(429, headers={"Retry-After": "0"}) for _ in range(3)]
+    ask = client._http.get
+
+    def busy_at_first(path: str, **asked: Any) -> httpx.Response:
+        if not answers:
+            return ask(path, **asked)
+        answer = answers.pop()
+        answer.request = httpx.Request("GET", client._http.base_url)
+        return answer
+
+    monkeypatch.setattr(client._http, "get", busy_at_first)
+    assert [entry["message"] for entry in client.logs(run_id, q="run comp")] == ["run completed"]
+    assert not answers
 
 
 def test_a_run_is_followed_until_it_is_over(client: PyocoHttpClient) -> None:

@@ -1,6 +1,7 @@
 """Settings: defaults, the environment, the .env file, and how a wrong value is refused."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,23 @@ def test_the_constructor_does_not_read_the_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("PYOCO_DEFAULT_TAG", "other")
     assert NatsBackendConfig().default_tag == "default"
     assert NatsBackendConfig.from_env().default_tag == "other"
+
+
+@pytest.mark.parametrize("written", [None, "", "# nothing\n", "PYOCO_NATS_URL=\n", "OTHER=1\n"])
+def test_an_environment_that_says_nothing_gives_the_defaults(
+    monkeypatch: pytest.MonkeyPatch, written: str | None
+) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("PYOCO_")]:
+        monkeypatch.delenv(name)
+    if written is not None:
+        Path(".env").write_text(written)
+    assert NatsBackendConfig.from_env() == NatsBackendConfig()
+
+
+def test_the_env_file_does_not_say_whether_it_is_read() -> None:
+    Path(".env").write_text("PYOCO_LOAD_DOTENV=0\nPYOCO_ENV_FILE=missing.env\nPYOCO_HTTP_PORT=9000\n")
+    settings = NatsBackendConfig.from_env()
+    assert (settings.http_port, settings.load_dotenv, settings.env_file) == (9000, True, ".env")
 
 
 def test_it_is_frozen_and_can_be_replaced() -> None:
@@ -214,12 +232,22 @@ def test_a_wrong_value_is_refused_with_its_variable_and_what_to_write(
     variable = config_module.variable_of(name)
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError) as refused:
-        NatsBackendConfig.from_env()
+        NatsBackendConfig(**config_module.read_environment())
     assert isinstance(refused.value, Invalid)
     assert refused.value.message.startswith(f"{variable} is ")
     assert f"write {allowed_for(name)}" in refused.value.message
     assert isinstance(refused.value.details, list)
     assert refused.value.details[0]["variable"] == variable
+
+
+def test_a_wrong_value_about_the_log_does_not_stop_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_LOG_LEVEL", "LOUD")
+    monkeypatch.setenv("PYOCO_LOG_FORMAT", "text")
+    config = NatsBackendConfig.from_env()
+    assert (config.log_level, config.log_format) == ("INFO", "text")
+    monkeypatch.setenv("PYOCO_HTTP_PORT", "many")
+    with pytest.raises(ConfigError, match="PYOCO_HTTP_PORT"):
+        NatsBackendConfig.from_env()
 
 
 def test_every_wrong_value_is_named_at_once() -> None:

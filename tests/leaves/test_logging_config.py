@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 
+from pyoco_server.errors import Unavailable
 from pyoco_server.logging_config import configure_logging
 
 REQUIRED = {"ts", "service", "level", "logger", "message", "pathname", "lineno", "func"}
@@ -91,6 +92,18 @@ def test_an_error_carries_the_original_exception_and_its_origin(out: io.StringIO
     assert line["exc_origin"]["file"] == __file__
     assert line["exc_origin"]["func"] == "divide"
     assert line["exc_origin"]["line"] > 0
+
+
+def test_an_error_of_ours_gives_the_line_its_ids_unless_the_line_has_its_own(out: io.StringIO) -> None:
+    configure_logging(stream=out)
+    log = logging.getLogger("x")
+    log.warning("not yet", exc_info=Unavailable("The broker is away."))
+    log.warning("the end", exc_info=Unavailable("The broker is away."), extra={"err_id": "ERR-PYOCO-0008"})
+    log.warning("defect", exc_info=ValueError("7"))
+    plain, own, foreign = lines(out)
+    assert (plain["err_id"], plain["msg_id"]) == ("ERR-PYOCO-0003", "MSG-PYOCO-0003")
+    assert (own["err_id"], own.get("msg_id")) == ("ERR-PYOCO-0008", None)
+    assert "err_id" not in foreign
 
 
 def test_the_traceback_can_be_left_out(out: io.StringIO) -> None:
@@ -193,7 +206,7 @@ def test_text_is_for_people(out: io.StringIO) -> None:
     head, *rest = out.getvalue().splitlines()
     assert "ERROR" in head
     assert "a: failed run_id=r (s " in head
-    assert rest[-1] == "ZeroDivisionError: division by zero"
+    assert rest[-1] == "    ZeroDivisionError: division by zero"
 
 
 def test_times_are_utc_or_local_with_their_offset(out: io.StringIO) -> None:

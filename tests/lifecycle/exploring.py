@@ -122,7 +122,7 @@ def _reduced(seen: Seen, event: e.Event) -> Step:
 def _weightless(run: Run | None) -> Run | None:
     if run is None or run.bytes_full == 0:
         return run
-    return replace(run, bytes_full=0, bytes_slim=0, bytes_bare=0)
+    return replace(run, bytes_full=0, bytes_slim=0, bytes_bare=0, now_full=0, now_slim=0, now_bare=0)
 
 
 def _key(seen: Seen) -> bytes:

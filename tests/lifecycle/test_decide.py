@@ -246,10 +246,13 @@ def test_a_worker_makes_progress_only_with_the_present_claim(
     ("command", "event"),
     [
         (c.PlanTasks(fence=1, tasks=["a"]), e.TasksPlanned(at=AT, tasks=["a"])),
-        (start(1, "a", 2, {"x": 1}), e.TaskStarted(at=AT, task="a", attempt=2, inputs={"x": 1})),
+        (
+            start(1, "a", 2, {"x": 1}),
+            e.TaskStarted(at=AT, task="a", attempt=2, inputs={"x": 1}, worker_id="w1"),
+        ),
         (
             c.StartTask(fence=1, task="a", attempt=1, started_at=5.0),
-            e.TaskStarted(at=5.0, task="a", attempt=1),
+            e.TaskStarted(at=5.0, task="a", attempt=1, worker_id="w1"),
         ),
         (
             c.SucceedTask(fence=1, task="a", attempt=1, started_at=5.0, ended_at=6.0, output=[1]),

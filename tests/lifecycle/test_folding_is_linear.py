@@ -4,10 +4,11 @@ import pytest
 
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle import reduce as reduce_module
+from pyoco_server.lifecycle import weight
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import TaskRecord
 from pyoco_server.lifecycle.status import TaskStatus
-from pyoco_server.lifecycle.task_board import TaskBoard
+from pyoco_server.lifecycle.task_board import OnPut, TaskBoard
 from tests.lifecycle.alphabet import AT, run_after, submitted
 
 LONG = 10_000
@@ -17,8 +18,8 @@ class CountingBoard(TaskBoard):
     boards = 0
     copies = 0
 
-    def __init__(self, records: dict[str, TaskRecord]) -> None:
-        super().__init__(records)
+    def __init__(self, records: dict[str, TaskRecord], on_put: OnPut) -> None:
+        super().__init__(records, on_put)
         type(self).boards += 1
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -64,3 +65,34 @@ def test_the_state_a_fold_began_with_keeps_its_tasks() -> None:
     run = run_after()
     fold(run, task_events())
     assert run.tasks == {}
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes were encoded to know the size of the snapshot, each time."""
+    sizes: list[int] = []
+    measure = weight.json_bytes
+
+    def counting(value: object) -> int:
+        sizes.append(measure(value))
+        return sizes[-1]
+
+    monkeypatch.setattr(weight, "json_bytes", counting)
+    return sizes
+
+
+def test_a_payload_is_measured_when_it_comes_and_not_with_every_event_after_it(encoded: list[int]) -> None:
+    large = 100_000
+    taken = e.TaskStarted(at=AT, task="a", attempt=1, worker_id="w", inputs={"x": "x" * large})
+    reports = [e.TaskProgressed(at=AT, task="a", progress=float(n), message="m") for n in range(LONG // 10)]
+    assert fold(None, [submitted(), taken, *reports]) is not None
+    assert sum(encoded) < 2 * large + 500 * len(reports)
+
+
+def test_tasks_and_deadlines_that_stay_as_they_are_are_not_measured_again(encoded: list[int]) -> None:
+    count = LONG // 10
+    taken = [e.TaskStarted(at=AT, task=f"t{n}", attempt=1, deadline_at=AT + n) for n in range(count)]
+    run = fold(None, [submitted(), *taken])
+    assert run is not None
+    assert len(run.due) == count
+    assert sum(encoded) < 1_000 * count

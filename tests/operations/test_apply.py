@@ -37,6 +37,7 @@ from pyoco_server.lifecycle.snapshot import snapshot_of
 from pyoco_server.lifecycle.status import LossCause, RunStatus
 from pyoco_server.operations.apply import Applied, apply
 from pyoco_server.store.codec import decode_job, encode_snapshot, submission_of
+from pyoco_server.store.commits import ERASED_MARK_TTL
 from pyoco_server.store.jetstream import StoredMessage
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -437,19 +438,25 @@ async def test_whoever_holds_a_run_that_was_erased_is_told_that_it_is_gone(store
     at = await running(store)
     ended = state_after(await apply(store, at.run.run_id, CompleteRun(fence=1)))
     state_after(await apply(store, at.run.run_id, EraseRun()))
-    for _ in range(2):
+    for reason in (Reason.GONE, Reason.UNKNOWN):  # first there is a mark, then there is nothing
         applied = await apply(store, at.run.run_id, tag("late"), held=ended)
         assert applied.refused is not None
-        assert applied.refused.reason is Reason.GONE
+        assert applied.refused.reason is reason
         await purge_log(store, at.run.run_id)
 
 
-async def test_a_discarded_run_is_gone_from_the_bucket_and_stays_in_the_log(store: Store) -> None:
+async def test_of_a_discarded_run_a_mark_stays_in_the_log_that_vanishes_by_itself(store: Store) -> None:
     born = await begun(store)
+    assert not await store.runs.was_discarded(born.run.run_id)
     after = state_after(await apply(store, born.run.run_id, DiscardRun(reason="no job")))
     assert after.run.gone
     assert await stored_bytes(store, born.run.run_id) is None
-    assert len(await store.runs.events(born.run.run_id)) == 2
+    assert await store.runs.was_discarded(born.run.run_id)
+    subject = f"{store.config.events_subject_prefix}.{born.run.run_id}"
+    [mark] = await store.jetstream.after(store.config.events_stream, subject, 0)
+    assert mark.header(b"Nats-TTL") == ERASED_MARK_TTL
+    applied = await apply(store, born.run.run_id, tag("late"))
+    assert applied.refused is not None
 
 
 async def expected_bytes(store: Store, run_id: str) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyoco_server import api_keys
+from pyoco_server import api_keys, clock
 from pyoco_server.api_keys import HashedSecret
 from pyoco_server.errors import Forbidden, Limited, Unavailable
 from pyoco_server.operations import authenticate, slow_keys
@@ -129,7 +129,7 @@ async def test_what_is_remembered_ends_with_the_key_and_has_a_bound(
     for key in keys:
         await caller(check, key)
     assert len(check._proven) == 2
-    monkeypatch.setattr(time, "time", lambda: ends_at)
+    monkeypatch.setattr(clock, "now", lambda: ends_at)
     with pytest.raises(Forbidden, match="has expired"):
         await caller(check, keys[2])
 

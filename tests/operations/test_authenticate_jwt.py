@@ -77,6 +77,19 @@ def soon(seconds: float) -> int:
     return int(time.time() + seconds)
 
 
+def signed_as(member: str, **changes: Any) -> str:
+    """A token with a good signature and a claim that is written like this."""
+    written = json.dumps(issuer.claims(**changes))
+    payload = f"{written[:-1]}, {member}}}".encode()
+    return jwt.PyJWS().encode(payload, issuer.private_key("k1"), algorithm="RS256", headers={"kid": "k1"})
+
+
+async def test_a_claim_written_by_hand_can_be_good(check: JwtCheck) -> None:
+    """So that the bad ones below are refused for what they say, not for their signature."""
+    caller = await check.caller(signed_as(f'"nbf": {soon(-10)}.5'))
+    assert (caller.tenant_id, caller.id) == ("acme", "client-1")
+
+
 BAD: dict[str, Any] = {
     "nothing": lambda: "",
     "no JWT": lambda: "abc",
@@ -104,10 +117,30 @@ BAD: dict[str, Any] = {
     "no sub": lambda: issuer.token(sub=None),
     "sub that is no text": lambda: issuer.token(sub=7),
     "empty sub": lambda: issuer.token(sub=""),
+    "sub with an escape sequence": lambda: issuer.token(sub="a\x1b[2J"),
+    "sub with a line break": lambda: issuer.token(sub="a\nb"),
+    "sub with half a character": lambda: issuer.token(sub="\ud800"),
     "no scope": lambda: issuer.token(scope=None),
     "scope that is a number": lambda: issuer.token(scope=7),
     "a tenant that cannot be one": lambda: issuer.token(tenant_id="a.b"),
     "a tenant that is no text": lambda: issuer.token(tenant_id=7),
+    "exp as text": lambda: issuer.token(exp=str(soon(600))),
+    "exp as a truth value": lambda: issuer.token(exp=True),
+    "exp in a list": lambda: issuer.token(exp=[soon(600)]),
+    "exp beyond all numbers": lambda: signed_as('"exp": 1e999', exp=None),
+    "exp that is no number": lambda: signed_as('"exp": NaN', exp=None),
+    "exp null": lambda: signed_as('"exp": null', exp=None),
+    "nbf as text": lambda: issuer.token(nbf=str(soon(-10))),
+    "nbf null": lambda: signed_as('"nbf": null'),
+    "iat as text": lambda: issuer.token(iat=str(soon(-10))),
+    "iat null": lambda: signed_as('"iat": null', iat=None),
+    "iat beyond all numbers": lambda: signed_as('"iat": -1e999', iat=None),
+    "a list of issuers": lambda: signed_as('"iss": ["noctria.auth"]', iss=None),
+    "issuer null": lambda: signed_as('"iss": null', iss=None),
+    "tenant null": lambda: signed_as('"tenant_id": null', tenant_id=None),
+    "tenant in a list": lambda: issuer.token(tenant_id=["acme"]),
+    "sub null": lambda: signed_as('"sub": null', sub=None),
+    "scope null": lambda: signed_as('"scope": null', scope=None),
     "too long": lambda: issuer.token(more="x" * 9000),
 }
 
@@ -153,6 +186,20 @@ async def test_a_new_key_is_usable_and_an_old_one_ends(
     assert await check.caller(issuer.token(kid="k2"))
     with pytest.raises(InvalidToken):
         await check.caller(old)
+
+
+async def test_a_stream_of_a_token_ends_when_its_key_leaves_the_jwks(
+    check: JwtCheck, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "LOOK_AGAIN_PAUSE_SEC", 0.0)
+    caller = await check.caller(issuer.token())
+    issuer.write_jwks(file, "k1", "k2")
+    assert await check.caller(issuer.token(kid="k2"))
+    assert check.still_good(caller)
+    issuer.write_jwks(file, "k2")
+    with pytest.raises(InvalidToken):
+        await check.caller(issuer.token(kid="k3"))  # has it read again
+    assert not check.still_good(caller)
 
 
 async def test_keys_are_read_again_by_themselves(

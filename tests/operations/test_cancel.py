@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, ConfirmCancelled, EraseRun
 from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.operations import log_notices
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.cancel import as_asked, cancel_run
+from pyoco_server.operations.log_notices import CANCELLED_UNCLAIMED, NOTE_WAIT_SEC
+from pyoco_server.operations.log_pages import LogPages, PageAsked
+from pyoco_server.operations.log_views import LogViews
+from pyoco_server.operations.run_views import RunViews
+from pyoco_server.store.logs import Entry
+from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from tests.conftest import until
 from tests.store.making import begun, submission
 
 CLAIM = ClaimRun(worker_id="w1", instance_id="w1.aa", job_no=1)
@@ -95,3 +104,90 @@ async def test_another_tenants_run_is_not_found_and_not_touched(store: Store) ->
     applied = await cancel_run(store, born.run.run_id, tenant_id="theirs")
     assert applied.after is not None
     assert applied.after.run.status is RunStatus.CANCELLED
+
+
+class SlowLogs:
+    """The stream of the logs has no leader: nothing is answered until it has one."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_leader = asyncio.Event()
+        append = store.logs.append
+
+        async def wait_for_leader(*args: Any, **kwargs: Any) -> Any:
+            await self.has_leader.wait()
+            return await append(*args, **kwargs)
+
+        monkeypatch.setattr(store.logs, "append", wait_for_leader)
+
+
+async def entries(store: Store, run_id: str) -> list[Entry]:
+    return await store.logs.entries(run_id)
+
+
+async def test_a_cancel_does_not_wait_for_the_logs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    born, logs = await begun(store), SlowLogs(store, monkeypatch)
+    started = asyncio.get_running_loop().time()
+    applied = await cancel_run(store, born.run.run_id)
+    assert asyncio.get_running_loop().time() - started < NOTE_WAIT_SEC + 1.0
+    assert applied.after is not None
+    assert applied.after.run.status is RunStatus.CANCELLED
+    logs.has_leader.set()
+    await until(lambda: entries(store, born.run.run_id))
+
+
+async def test_the_log_is_complete_when_the_line_about_the_cancel_is_in_it(
+    store: Store, read_model: ReadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    born, logs = await begun(store), SlowLogs(store, monkeypatch)
+    run_id = born.run.run_id
+    pages, run_views = LogPages(store), RunViews(store, read_model)
+    log_views = LogViews(store, run_views)
+    view = await log_views.enter(run_id)
+    await cancel_run(store, run_id)
+    ended = await store.runs.load(run_id)
+    assert ended is not None
+    await until(lambda: view.run_view.stored.run.is_terminal)
+    page = await pages.read(ended, PageAsked(), caller="me")
+    assert (page.lines, page.complete) == ([], False)
+    assert not view.is_final
+    logs.has_leader.set()
+    await until(lambda: view.is_final)
+    assert view.lines == 1
+    page = await pages.read(ended, PageAsked(), caller="me")
+    assert (len(page.lines), page.complete) == (1, True)
+    log_views.leave(run_id, view)
+    pages.close()
+
+
+async def test_a_log_without_the_line_is_complete_after_a_moment(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_notices, "NOTICE_GRACE_SEC", 0.3)
+    born, _ = await begun(store), SlowLogs(store, monkeypatch)
+    await cancel_run(store, born.run.run_id)
+    ended = await store.runs.load(born.run.run_id)
+    assert ended is not None
+    pages = LogPages(store)
+
+    async def is_complete() -> bool:
+        return (await pages.read(ended, PageAsked(), caller="me")).complete
+
+    await until(is_complete)
+    pages.close()
+
+
+async def test_several_cancels_are_one_line_and_a_claim_in_between_none(store: Store) -> None:
+    born, claimed = await begun(store), await begun(store)
+    await asyncio.gather(*(cancel_run(store, born.run.run_id) for _ in range(5)))
+    assert [entry.message for entry in await entries(store, born.run.run_id)] == [CANCELLED_UNCLAIMED]
+    load = store.runs.load
+
+    async def load_before_the_claim(run_id: str, **kwargs: Any) -> Any:
+        stored = await load(run_id, **kwargs)
+        if not kwargs.get("whole") and stored is not None and stored.run.claim is None:
+            await apply(store, run_id, CLAIM, held=stored)
+        return stored
+
+    store.runs.load = load_before_the_claim  # type: ignore[method-assign]
+    await cancel_run(store, claimed.run.run_id)
+    assert await entries(store, claimed.run.run_id) == []

@@ -158,7 +158,7 @@ async def test_a_fork_has_its_task_and_what_comes_after_it_driven_again(store: S
 class TestWhatDoesNotFit:
     """Runs whose snapshot has had to leave the graph out, and then the tasks."""
 
-    @pytest.fixture(params=[3_000, 6_000, 10_000])
+    @pytest.fixture(params=[800, 2_000, 4_000])
     def config(self, nats_server: NatsServer, request: pytest.FixtureRequest) -> NatsBackendConfig:
         return config_on(nats_server, max_run_snapshot_bytes=request.param)
 

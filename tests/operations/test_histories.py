@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import AddTag
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.operations import histories
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.held_runs import HeldRuns
@@ -140,5 +140,5 @@ def test_held_runs_never_go_back_and_stay_within_bounds() -> None:
     assert len(held) == 0
     held.put(_stored("a", 9))
     held.put(_stored("a", 10, gone=True))
-    held.put(_stored("b", 1, tasks_dropped=True))
+    held.put(_stored("b", 1, lacks=Lack.TASKS))
     assert (held.get("a"), held.get("b"), len(held)) == (None, None, 0)

@@ -8,6 +8,7 @@ import logging
 import pytest
 from msgspec.structs import replace
 
+from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, IdempotencyConflict, Internal, Invalid, NotFound, Unavailable
 from pyoco_server.operations import idempotency
 from pyoco_server.operations.idempotency import Answer, Do, Once, Reservation, once
@@ -380,3 +381,20 @@ async def test_a_body_without_a_canonical_form_reserves_nothing(store: Store) ->
         with pytest.raises(Invalid, match="nothing is said twice"):
             await once(store, KEY, body, Effects())
     assert await record_of(store) is None
+
+
+async def test_a_gateway_that_was_suspended_knows_that_others_may_have_taken_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_sec, knew = 0.0, []
+    monkeypatch.setattr(idempotency, "elapsed", lambda: elapsed() + slept_sec, raising=False)
+
+    async def sleeps(reservation: Reservation) -> Answer:
+        nonlocal slept_sec
+        knew.append(reservation.may_have_happened)
+        slept_sec = 3600.0  # the loop's clock does not count this
+        knew.append(reservation.may_have_happened)
+        return Answer(status=202, body=b"{}")
+
+    await once(store, KEY, BODY, sleeps)
+    assert knew == [False, True]

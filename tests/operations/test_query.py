@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -62,8 +61,20 @@ async def test_where_there_are_copies_none_of_them_is_believed(
 
     await apply(store, born.run.run_id, CLAIM)
     monkeypatch.setattr(store.runs, "load", lagging)
-    monkeypatch.setattr(store, "config", replace(store.config, nats_replicas=3))
+    # As the broker has it. The setting says 1: it counts for streams that are created, not for these.
+    monkeypatch.setitem(store.jetstream.replicas, store.config.events_stream, 3)
+    assert store.config.nats_replicas == 1
     assert (await get_run(store, born.run.run_id)).run.status is RunStatus.RUNNING
+    assert [run.run.status for run in await get_many(store, [born.run.run_id])] == [RunStatus.RUNNING]
+
+
+async def test_how_many_copies_there_are_is_what_the_broker_says(store: Store) -> None:
+    stream = store.config.events_stream
+    assert store.jetstream.replicas[stream] == 1
+    assert not store.has_copies
+    store.jetstream.replicas[stream] = 3
+    await store.jetstream.last_seq(stream)
+    assert not store.has_copies
 
 
 async def test_erased_discarded_and_foreign_runs_are_not_found(store: Store) -> None:

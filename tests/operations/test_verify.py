@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -192,3 +193,23 @@ async def test_all_runs_are_verified(store: Store) -> None:
 def _with_core(data: bytes, **changes: Any) -> bytes:
     snapshot = msgspec.json.decode(data)
     return msgspec.json.encode(snapshot | {"pyoco": snapshot["pyoco"] | changes})
+
+
+async def test_a_snapshot_of_another_version_or_limit_is_compared_in_what_does_not_depend_on_it(
+    store: Store,
+) -> None:
+    run_id = await a_life(store)
+    new = msgspec.json.decode(await stored_bytes(store, run_id) or b"")
+    sums = {"bytes_full": 9_000, "bytes_slim": 7_000, "bytes_bare": 5_000}
+    core = {name: value for name, value in new["pyoco"].items() if name != "sizes"}
+    old = new | {"pyoco": core | sums, "task_records": {}, "task_records_truncated": True}
+    await put_bytes(store, run_id, msgspec.json.encode(old))
+    assert (await found(store, run_id)).problems == []
+    await put_bytes(store, run_id, msgspec.json.encode(old | {"error": "other"}))
+    assert [one.partition(":")[0] for one in (await found(store, run_id)).problems] == ["error"]
+
+    config = dataclasses.replace(store.config, max_run_snapshot_bytes=800)
+    await put_bytes(store, run_id, msgspec.json.encode(new))
+    small = await Store.connect(config, name="small")
+    assert (await found(small, run_id)).problems == []
+    await small.close()

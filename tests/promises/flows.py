@@ -14,7 +14,7 @@ from pyoco import Flow, task
 from pyoco_server import approval
 from pyoco_server.flows import waits
 
-FOOTPRINTS = "PYOCO_TEST_FOOTPRINTS"
+FOOTPRINTS = "TEST_FOOTPRINTS"  # not PYOCO_…: slots do not get those
 
 
 def leave_footprint(ctx: Any, name: str) -> None:

@@ -14,8 +14,10 @@ import httpx
 
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, field_names, variable_of
 from tests.conftest import free_port, until
+from tests.promises.flows import FOOTPRINTS
 
 FLOWS = Path(__file__).with_name("flows.py")
+SKEWED_CLOCK = Path(__file__).with_name("skewed_clock")
 
 
 class Processes:
@@ -26,29 +28,48 @@ class Processes:
         self.footprints = folder / "footprints"
         self._folder = folder
         self._running: list[subprocess.Popen[bytes]] = []
-        self._env = os.environ | environment_of(config) | {"PYOCO_TEST_FOOTPRINTS": str(self.footprints)}
+        self._env = os.environ | environment_of(config) | {FOOTPRINTS: str(self.footprints)}
 
-    def gateway(self) -> Gateway:
+    def gateway(self, *, clock_ahead_sec: float = 0.0, settings: dict[str, str] | None = None) -> Gateway:
+        """`settings`: environment variables of this process alone."""
         port = free_port()
-        gateway = Gateway(self, port)
+        gateway = Gateway(self, port, self._skewed(clock_ahead_sec) | (settings or {}))
         gateway.start()
         return gateway
 
     def worker(
-        self, worker_id: str, *, tags: str = "default", concurrency: int = 4
+        self,
+        worker_id: str,
+        *,
+        tags: str = "default",
+        concurrency: int = 4,
+        clock_ahead_sec: float = 0.0,
+        flows: Path = FLOWS,
+        settings: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "pyoco_server.cli.worker", "--worker-id", worker_id, "--tags", tags]
-        command += ["--flow-resolver", f"{FLOWS}:resolve", "--concurrency", str(concurrency)]
-        return self.run(command, f"worker-{worker_id}")
+        command += ["--flow-resolver", f"{flows}:resolve", "--concurrency", str(concurrency)]
+        own = self._skewed(clock_ahead_sec) | (settings or {})
+        return self.run(command, f"worker-{worker_id}", own)
 
-    def run(self, command: list[str], name: str) -> subprocess.Popen[bytes]:
+    def run(
+        self, command: list[str], name: str, settings: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(command, env=self._env, stdout=log, stderr=log)
+            env = self._env | (settings or {})
+            process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
         self._running.append(process)
         return process
 
+    def _skewed(self, clock_ahead_sec: float) -> dict[str, str]:
+        if not clock_ahead_sec:
+            return {}
+        path = os.pathsep.join(filter(None, (str(SKEWED_CLOCK), self._env.get("PYTHONPATH"))))
+        return {"TEST_CLOCK_AHEAD_SEC": str(clock_ahead_sec), "PYTHONPATH": path}
+
     def end_all(self) -> None:
         for process in self._running:
+            process.send_signal(signal.SIGCONT)  # one that is paused would never hear of its end
             process.send_signal(signal.SIGTERM)
         for process in self._running:
             try:
@@ -59,8 +80,9 @@ class Processes:
 
 
 class Gateway:
-    def __init__(self, processes: Processes, port: int) -> None:
+    def __init__(self, processes: Processes, port: int, settings: dict[str, str]) -> None:
         self._processes = processes
+        self._settings = settings
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -68,7 +90,7 @@ class Gateway:
     def start(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning"]
-        self.process = self._processes.run(command, f"gateway-{self.port}")
+        self.process = self._processes.run(command, f"gateway-{self.port}", self._settings)
 
     def kill(self) -> None:
         assert self.process is not None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.lifecycle.commands import AddTag
+from pyoco_server.operations.apply import apply
+from pyoco_server.operations.query import get_run
+from pyoco_server.operations.submit import Submission, submit
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for
 from tests.promises.cluster import cluster
@@ -23,8 +29,8 @@ class _At(NatsServer):
         self.url = url
 
 
-def config_at(url: str) -> NatsBackendConfig:
-    return config_for(_At(url), nats_replicas=3)
+def config_at(url: str, **changes: Any) -> NatsBackendConfig:
+    return config_for(_At(url), nats_replicas=3, **changes)
 
 
 @pytest.mark.slow
@@ -63,3 +69,19 @@ async def test_a_killed_leader_loses_nothing_and_doubles_nothing(tmp_path: Path)
             for run_id in burst.answered:
                 assert await _successes(store, run_id) == Counter({"first": 1, "second": 1})
             await store.close()
+
+
+@pytest.mark.slow
+async def test_three_copies_are_noticed_although_the_setting_says_one(tmp_path: Path) -> None:
+    """A stream that an operator has given copies: a GET after a cancel must not come from one that lags."""
+    with cluster(tmp_path / "cluster") as brokers:
+        await brokers.ready()
+        made = await Store.connect(config_at(brokers.url), name="maker")
+        await made.close()
+        store = await Store.connect(replace(made.config, nats_replicas=1), name="test")
+        assert store.has_copies
+        run_id = (await submit(store, Submission(flow_name="five"))).run.run_id
+        for number in range(50):
+            await apply(store, run_id, AddTag(tag=f"t{number}", tags_max=100))
+            assert f"t{number}" in (await get_run(store, run_id)).run.tags
+        await store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -94,6 +95,12 @@ async def test_what_is_refused_reserves_nothing(face: httpx.AsyncClient) -> None
     assert said == "strategies names unknown ids: strat.new, strat.nil."
     expect_flat(await post(face, asked(reason=""), key=key), 400, "BAD_REQUEST")
     assert (await post(face, asked(), key=key)).status_code == 202
+
+
+async def test_every_unknown_strategy_is_named(face: httpx.AsyncClient) -> None:
+    unknown = [f"strat.new{number}" for number in range(50)]
+    said = expect_flat(await post(face, asked(*unknown)), 400, "BAD_REQUEST")["message"]
+    assert said == f"strategies names unknown ids: {', '.join(unknown)}."
 
 
 async def test_what_was_accepted_is_answered_again_after_the_catalogue_has_changed(
@@ -241,7 +248,6 @@ BAD_BODIES = {
     "a list": b"[]",
     "nothing": b"",
     "too deep": b'{"a":' + b"[" * 200 + b"]" * 200 + b"}",
-    "too large": b'{"reason":"' + b"x" * 65_536 + b'"}',
 }
 
 
@@ -251,6 +257,22 @@ async def test_a_body_that_cannot_be_accepted_is_400(nats_server: NatsServer, tm
         for body in BAD_BODIES.values():
             for path in ("/pdca/recheck", "/pdca/recheck_all"):
                 expect_flat(await post(face, body, path=path), 400, "BAD_REQUEST")
+
+
+async def test_a_body_of_64_kib_is_accepted_and_one_byte_more_is_400(face: httpx.AsyncClient) -> None:
+    bare = json.dumps(asked(note="")).encode()
+    fits, too_large = (json.dumps(asked(note="x" * (size - len(bare)))).encode() for size in (65_536, 65_537))
+    assert len(fits) == 65_536
+    assert (await post(face, fits)).status_code == 202
+
+    async def in_pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(too_large), 10_000):
+            yield too_large[start : start + 10_000]
+
+    headers = {"Content-Type": "application/json", "Idempotency-Key": new_ulid()}
+    for content in (too_large, in_pieces()):
+        answer = await face.post("/pdca/recheck", content=content, headers=headers)
+        assert "65536 bytes" in expect_flat(answer, 400, "BAD_REQUEST")["message"]
 
 
 async def test_other_content_types_and_sizes_are_400_too(face: httpx.AsyncClient) -> None:

@@ -41,6 +41,7 @@ class Airfield:
         self.asked: list[tuple[str, str]] = []
         self.trouble: list[int] = []
         self.authorization: set[str | None] = set()
+        self.traced: list[tuple[str | None, str | None]] = []
         self.url = ""
 
     def app(self) -> Starlette:
@@ -70,6 +71,7 @@ class Airfield:
 
     async def _trigger(self, request: Request) -> Response:
         body = await request.json()
+        self.traced.append((request.headers.get("x-correlation-id"), request.headers.get("traceparent")))
         if body["dag_run_id"] in self.runs:
             return JSONResponse({"detail": "exists"}, 409)
         self.runs[body["dag_run_id"]] = body | {"state": "queued"}
@@ -120,6 +122,25 @@ async def test_a_request_is_triggered_asked_after_and_judged(
             said = (await face.get("/metrics")).text
             assert 'airflow_adapter_requests_total{endpoint="dagRuns.post",outcome="ok"} 1\n' in said
         assert field.authorization == {"Bearer t0ken"}
+
+
+async def test_airflow_is_told_which_request_it_works_for(
+    nats_server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow, "REQUESTS_PER_SEC", 500.0)
+    traced = {"X-Correlation-Id": "order-17", "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    async with an_airfield() as field:
+        config = recheck_config(nats_server, tmp_path, recheck_executor="airflow", airflow_url=field.url)
+        async with recheck_face(config) as face:
+            accepted = (await post(face, asked("strat.a", dry_run=False), **traced)).json()
+            untraced = (await post(face, asked("strat.b", dry_run=False))).json()
+        conf = field.runs[accepted["dag"]["run_id"]]["conf"]
+        assert (conf["correlation_id"], conf["traceparent"]) == tuple(traced.values())
+        assert field.traced[0] == tuple(traced.values())
+        conf = field.runs[untraced["dag"]["run_id"]]["conf"]
+        assert conf["correlation_id"] == untraced["request_id"]
+        assert "traceparent" not in conf
+        assert field.traced[1] == (untraced["request_id"], None)
 
 
 async def test_trouble_is_502_and_the_same_key_goes_on(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_ulid
 from pyoco_server.store.store import Store
 from tests import issuer
 from tests.conftest import NatsServer, until
+from tests.http_api.serving import serving
 from tests.keyring import new_key, with_wrong_secret
 from tests.operations.test_authenticate_jwt import BAD
 from tests.recheck.faces import asked, expect_flat, jwt_headers, post, recheck_config, recheck_face
@@ -210,6 +213,7 @@ async def test_a_signed_address_is_its_own_proof_until_it_is_changed_or_old(
     where = f"/gui/artifacts/{artifact['artifact_id']}/url"
     expect_flat(await face.get(where, headers=jwt_headers(aud="pdca.gui", scope=ALL)), 404, "NOT_FOUND")
     signed = (await face.get(where, headers=reader)).json()
+    await _expect_own_host(config, where, reader, signed["signed_url"].partition("/gui/")[0])
     assert (signed["expires_in"], signed["kind"], signed["content_type"]) == (300, "chart", "image/svg+xml")
     content = await face.get(signed["signed_url"])
     assert (content.status_code, content.content) == (200, b"<svg/>")
@@ -225,8 +229,25 @@ async def test_a_signed_address_is_its_own_proof_until_it_is_changed_or_old(
     ):
         expect_flat(await face.get(changed), 403, "FORBIDDEN")
     later = time.time() + 301
-    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr(clock, "now", lambda: later)
     assert "expired" in expect_flat(await face.get(url), 403, "FORBIDDEN")["message"]
+
+
+async def test_addresses_that_were_not_signed_are_not_counted_anywhere(
+    face: httpx.AsyncClient, store: Store
+) -> None:
+    before = len(await _limits_kept(store))
+    for number in range(20):
+        expect_flat(await face.get(f"/gui/artifacts/{number}/content?token=x"), 403, "FORBIDDEN")
+        expect_flat(await face.get(f"/gui/artifacts/odd-{number}/content"), 403, "FORBIDDEN")
+    assert len(await _limits_kept(store)) == before
+
+
+async def _limits_kept(store: Store) -> list[str]:
+    subjects = await store.jetstream.api(
+        f"STREAM.INFO.KV_{store.config.limits_kv_bucket}", {"subjects_filter": ">"}
+    )
+    return list(subjects["state"].get("subjects") or {})
 
 
 async def test_every_request_leaves_one_line_without_secrets(
@@ -257,3 +278,13 @@ async def test_numbers_are_those_of_the_document(face: httpx.AsyncClient) -> Non
     assert 'pdca_api_requests_total{endpoint="/pdca/recheck",outcome="IDEMPOTENCY_CONFLICT"} 1\n' in said
     assert 'pdca_api_latency_ms_count{endpoint="/pdca/recheck"} 2\n' in said
     assert "pdca_api_idempotency_conflicts_total 1\n" in said
+
+
+async def _expect_own_host(config: NatsBackendConfig, where: str, reader: dict[str, str], here: str) -> None:
+    """With authentication on any Host is served; where the proof is sent is not the caller's choice."""
+    closed = replace(config, http_auth_mode="jwt")
+    public = replace(closed, public_url="https://pyoco.example/api/")
+    for served, start in ((closed, here), (public, "https://pyoco.example/api")):
+        async with serving(served) as client:
+            answer = await client.get(where, headers=reader | {"Host": "evil.example"})
+            assert answer.json()["signed_url"].startswith(f"{start}/gui/artifacts/")

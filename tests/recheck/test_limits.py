@@ -10,7 +10,7 @@ from pyoco_server.store.limits import Limits
 from pyoco_server.store.store import Store
 from tests import issuer
 from tests.conftest import NatsServer
-from tests.recheck.faces import expect_flat, jwt_headers, post, recheck_config, recheck_face
+from tests.recheck.faces import asked, expect_flat, jwt_headers, post, recheck_config, recheck_face
 
 ALL = {"filter": {}, "reason": "x"}
 
@@ -49,6 +49,17 @@ async def test_the_eleventh_of_a_burst_is_refused_on_the_other_gateway_too(
         assert (await post(two, ALL, path="/pdca/recheck_all", **other_tenant)).status_code == 202
         reading = jwt_headers(sub="mine", tenant_id=None, aud="pdca.gui", scope="pdca:read")
         assert (await one.get("/gui/strategies", headers=reading)).status_code == 200
+
+
+async def test_the_limits_are_those_of_the_document(nats_server: NatsServer, tmp_path: Path) -> None:
+    async with recheck_face(recheck_config(nats_server, tmp_path)) as face:
+        one, many = await post(face, asked()), await post(face, ALL, path="/pdca/recheck_all")
+        read = await face.get("/gui/strategies")
+        status = await face.get(f"/pdca/recheck/{one.json()['request_id']}")
+    limits = [answer.headers["x-ratelimit-limit"] for answer in (one, many, read, status)]
+    assert limits == ["120", "10", "600", "600"]
+    policies = [answer.headers["ratelimit-policy"] for answer in (one, many, read)]
+    assert policies == ['"recheck";q=120;w=60', '"recheck_all";q=10;w=60', '"reads";q=600;w=60']
 
 
 async def test_a_refused_body_counts_and_a_stranger_does_not(nats_server: NatsServer, tmp_path: Path) -> None:

@@ -15,4 +15,6 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_reply_subject_says_the_same(form: str) -> None:
-    assert place_of(FORMS[form]) == Place(delivered=3, stream_seq=41, consumer_seq=17)
+    assert place_of(FORMS[form]) == Place(
+        delivered=3, stream_seq=41, consumer_seq=17, stored_at=b"1700000000000000000"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -183,13 +184,13 @@ async def test_rewinding_reads_everything_again_and_nothing_of_the_old_consumer(
     fed = await start()
     at = await tagged(store, await begun(store), "a", "b")
     await fed.reaches(3)
-    begin, may_begin = fed.feed._begin, asyncio.Event()
+    begin, may_begin = fed.feed._unlisten, asyncio.Event()
 
     async def begin_later() -> None:
         await may_begin.wait()
         await begin()
 
-    monkeypatch.setattr(fed.feed, "_begin", begin_later)
+    monkeypatch.setattr(fed.feed, "_unlisten", begin_later)
     passed = intercept(store, fed, lambda _: False)
     fed.seen.clear()
     fed.feed.rewind()
@@ -209,7 +210,7 @@ async def test_a_place_whose_messages_are_gone_is_confirmed(store: Store, start:
     late = await start(after=at.log_seq)
     assert late.feed.position == at.log_seq
     await late.feed.confirm(gone.log_seq)
-    assert late.feed.position == gone.log_seq
+    assert (late.feed.reached, late.feed.position) == (gone.log_seq, at.log_seq)
     assert late.seen == []
 
 
@@ -220,7 +221,7 @@ async def test_a_place_with_messages_to_come_is_not_confirmed(store: Store, star
     deaf, fed.feed._sid = fed.feed._sid, -1
     newer = await tagged(store, at, "unseen")
     await fed.feed.confirm(newer.log_seq)
-    assert fed.feed.position == at.log_seq
+    assert fed.feed.reached == at.log_seq
     fed.feed._sid = deaf
     await fed.reaches(newer.log_seq)
 
@@ -231,9 +232,54 @@ async def test_confirming_with_a_lost_consumer_begins_anew_at_once(store: Store,
     await fed.reaches(at.log_seq)
     (name,) = await consumers(store)
     await store.jetstream.api(f"CONSUMER.DELETE.{store.config.events_stream}.{name}")
-    await fed.feed.confirm(at.log_seq + 1)
-    assert fed.feed.position == at.log_seq
+    newer = await begun(store)
+    await fed.feed.confirm(newer.log_seq)
     await until(lambda: fed.feed.restarts == 2)
+    await fed.reaches(newer.log_seq)
+
+
+async def test_a_feed_goes_on_after_an_unexpected_error(
+    store: Store, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = await start()
+    at = await begun(store)
+    await fed.reaches(at.log_seq)
+    subscribe, errors = fed.feed._subscribe, [AssertionError("a defect")]
+
+    async def fail_at_first() -> None:
+        if errors:
+            raise errors.pop()
+        await subscribe()
+
+    monkeypatch.setattr(fed.feed, "_subscribe", fail_at_first)
+    fed.feed.reconnected()
+    newer = await begun(store)
+    await fed.reaches(newer.log_seq)
+    assert fed.seen[-1] == newer.log_seq
+
+
+async def test_a_consumer_on_a_lagging_replica_confirms_nothing(
+    store: Store, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its replica has nothing left to deliver, and the leader has: the message must not be passed over."""
+    fed = await start()
+    at = await begun(store)
+    await fed.reaches(at.log_seq)
+    deaf, fed.feed._sid = fed.feed._sid, -1
+    newer = await begun(store)
+    api = store.jetstream.api
+
+    async def as_a_lagging_replica(name: str, *args: Any) -> dict[str, Any]:
+        answer = await api(name, *args)
+        if name.startswith("CONSUMER.INFO"):
+            answer["num_pending"] = 0
+            answer["delivered"]["consumer_seq"] = fed.feed._consumer_seq
+        return answer
+
+    monkeypatch.setattr(store.jetstream, "api", as_a_lagging_replica)
+    await fed.feed.confirm(newer.log_seq)
+    assert fed.feed.reached == at.log_seq
+    fed.feed._sid = deaf
 
 
 async def test_a_feed_can_be_stopped_twice_and_leaves_no_subscription(store: Store) -> None:

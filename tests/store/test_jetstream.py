@@ -7,6 +7,7 @@ import pytest
 from pyoco_server.store.errors import BrokerRefused, WrongSequence
 from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import BATCH_MAX
+from pyoco_server.store.requests import Reply
 from pyoco_server.store.store import Store
 
 
@@ -84,3 +85,41 @@ async def test_an_error_of_the_api_is_raised(store: Store) -> None:
     with pytest.raises(BrokerRefused) as refused:
         await store.jetstream.last_seq("NO_SUCH_STREAM")
     assert refused.value.code == 10059
+
+
+async def _fill_beyond_one_batch(store: Store) -> tuple[str, str]:
+    """More bytes than the broker sends in one batch: it ends one at 64 MiB, whatever count was asked for."""
+    stream, subject = store.config.events_stream, subject_of(store, "large")
+    data = b"x" * 300_000
+    for start in range(0, 300, 20):
+        sent = [store.jetstream.publish_soon(subject, data, b"") for _ in range(start, start + 20)]
+        for one in sent:
+            await one
+    return stream, subject
+
+
+async def test_a_batch_that_the_broker_ends_early_is_not_the_end(store: Store) -> None:
+    stream, subject = await _fill_beyond_one_batch(store)
+    assert len(await store.jetstream.after(stream, subject, 0)) == 300
+    assert len(await store.jetstream.since(stream, subject, 0.0)) == 300
+    page = await store.jetstream.page(stream, subject, 0, 250)
+    assert [message.seq for message in page] == list(range(1, 251))
+    assert len(await store.jetstream.page(stream, subject, 250, 250)) == 50
+
+
+async def test_the_last_page_is_known_as_such_without_asking_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, subject = store.config.events_stream, subject_of(store, "a")
+    for number in range(3):
+        await store.jetstream.publish(subject, b"%d" % number)
+    asked = []
+    ask_for_many = store.requests.ask_for_many
+
+    async def counted(where: str, payload: bytes) -> list[Reply]:
+        asked.append(payload)
+        return await ask_for_many(where, payload)
+
+    monkeypatch.setattr(store.requests, "ask_for_many", counted)
+    assert len(await store.jetstream.after(stream, subject, 0)) == 3
+    assert len(asked) == 1

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pyoco_server.api_keys import ApiKeyRecord, generate_api_key
+from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.store import feed as feeding
 from pyoco_server.store.errors import WrongSequence
@@ -169,6 +170,20 @@ async def test_a_silent_broker_is_not_believed_for_long(
     await until(lambda: table.is_current)
     await table.stop()
     await store.close()
+
+
+async def test_a_table_of_a_machine_that_was_suspended_is_not_believed_before_it_has_heard_the_broker(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = KeyTable(store.client, store.jetstream, store.config)
+    table.start()
+    await until(lambda: table.is_current)
+    slept_sec = 3600.0  # the loop's clock does not count this
+    monkeypatch.setattr(feeding, "elapsed", lambda: elapsed() + slept_sec, raising=False)
+    with pytest.raises(Unavailable):
+        table.check()
+    await until(lambda: table.is_current)
+    await table.stop()
 
 
 async def test_the_table_survives_the_broker_and_learns_what_it_missed(own_nats_server: NatsServer) -> None:

@@ -14,11 +14,11 @@ from nats.js.api import ObjectMeta
 from nats.js.object_store import ObjectStore
 
 from pyoco_server.errors import Conflict, NotFound, Unavailable
-from pyoco_server.store.errors import WrongSequence
+from pyoco_server.store.errors import InFlight, WrongSequence
 from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import acknowledged
 from pyoco_server.store.object_info import ObjectInfo, decoded
-from pyoco_server.store.objects import CHUNK_BYTES, ObjectDamaged, Objects
+from pyoco_server.store.objects import CHUNK_BYTES, NotSame, ObjectDamaged, Objects
 from pyoco_server.store.requests import Reply
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
@@ -29,7 +29,7 @@ SIZES = [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 40 * CHUNK_BYTES]
 
 @pytest.fixture
 def objects(store: Store) -> Objects:
-    return store.results
+    return Objects(store.jetstream, store.config.results_object_bucket)
 
 
 @pytest.fixture
@@ -333,11 +333,11 @@ def test_the_meta_message_of_nats_go_is_read() -> None:
     assert int(info.modified_at) == 1_767_323_045
 
 
-def test_a_cluster_says_in_another_way_that_somebody_was_first() -> None:
-    """A message before ours is still on its way to the replicas."""
+def test_a_message_that_a_cluster_has_not_decided_on_is_no_verdict() -> None:
+    """A message before ours is still on its way to the replicas: perhaps our own first try."""
     error = {"code": 400, "err_code": 10164, "description": "wrong last sequence"}
-    with pytest.raises(WrongSequence):
-        acknowledged(Reply(b"", msgspec.json.encode({"error": error, "seq": 0})))
+    with pytest.raises(InFlight):
+        acknowledged("subject", Reply(b"", msgspec.json.encode({"error": error, "seq": 0})))
 
 
 async def chunks_of(store: Store, objects: Objects) -> dict[str, int]:
@@ -346,3 +346,34 @@ async def chunks_of(store: Store, objects: Objects) -> dict[str, int]:
     answer = await store.jetstream.api(f"STREAM.INFO.OBJ_{objects.bucket}", {"subjects_filter": prefix + ">"})
     subjects = answer["state"].get("subjects") or {}
     return {subject.removeprefix(prefix): count for subject, count in subjects.items()}
+
+
+async def test_what_is_created_is_never_replaced(store: Store, objects: Objects) -> None:
+    digest = hashlib.sha256(BIG).hexdigest()
+    first = await objects.create("a", BIG, digest)
+    assert await objects.create("a", BIG, digest) == first
+    other = hashlib.sha256(b"other").hexdigest()
+    with pytest.raises(NotSame):
+        await objects.create("a", b"other", other)
+    assert await objects.get("a") == BIG
+    assert list(await chunks_of(store, objects)) == [first.nuid]
+
+
+async def test_what_is_removed_leaves_no_mark(store: Store, objects: Objects) -> None:
+    await objects.put("a", BIG)
+    await objects.remove("a")
+    await objects.remove("a")
+    assert await store.jetstream.after(f"OBJ_{objects.bucket}", ">", 0) == []
+
+
+async def test_groups_and_their_parts_are_removed_apart(store: Store) -> None:
+    objects = store.results.objects
+    for name in ("r1/1/1/t", "r1/2/1/t", "r1/2/1/u", "r2/1/1/t"):
+        await objects.put(name, BIG)
+    assert await objects.remove_others("r1.2", {"r1/2/1/t"}) == 1
+    assert [info.name for info in await objects.list()] == ["r1/1/1/t", "r1/2/1/t", "r2/1/1/t"]
+    await store.jetstream.publish(f"$O.{objects.bucket}.C.r1.1.UNFINISHED", b"x")
+    assert await objects.remove_others("r1", {"r1/2/1/t"}) == 2
+    await objects.remove_group("r1")
+    assert [info.name for info in await objects.list()] == ["r2/1/1/t"]
+    assert list(await chunks_of(store, objects)) == [(await objects.list())[0].nuid]

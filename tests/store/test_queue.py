@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store.codec import decode_job, submission_of
-from pyoco_server.store.queue import REFUSED_PAUSE_SEC, Delivery, JobPuller
+from pyoco_server.store.queue import REFUSED_PAUSE_SEC, Delivery, JobPuller, Line
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -322,7 +322,7 @@ async def test_a_paused_puller_has_no_pull_at_the_broker_and_gets_nothing_until_
     await puller.pause()
     stored = await queued(store, "a")
     assert await _standing(store, "a", "b") == 0
-    assert await store.queue.waiting("a") == 1
+    assert await jobs_in_line(store, "a") == 1
     assert not any(task.done() for task in waiting)
     await puller.resume()
     done, rest = await asyncio.wait(waiting, timeout=PATIENCE_SEC, return_when=asyncio.FIRST_COMPLETED)
@@ -385,13 +385,13 @@ async def _standing(store: Store, *tags: str) -> int:
 
 
 async def test_jobs_that_no_worker_has_are_counted(store: Store, pull: Pull) -> None:
-    assert await store.queue.waiting("default") is None
+    assert await store.queue.line("default") is None
     await queued(store)
     await queued(store)
     puller = await pull()
-    assert await store.queue.waiting("default") == 2
+    assert await jobs_in_line(store, "default") == 2
     await got(puller)
-    assert await store.queue.waiting("default") == 1
+    assert await jobs_in_line(store, "default") == 1
 
 
 async def test_a_closed_puller_sends_its_waiters_home_and_can_be_closed_twice(
@@ -424,7 +424,7 @@ async def test_a_consumer_deleted_while_nobody_waits_is_made_again_by_the_next_w
     await _delete_consumer(store, "default")
     await queued(store)
     assert (await got(puller)).ack()
-    assert await store.queue.waiting("default") == 0
+    assert await store.queue.line("default") == Line(0, None)
 
 
 async def test_a_stream_that_an_operator_deleted_is_made_again_and_pulled_from(
@@ -497,8 +497,14 @@ async def _delete_consumer(store: Store, tag: str) -> None:
     await store.jetstream.api(f"CONSUMER.DELETE.{config.work_stream}.{config.consumer_prefix}_{tag}")
 
 
+async def jobs_in_line(store: Store, tag: str) -> int:
+    line = await store.queue.line(tag)
+    assert line is not None
+    return line.waiting
+
+
 async def _has_consumer(store: Store) -> bool:
-    return await store.queue.waiting("default") is not None
+    return await store.queue.line("default") is not None
 
 
 async def test_a_job_belongs_to_its_tag_alone(store: Store, pull: Pull) -> None:

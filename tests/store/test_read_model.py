@@ -259,7 +259,7 @@ async def test_a_file_that_does_not_fit_is_filled_anew(
     at = await tagged(store, await begun(store), "a")
     await first.caught_up()
     first.page(Filter(), 1)
-    first._table.write([], ["phantom"], {key: value})
+    first._table.write([], [], {key: value})
     second = await reopen()
     assert second.fed == [1, 2]
     assert await listed(second) == [at.run.run_id]

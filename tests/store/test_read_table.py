@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.store.gone_runs import Gone
 from pyoco_server.store.read_table import SEQ_MAX, Filter, ReadTable, Row, page_query
 
 
@@ -138,7 +139,7 @@ def test_the_runs_of_a_schedule_are_found_by_an_index_of_their_own(table: ReadTa
 
 def test_a_run_has_one_row_and_a_gone_one_none(table: ReadTable) -> None:
     filled(table, row("a", 1.0), row("b", 1.0))
-    table.write([row("a", 2.0, state=b"newer")], ["b"], {"position": "2"})
+    table.write([row("a", 2.0, state=b"newer")], [Gone("b", 2, 1, None, True)], {"position": "2"})
     assert states(table, Filter(), 9) == [b"newer"]
     assert (table.count(), table.state("a"), table.state("b")) == (1, b"newer", None)
     assert table.meta()["position"] == "2"

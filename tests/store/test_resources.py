@@ -12,9 +12,10 @@ import pytest
 from pyoco_server.config import NatsBackendConfig, field_names
 from pyoco_server.errors import Unavailable
 from pyoco_server.store import resources
-from pyoco_server.store.errors import BrokerRefused
+from pyoco_server.store.errors import BrokerRefused, StreamDoesNotFit
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.requests import Requests
+from pyoco_server.store.resource_checks import Level, problems
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import begun, config_on
@@ -206,3 +207,77 @@ def test_an_old_broker_is_refused_with_what_to_run_instead(version: str) -> None
 
 def _members(config: NatsBackendConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in field_names()}
+
+
+async def created_with(jetstream: JetStream, config: NatsBackendConfig, name: str, **settings: Any) -> None:
+    """As we would, but for these settings."""
+    wanted = next(one for one in resources.streams(config) if one["name"] == name)
+    await jetstream.api(f"STREAM.CREATE.{name}", {"storage": "file"} | wanted | settings)
+
+
+FATAL_IN_THE_LOG: dict[str, tuple[dict[str, Any], str]] = {
+    "age": ({"max_age": 3600 * SECOND}, "drops messages by age"),
+    "bytes": ({"max_bytes": 2**20}, "drops its oldest messages"),
+    "count": ({"max_msgs": 1_000}, "drops its oldest messages"),
+    "count per run": ({"max_msgs_per_subject": 3}, "drops its oldest messages"),
+    "memory": ({"storage": "memory"}, "is kept in memory"),
+    "retention": ({"retention": "workqueue"}, "has retention workqueue instead of limits"),
+}
+
+
+@pytest.mark.parametrize("case", FATAL_IN_THE_LOG)
+async def test_an_event_log_that_would_lose_commits_is_refused_with_what_to_do(
+    jetstream: JetStream, fresh: NatsBackendConfig, case: str
+) -> None:
+    settings, said = FATAL_IN_THE_LOG[case]
+    if settings.get("retention"):
+        settings = settings | {"republish": None, "allow_msg_ttl": False}
+    await created_with(jetstream, fresh, fresh.events_stream, **settings)
+    with pytest.raises(StreamDoesNotFit, match=f"Stream {fresh.events_stream} {said}.*: ") as refused:
+        await resources.ensure(jetstream, fresh)
+    assert fresh.events_stream not in refused.value.public_message
+    assert refused.value.public_message.startswith("The event log at the broker ")
+
+
+WARNED_OF: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a log that may fill up": (
+        "events_stream",
+        {"max_bytes": 2**20, "discard": "new"},
+        "refuses new messages",
+    ),
+    "jobs that age": ("work_stream", {"max_age": 3600 * SECOND}, "drops messages by age"),
+    "jobs that are dropped": ("work_stream", {"max_bytes": 2**20}, "drops its oldest messages"),
+    "jobs in memory": ("work_stream", {"storage": "memory"}, "is kept in memory"),
+}
+
+
+@pytest.mark.parametrize("case", WARNED_OF)
+async def test_other_foreign_settings_will_do_and_are_said(
+    jetstream: JetStream, fresh: NatsBackendConfig, case: str
+) -> None:
+    stream, settings, said = WARNED_OF[case]
+    name = getattr(fresh, stream)
+    await created_with(jetstream, fresh, name, **settings)
+    [problem] = await resources.ensure(jetstream, fresh)
+    assert problem.what.startswith(f"Stream {name} {said}")
+    assert name not in problem.public
+    assert await resources.ensure(jetstream, fresh) == [problem]
+
+
+def test_fewer_copies_than_configured_are_said_and_more_are_not() -> None:
+    wanted = {"name": "S", "subjects": ["s"], "retention": "limits", "storage": "file", "num_replicas": 3}
+    [problem] = problems(wanted | {"num_replicas": 1}, wanted, is_log=True)
+    assert (problem.level, "has 1 copies" in problem.what) == (Level.WARNING, True)
+    assert list(problems(wanted | {"num_replicas": 5}, wanted, is_log=True)) == []
+
+
+async def test_what_we_create_is_as_we_want_it(jetstream: JetStream, fresh: NatsBackendConfig) -> None:
+    assert await resources.ensure(jetstream, fresh) == []
+    assert await resources.ensure(jetstream, fresh) == []
+
+
+async def test_a_store_with_a_foreign_stream_says_so(jetstream: JetStream, fresh: NatsBackendConfig) -> None:
+    await created_with(jetstream, fresh, fresh.work_stream, storage="memory")
+    store = await Store.connect(fresh, name="test")
+    assert ["kept in memory" in one.public for one in store.problems] == [True]
+    await store.close()

@@ -168,6 +168,21 @@ async def test_a_snapshot_just_behind_is_left_to_whoever_committed(
     assert not store.runs._healing
 
 
+async def test_a_submission_that_a_lagging_copy_does_not_have_is_read_at_the_leader(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = await lived(store)
+    monkeypatch.setattr(store.jetstream, "first", _nothing)
+    found = await store.runs.submission(life[0].run.run_id)
+    assert found is not None
+    assert found.run_id == life[0].run.run_id
+    assert await store.runs.submission("none") is None
+
+
+async def _nothing(stream: str, subject: str) -> None:
+    """What a copy answers that lags behind."""
+
+
 async def test_a_run_that_never_was_is_none(store: Store) -> None:
     assert await store.runs.load(submission().run_id) is None
     assert await store.runs.load(submission().run_id, at_leader=True) is None
@@ -204,7 +219,7 @@ async def test_commits_that_are_not_understood_are_counted_and_stepped_over(stor
 async def test_what_a_snapshot_leaves_out_is_there_when_the_whole_run_is_asked_for(
     nats_server: NatsServer,
 ) -> None:
-    small = await Store.connect(config_on(nats_server, max_run_snapshot_bytes=16_000), name="small")
+    small = await Store.connect(config_on(nats_server, max_run_snapshot_bytes=4_000), name="small")
     born = await begun(small)
     at = await committed(small, born, claimed())
     for number in range(20):

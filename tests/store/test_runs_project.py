@@ -11,6 +11,7 @@ from pyoco_server.lifecycle.events import CancelRequested, RunCompleted, RunEras
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store import stored_run
 from pyoco_server.store.errors import AnswerLost
+from pyoco_server.store.keyvalue import NOTHING
 from pyoco_server.store.runs import Overtaken, StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until
@@ -105,11 +106,11 @@ async def test_a_lost_answer_to_a_projection_is_the_next_ones_matter(
 async def test_a_heartbeat_changes_nothing_but_itself(store: Store) -> None:
     at = await running(store)
     before = await stored_bytes(store, at.run.run_id)
-    beaten = await store.runs.beat(at, START + 60)
+    beaten = (await store.runs.beat(at, START + 60)).stored
     after = await stored_bytes(store, at.run.run_id)
     assert heartbeat_put_aside(after) == heartbeat_put_aside(before)
     assert await shown(store, at) == ("RUNNING", 2, START + 1, START + 60)
-    assert await shown(store, await store.runs.beat(beaten, START + 61)) == (
+    assert await shown(store, (await store.runs.beat(beaten, START + 61)).stored) == (
         "RUNNING",
         2,
         START + 1,
@@ -139,18 +140,19 @@ async def test_heartbeats_do_not_undo_a_cancel_that_their_worker_has_not_heard_o
     await store.runs.project(cancelled)
     beating = at
     for number in range(4):
-        beating = await store.runs.beat(beating, START + 60 + number)
+        beating, is_behind = await store.runs.beat(beating, START + 60 + number)
+        assert is_behind
         assert await shown(store, at) == ("CANCELLING", 3, START + 5, START + 60 + number)
 
 
 async def test_a_worker_that_was_taken_over_does_not_beat_for_the_next_one(store: Store) -> None:
     at = await running(store)
     ended = await store.runs.project(await committed(store, at, RunCompleted(at=START + 5)))
-    await store.runs.beat(await store.runs.beat(at, START + 60), START + 61)
+    await store.runs.beat((await store.runs.beat(at, START + 60)).stored, START + 61)
     assert await shown(store, at) == ("COMPLETED", 3, START + 5, START + 5)
     erased = await committed(store, ended, RunErased(at=START + 6))
     await store.runs.project(erased)
-    await store.runs.beat(await store.runs.beat(at, START + 60), START + 61)
+    await store.runs.beat((await store.runs.beat(at, START + 60)).stored, START + 61)
     assert await stored_bytes(store, at.run.run_id) is None
 
 
@@ -162,7 +164,7 @@ async def test_a_heartbeat_that_meets_its_own_lost_answer_goes_on(
         Mishap(patch, store, "$KV.")
         with pytest.raises(AnswerLost):
             await store.runs.beat(at, START + 60)
-    again = await store.runs.beat(at, START + 61)
+    again = (await store.runs.beat(at, START + 61)).stored
     await store.runs.beat(again, START + 62)
     assert (await shown(store, at))[3] == START + 62
 
@@ -211,13 +213,12 @@ async def test_a_reader_removes_the_snapshot_that_an_erased_run_left(
     await store.runs.load(born.run.run_id)
 
     async def is_removed() -> bool:
-        return await stored_bytes(store, born.run.run_id) is None
+        """Without a mark of the deletion."""
+        return await store.runs._bucket.get_at_leader(born.run.run_id) == NOTHING
 
     await until(is_removed)
-    before = await store.runs._bucket.get(born.run.run_id)
     await store.runs.load(born.run.run_id)
     assert not store.runs._healing
-    assert await store.runs._bucket.get(born.run.run_id) == before
 
 
 async def test_an_erased_id_is_taken_while_its_mark_lives_and_free_after(store: Store) -> None:

@@ -27,9 +27,12 @@ from pyoco_server.store.wheels import (
     check_wheel_name,
     newest,
 )
+from pyoco_server.store.wheels.unpacked import UnpackedMax, check_directory
 from tests.conftest import NatsServer
 from tests.store.making import config_on
 from tests.store.wheel_making import file_name, made, wheel_bytes
+
+AT_MOST = UnpackedMax(bytes=2**20, files=100)
 
 
 @pytest.fixture
@@ -247,7 +250,7 @@ def test_tags_are_routing_tags() -> None:
 )
 def test_a_file_that_is_not_the_wheel_of_its_name_is_refused(what: str, data: bytes) -> None:
     with pytest.raises(Invalid, match=what):
-        check_content("demo-1.0-py3-none-any.whl", BytesIO(data))
+        check_content("demo-1.0-py3-none-any.whl", BytesIO(data), AT_MOST)
 
 
 @pytest.mark.parametrize("place", [0, 40, 200, -200, -60, -10])
@@ -255,7 +258,7 @@ def test_a_damaged_file_is_refused_or_still_that_wheel(place: int) -> None:
     data = bytearray(wheel_bytes("demo", "1.0"))
     data[place] ^= 0xFF
     with contextlib.suppress(Invalid):
-        check_content("demo-1.0-py3-none-any.whl", BytesIO(bytes(data)))
+        check_content("demo-1.0-py3-none-any.whl", BytesIO(bytes(data)), AT_MOST)
 
 
 async def test_a_refused_file_leaves_nothing(store: Store, wheels: Wheels, tmp_path: Path) -> None:
@@ -286,3 +289,17 @@ def _wheel(name: str) -> Wheel:
 def _names(wheels: object) -> list[str]:
     assert isinstance(wheels, list)
     return [wheel.name for wheel in wheels]
+
+
+@pytest.mark.parametrize("name", ["RECORD", "entry_points.txt"])
+def test_what_is_parsed_as_a_whole_is_small(name: str) -> None:
+    """A line of RECORD takes 250 bytes in the memory of every worker, and a wheel has one for each file."""
+    text = "".join(f"a{number}=b:c\n" for number in range(500_000))
+    file = BytesIO(wheel_bytes("demo", "1.0", {f"demo-1.0.dist-info/{name}": text}, leave_out=[name]))
+    with pytest.raises(TooLarge, match=f"has a {name} of more than"):
+        check_directory(file, UnpackedMax(bytes=2**30, files=1_000))
+
+
+def test_a_record_of_many_files_may_be_large() -> None:
+    files = {f"demo_data/{'x' * 150}{number}.txt": "" for number in range(20_000)}
+    check_directory(BytesIO(wheel_bytes("demo", "1.0", files)), UnpackedMax(bytes=2**30, files=30_000))

@@ -152,7 +152,35 @@ def _fails() -> Any:
     return Flow(name="f") >> fail
 
 
+def _leaves() -> Any:
+    """A process that goes on after its run, and prints when the next one is there."""
+
+    @task
+    def leave(ctx: Any) -> None:
+        marks = ctx.params["marks"]
+        loop = f"while [ ! -e {marks}.next ]; do sleep 0.02; done; echo from before; touch {marks}.said"
+        os.system(f"({loop}) &")
+        print("left")
+
+    return Flow(name="f") >> leave
+
+
+def _comes_next() -> Any:
+    @task
+    def speak(ctx: Any) -> None:
+        Path(ctx.params["marks"] + ".next").touch()
+        until = time.monotonic() + 1.0
+        while not Path(ctx.params["marks"] + ".said").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        os.system("echo from the shell")
+        print("said")
+
+    return Flow(name="f") >> speak
+
+
 FLOWS: dict[str, Any] = {
+    "leaves": _leaves,
+    "comes_next": _comes_next,
     "every_way": _every_way,
     "both_at_once": _both_at_once,
     "coroutine": _coroutine,

@@ -32,6 +32,23 @@ def _pid() -> Flow:
     return _flow(pid)
 
 
+def _surroundings() -> Flow:
+    """All that code in a slot can find out about how its process was started."""
+
+    @task
+    def look() -> dict[str, Any]:
+        fds = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+        return {
+            "environ": dict(os.environ),
+            "proc_environ": Path("/proc/self/environ").read_bytes().decode().split("\0"),
+            "command": Path("/proc/self/cmdline").read_bytes().decode().split("\0"),
+            "files": [fd for fd in fds if not fd.startswith("/proc/")],
+            "child": subprocess.check_output(["env"], text=True),
+        }
+
+    return _flow(look)
+
+
 def _stubborn() -> Flow:
     @task
     def sleep(ctx: Any) -> None:
@@ -118,6 +135,7 @@ def _flow(*tasks: Any) -> Flow:
 
 
 FLOWS = {
+    "surroundings": _surroundings,
     "pid": _pid,
     "stubborn": _stubborn,
     "busy": _busy,

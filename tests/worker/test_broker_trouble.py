@@ -12,10 +12,12 @@ import pytest
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.lifecycle.events import RunClaimed, RunCompleted
+from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker import claim as claiming
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal
 from tests.worker.stage import (
@@ -32,6 +34,7 @@ from tests.worker.stage import (
     status_of,
     submitted,
     the_run,
+    until_handled,
     waiting,
     working,
 )
@@ -53,22 +56,80 @@ async def test_a_claim_that_cannot_be_written_is_put_off_and_executed_later(
         assert (flows.asked, await letters(store)) == (["noop"], [])
 
 
-async def test_a_claim_whose_answer_was_lost_is_given_back_and_executed_later(
+async def test_a_claim_whose_answer_was_lost_is_found_in_the_log_and_executed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log says that we have it, and we do not know: nobody else would ever take it from us."""
+    """The log says that we have it, and we do not know: no other worker would ever take it from us."""
     run_id = await submitted(store)
     flows = Flows()
     async with working(store.config, flows) as worker:
         _fail_once(worker, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
-        assert await worker.run_once(timeout=5.0) is None
-        assert (await status_of(store, run_id), flows.asked) == ("RUNNING", [])
-        while flows.asked == []:
-            assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=5.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         run = await the_run(store, run_id)
-        assert (run.losses, run.crashes, run.fence, flows.asked) == (0, 0, 2, ["noop"])
+        assert (run.losses, run.crashes, run.fence, flows.asked) == (0, 0, 1, ["noop"])
+
+
+async def test_a_claim_that_nothing_could_be_found_out_about_is_handed_back_by_housekeeping(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker lives on and is busy elsewhere; its lease does not list the run."""
+    monkeypatch.setattr(claiming, "FIND_OUT_SEC_MAX", 0.0)
+    config = config_on(
+        nats_server, worker_lease_sec=1.1, worker_lease_interval_sec=0.1, housekeeping_interval_sec=0.1
+    )
+    store = await Store.connect(config, name="test")
+    model = ReadModel(store.client, store.jetstream, config)
+    await model.start()
+    keeper = Housekeeper(store, model)
+    keeper.start()
+    flows = Flows()
+    async with working(config, flows, worker_id="cut") as cut:
+        run_id = await submitted(store)
+        _fail_once(cut, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
+        with monkeypatch.context() as trouble:
+            trouble.setattr(cut._store.runs, "load", _away)
+            assert await cut.run_once(timeout=5.0) is None
+        assert (await status_of(store, run_id), flows.asked) == ("RUNNING", [])
+        async with working(config, flows, worker_id="other") as other:
+            await until_handled(other, run_id, tries=20)
+            await ended_as(store, run_id, "COMPLETED")
+    run = await the_run(store, run_id)
+    assert (run.losses, run.crashes, flows.asked) == (0, 0, ["noop"])
+    await keeper.stop()
+    await model.stop()
+    await store.close()
+
+
+async def test_a_cancel_of_a_run_whose_claim_was_lost_ends_it(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "FIND_OUT_SEC_MAX", 0.0)
+    config = config_on(
+        nats_server, worker_lease_sec=1.1, worker_lease_interval_sec=0.1, housekeeping_interval_sec=0.1
+    )
+    store = await Store.connect(config, name="test")
+    model = ReadModel(store.client, store.jetstream, config)
+    await model.start()
+    keeper = Housekeeper(store, model)
+    keeper.start()
+    async with working(config, worker_id="cut") as cut:
+        run_id = await submitted(store)
+        _fail_once(cut, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
+        with monkeypatch.context() as trouble:
+            trouble.setattr(cut._store.runs, "load", _away)
+            assert await cut.run_once(timeout=5.0) is None
+        await cancel_run(store, run_id)
+        assert await status_of(store, run_id) == "CANCELLING"
+
+        async def is_cancelled() -> bool:
+            return await status_of(store, run_id) == "CANCELLED"
+
+        await until(is_cancelled)
+    await keeper.stop()
+    await model.stop()
+    await store.close()
 
 
 async def test_an_end_that_cannot_be_written_yet_is_written_later(
@@ -148,6 +209,7 @@ async def test_twenty_refusals_for_broker_trouble_fail_nobody(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every delivery that the broker grants is used up, and not once could a fresh job be asked for."""
+    monkeypatch.setattr(claiming, "FIND_OUT_SEC_MAX", 0.0)
     config = config_on(nats_server, owed_job_after_sec=0.5, housekeeping_interval_sec=0.1)
     store = await Store.connect(config, name="test")
     model = ReadModel(store.client, store.jetstream, config)

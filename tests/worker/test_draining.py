@@ -94,7 +94,9 @@ async def test_no_run_begins_after_it_said_that_it_drains_and_all_do_when_it_say
         ]
         await _beaten(store)
         assert [await status_of(store, run_id) for run_id in run_ids] == ["PENDING"] * 3
-        assert await store.queue.waiting("default") == 3
+        line = await store.queue.line("default")
+        assert line is not None
+        assert line.waiting == 3
         await workers.patch(store, "w", draining=False)
         assert (await _entry_when(store, draining=False))["drain_requested"] is False
         for run_id in run_ids:

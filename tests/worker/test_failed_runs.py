@@ -34,7 +34,7 @@ async def test_a_flow_the_worker_does_not_know_ends_the_run_failed(store: Store)
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.pyoco.reason == "flow_not_found"
-        assert "unheard_of" in (failed.error or "")
+        assert failed.error == "flow_not_found: this worker knows no flow 'unheard_of'"
         letter = await the_letter(store)
         assert (letter["reason"], letter["run_id"]) == ("flow_not_found", run_id)
         assert (letter["flow_name"], letter["tag"], letter["tags"]) == ("unheard_of", "default", ["default"])
@@ -79,7 +79,8 @@ async def test_an_error_that_cannot_be_written_as_it_is_still_ends_the_run(
     async with working(store.config, broken) as worker:
         assert await worker.run_once(timeout=5.0) == run_id
         await queue_drained(store)
-        assert (await ended_as(store, run_id, "FAILED")).error == "ValueError: half a character: \\udc80"
+        failed = await ended_as(store, run_id, "FAILED")
+        assert failed.error == "execution_error: ValueError: half a character: \\udc80"
 
 
 async def test_a_resolver_that_gives_no_flow_ends_the_run_failed(store: Store) -> None:

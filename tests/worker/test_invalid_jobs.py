@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
 import msgspec
+import nats
 import pytest
 
 from pyoco_server.store.store import Store
@@ -39,6 +41,23 @@ async def test_bytes_that_are_no_job_are_terminated_with_a_letter(store: Store, 
         assert letter["at"] == f"{store.config.dlq_subject_prefix}.default"
         assert (letter["worker_id"], letter["num_delivered"], letter["tag"]) == ("w1", 1, "default")
         await expect_alive(store, worker)
+
+
+async def test_the_broker_is_told_to_terminate_an_invalid_job_and_no_other(store: Store) -> None:
+    config = store.config
+    broker = await nats.connect(config.nats_servers)
+    told = await broker.subscribe(f"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.{config.work_stream}.>")
+    await broker.flush()
+    async with working(config, Flows()) as worker:
+        await submitted(store, "nobody_has_it")
+        await worker.run_once(timeout=5.0)
+        await publish_job(store, b"no job")
+        await worker.run_once(timeout=5.0)
+        advisory = json.loads((await told.next_msg(timeout=10)).data)
+        await queue_drained(store)
+    assert (advisory["consumer"], advisory["stream_seq"]) == (f"{config.consumer_prefix}_default", 2)
+    assert told.pending_msgs == 0
+    await broker.close()
 
 
 WRONG_MEMBERS: dict[str, dict[str, Any]] = {
@@ -109,7 +128,7 @@ async def test_an_invalid_job_of_a_run_that_exists_ends_it_failed(store: Store) 
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.pyoco.reason == "invalid_job"
-        assert failed.error
+        assert (failed.error or "").startswith("invalid_job: ")
         letter = await the_letter(store)
         assert (letter["run_id"], letter["reason"]) == (run_id, "invalid_job")
         await expect_alive(store, worker)

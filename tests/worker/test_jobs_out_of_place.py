@@ -36,30 +36,24 @@ from tests.worker.stage import (
 )
 
 
-async def test_a_job_without_a_log_is_put_off_three_times_and_then_dropped(store: Store) -> None:
+@pytest.mark.parametrize("log_seq", [0, 7], ids=["that never had one", "that names a place in it"])
+async def test_a_job_without_a_log_is_put_off_three_times_and_then_a_letter(
+    store: Store, log_seq: int
+) -> None:
     submission = a_submission()
     flows = Flows()
     async with working(store.config, flows) as worker:
-        await store.queue.publish(submission, not_yet_stored(submission))
+        await store.queue.publish(submission, not_yet_stored(submission, log_seq=log_seq))
         for _ in range(3):
             assert await worker.run_once(timeout=5.0) == submission.run_id
             assert await jobs_queued(store) == 1
         assert await worker.run_once(timeout=5.0) == submission.run_id
         await queue_drained(store)
         assert await store.runs.load(submission.run_id, at_leader=True) is None
-        assert (flows.asked, await letters(store)) == ([], [])
-        await expect_alive(store, worker)
-
-
-async def test_a_job_that_names_a_sequence_the_log_does_not_have_any_more_is_dropped(store: Store) -> None:
-    submission = a_submission()
-    flows = Flows()
-    async with working(store.config, flows) as worker:
-        await store.queue.publish(submission, not_yet_stored(submission, log_seq=7))
-        assert await worker.run_once(timeout=5.0) == submission.run_id
-        await queue_drained(store)
-        assert await store.runs.load(submission.run_id, at_leader=True) is None
-        assert (flows.asked, await letters(store)) == ([], [])
+        [letter] = await letters(store)
+        assert (letter["reason"], letter["run_id"]) == ("never_began", submission.run_id)
+        assert submission.flow_name in letter["payload"]
+        assert flows.asked == []
         await expect_alive(store, worker)
 
 

@@ -161,3 +161,26 @@ async def test_a_run_keeps_so_many_lines_and_says_that_there_were_more(store: St
         everything = await log_of(store, run_id)
     assert len(entries) < 100
     assert any("lines are left out here: a run keeps 100" in entry.message for entry in everything)
+
+
+async def test_a_task_has_started_before_its_first_line_and_ended_after_its_last(
+    store: Store, tmp_path: Path
+) -> None:
+    async with serving(store.config, spec=SPEC):
+        run_id = await started(store, "every_way", tmp_path / "marks")
+        await ended(store, run_id)
+    of_task = [entry for entry in await log_of(store, run_id) if entry.task == "speak"]
+    first, *lines, last = of_task
+    assert (first.message, first.stream) == ("task speak started", "system")
+    assert last.message.startswith("task speak succeeded")
+    assert all(first.timestamp <= line.timestamp <= last.timestamp for line in lines)
+
+
+async def test_a_process_that_a_run_left_does_not_print_into_the_log_of_the_next(
+    store: Store, tmp_path: Path
+) -> None:
+    async with serving(store.config, spec=SPEC):
+        first = await printed(store, "leaves", tmp_path / "marks")
+        second = await printed(store, "comes_next", tmp_path / "marks")
+    assert [entry.message for entry in first] == ["left"]
+    assert sorted(entry.message for entry in second) == ["from the shell", "said"]

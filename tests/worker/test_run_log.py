@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.logs import Line
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import failures_by_loop
 from pyoco_server.worker import run_log
 from pyoco_server.worker.log_rate import Rate
-from pyoco_server.worker.run_log import RunLog
+from pyoco_server.worker.run_log import LOOP, RunLog
 from pyoco_server.worker.slots.capture import as_line
 from tests.conftest import until
 from tests.log_writing import Writer
@@ -140,3 +142,28 @@ def test_a_line_is_cut_at_so_many_bytes_and_never_in_a_character(sign: str) -> N
     assert as_line(fits) == fits
     assert as_line(fits + sign) == fits + " … cut"
     assert as_line(sign * 100_000) == fits + " … cut"
+
+
+async def test_a_defect_while_a_chunk_is_stored_is_told_and_later_lines_are_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = failures_by_loop().get(LOOP, 0)
+    written = RunLog(store, "run", 1)
+    real = store.logs.append
+    calls = 0
+
+    async def append(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise TypeError("a defect")
+        return await real(*arguments, **more)
+
+    monkeypatch.setattr(store.logs, "append", append)
+    written.add(printed("lost"))
+    await written.flushed()
+    written.add(printed("kept"))
+    await written.close()
+    assert [entry.message for entry in await store.logs.entries("run")] == ["kept"]
+    assert failures_by_loop()[LOOP] == before + 1
+    assert "lines of a run are lost" in caplog.text

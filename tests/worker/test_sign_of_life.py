@@ -55,6 +55,7 @@ async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store
         await until(started.is_set)
         busy = await _entry_when(store, "w1", state="RUNNING")
         assert (busy["current_run_id"], busy["current_run_ids"]) == (run_id, [run_id])
+        assert [busy[name] for name in sorted(busy) if name.startswith("last_run_")] == [None] * 4
         assert busy["free_slots"] == busy["slots"] - 1
         go_on.set()
         await running
@@ -64,7 +65,7 @@ async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store
             run_id,
             "COMPLETED",
         )
-        assert busy["last_run_started_at"] <= done["last_run_finished_at"]
+        assert before <= done["last_run_started_at"] <= busy["last_seen_at"] <= done["last_run_finished_at"]
     stopped = await _entry(store, "w1")
     assert set(stopped) >= REQUIRED | RECOMMENDED
     assert (stopped["state"], stopped["stop_reason"]) == ("STOPPED_GRACEFUL", "graceful_shutdown")
@@ -205,7 +206,7 @@ async def test_a_queue_that_is_silent_has_not_answered(own_nats_server: NatsServ
 
 async def test_others_add_members_of_their_own_and_replace_none_of_ours(store: Store) -> None:
     said = {"wheel_sync": {"last_result": "idle"}, "state": "NONSENSE"}
-    life = SignOfLife(store, Claimant("w1", "w1.a"), ["a"], 2, extra=lambda: said)
+    life = SignOfLife(store, Claimant("w1", "w1.a"), ["a"], 2, [], extra=lambda: said)
     await life.start()
     entry = await _entry(store, "w1")
     assert (entry["wheel_sync"], entry["state"]) == ({"last_result": "idle"}, "IDLE")
@@ -214,6 +215,46 @@ async def test_others_add_members_of_their_own_and_replace_none_of_ours(store: S
     await _entry_when(store, "w1", wheel_sync={"last_result": "ok"})
     await life.stop("because")
     assert (await _entry(store, "w1"))["wheel_sync"] == {"last_result": "ok"}
+
+
+async def test_the_lease_lists_the_runs_that_the_worker_has_with_their_fences(store: Store) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    flows = Flows(slow=one_task(waiting(started, go_on)))
+    async with working(store.config, flows, worker_id="w1") as worker:
+        await until(lambda: _holds(store, worker, {}))
+        run_id = await submitted(store, "slow")
+        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        await until(started.is_set)
+        await until(lambda: _holds(store, worker, {run_id: 1}))
+        go_on.set()
+        await running
+        await until(lambda: _holds(store, worker, {}))
+
+
+async def test_the_lease_is_renewed_after_an_unexpected_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with working(store.config, worker_id="w1") as worker:
+        renew, errors = store.leases.__class__.renew, [AssertionError("a defect")] * 3
+
+        async def fail_at_first(*args: Any, **kwargs: Any) -> int:
+            if errors:
+                raise errors.pop()
+            return await renew(*args, **kwargs)
+
+        monkeypatch.setattr(store.leases.__class__, "renew", fail_at_first)
+        await until(lambda: not errors)
+        revision = (await store.leases.read(worker.instance_id))[1]
+
+        async def moves() -> bool:
+            return (await store.leases.read(worker.instance_id))[1] > revision
+
+        await until(moves)
+
+
+async def _holds(store: Store, worker: PyocoNatsWorker, runs: dict[str, int]) -> bool:
+    lease, _ = await store.leases.read(worker.instance_id)
+    return lease is not None and lease.holds == runs
 
 
 async def test_closing_twice_is_as_good_as_once(store: Store) -> None:

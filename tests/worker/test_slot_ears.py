@@ -50,7 +50,6 @@ RUN = m.RunFlow(
     metadata={},
     result_bytes_max=1,
     timeout_sec=None,
-    silence_sec=5.0,
 )
 STOP = m.Stop(run_id="r")
 ME = threading.main_thread().name

@@ -31,7 +31,6 @@ def test_a_large_message_costs_its_size() -> None:
         metadata={},
         result_bytes_max=1,
         timeout_sec=None,
-        silence_sec=5.0,
     )
     data = m.frame(large)
     reader = m.slot_reader()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyoco_server.lifecycle.events import TasksPlanned, TaskStarted, TaskWaiting
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.worker.slot_stage import ended, lines, serving, started
-from tests.worker.stage import count_of, the_run
+from tests.worker.stage import count_of, history, the_run
 from tests.worker.wait_stage import resume, until_parked, until_waiting
 
 SPEC = f"{Path(__file__).with_name('wait_flows.py')}:resolve"
@@ -60,6 +61,20 @@ async def test_a_busy_slot_hears_an_answer(store: Store, tmp_path: Path) -> None
         "relieved",
     )
     assert run.fence == 1
+
+
+async def test_what_a_slot_reports_has_the_instant_at_which_it_happened(store: Store, tmp_path: Path) -> None:
+    """And not the one at which it was written down, which several reports share."""
+    marks = tmp_path / "marks"
+    async with serving(store.config, 1, SPEC):
+        run_id = await started(store, "beside", marks)
+        await until_waiting(store, run_id, "release")
+        await resume(store, run_id, "release", "go")
+        await ended(store, run_id)
+    reported = (TasksPlanned, TaskStarted, TaskWaiting)
+    events = [event for event in await history(store, run_id) if isinstance(event, reported)]
+    assert len(events) == 4
+    assert [event.at for event in events] == sorted(event.at for event in events)
 
 
 async def test_a_busy_slot_hears_a_rejection_and_stops(store: Store, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pyoco_server.operations.submit import Submission, submit
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
 from pyoco_server.worker.under_way import UnderWay
@@ -127,7 +128,7 @@ async def test_the_grace_of_a_run_that_has_ended_does_not_end_its_slots_next_run
     """Its code returned in time, but its end is still being committed: the slot is another's by then."""
     slot = _Stopped()
     recorder = Recorder(store, await submit(store, Submission(flow_name="x")), lambda _: None)
-    async with UnderWay(store, await _any_delivery(store, tmp_path), "r") as under_way:
+    async with UnderWay(store, await _any_delivery(store, tmp_path), "r", LeaseDeadline(5.0)) as under_way:
         under_way.begin(slot, recorder)
         under_way.cancel()
         under_way.performed()
@@ -151,6 +152,9 @@ class _Stopped:
 
     def answer(self, run_id: str, task: str, answer: Answer) -> None:
         raise AssertionError("nothing waits")
+
+    def grant(self, run_id: str, until: float) -> None:
+        """It starts nothing."""
 
 
 async def _any_delivery(store: Store, tmp_path: Path) -> Delivery:
@@ -181,7 +185,7 @@ async def test_what_cannot_be_finished_is_handed_back_and_counts_for_nothing(
     assert (stored.run.losses, stored.run.crashes, stored.run.job_no) == (0, 0, 2)
     events = [event for _, commit in await store.runs.events(run_id) for event in commit]
     assert [event.cause for event in events if isinstance(event, RunLost)] == [LossCause.HANDED_BACK]
-    assert not any(is_alive(int(line.split()[1])) for line in lines(marks))
+    await until(lambda: not any(is_alive(int(line.split()[1])) for line in lines(marks)))
 
 
 async def test_a_resolver_that_cannot_be_loaded_is_named_at_the_start(config: NatsBackendConfig) -> None:

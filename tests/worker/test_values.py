@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -68,7 +69,9 @@ async def test_a_result_over_64_kib_is_stored_beside_the_log(store: Store) -> No
     record = await _record_of(store, lambda: large)
     assert record.kept is OutputKept.REFERENCED
     assert record.output["bytes"] == len(large) + 2
-    assert msgspec.json.decode(await store.results.get(record.output["object"])) == large
+    data = msgspec.json.encode(large)
+    assert record.output["sha256"] == hashlib.sha256(data).hexdigest()
+    assert b"".join([piece async for piece in store.results.objects.stream(record.output["object"])]) == data
 
 
 def test_a_result_over_the_limit_is_marked_and_left_out() -> None:

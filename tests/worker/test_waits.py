@@ -18,6 +18,7 @@ from pyoco_server.operations.apply import apply
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.retry import Retry, retry
 from pyoco_server.store.store import Store
+from pyoco_server.worker.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
 from tests.conftest import until
@@ -356,6 +357,9 @@ class _Engine:
     def answer(self, run_id: str, task: str, answer: Answer) -> None:
         self.answers.append((task, answer))
 
+    def grant(self, run_id: str, until: float) -> None:
+        """It starts nothing."""
+
 
 async def test_an_answer_that_came_while_the_broker_was_out_of_reach_is_found_afterwards(
     store: Store,
@@ -375,7 +379,9 @@ async def test_an_answer_that_came_while_the_broker_was_out_of_reach_is_found_af
     engine, recorder = _Engine(), Recorder(store, claimed, lambda _: None)
     await resume(store, run_id, "ann", {"x": 1})
     await resume(store, run_id, "bob", rejected=True, comment="no")
-    async with UnderWay(store, delivery, run_id) as under_way:  # listens only from here on
+    async with UnderWay(
+        store, delivery, run_id, LeaseDeadline(5.0)
+    ) as under_way:  # listens only from here on
         under_way.begin(engine, recorder)
         under_way._look_again()
         await until(lambda: len(engine.answers) == 2)

@@ -14,12 +14,15 @@ import pytest
 from packaging.tags import sys_tags
 
 from pyoco_server.store.wheels import Wheel, check_wheel_name
+from pyoco_server.store.wheels.unpacked import UnpackedMax
 from pyoco_server.worker.wheels.choice import choose
 from pyoco_server.worker.wheels.folder import ABANDONED_AFTER_SEC, WheelFolder
 from pyoco_server.worker.wheels.imports import swap_edition
 from pyoco_server.worker.wheels.install import WheelBroken, install
 from pyoco_server.worker.wheels.patience import Patience
 from tests.store.wheel_making import file_name, wheel_bytes
+
+AT_MOST = UnpackedMax(bytes=2**20, files=100)
 
 
 @pytest.fixture
@@ -37,12 +40,47 @@ async def test_a_wheel_is_laid_out_as_pip_does(tmp_path: Path) -> None:
         "demo-1.0.data/scripts/run": "#!python\n",
         "demo-1.0.dist-info/entry_points.txt": "[console_scripts]\ndemo = demo:main\n",
     }
-    await install(_file(tmp_path, "demo", "1.0", files), tmp_path / "out", timeout_sec=60)
+    await install(_file(tmp_path, "demo", "1.0", files), tmp_path / "out", AT_MOST, timeout_sec=60)
     out = tmp_path / "out"
     for name in ("demo.py", "demo_pkg/__init__.py", "pure.py", "share/demo.txt", "bin/run", "bin/demo"):
         assert (out / name).is_file()
     assert (out / "demo-1.0.dist-info" / "METADATA").is_file()
     assert (out / "bin" / "run").read_text().startswith(f"#!{sys.executable}")
+
+
+SCRIPTS = "[console_scripts]\n" + "".join(f"s{number}=demo:main\n" for number in range(60))
+
+
+@pytest.mark.parametrize(
+    ("files", "at_most", "why"),
+    [
+        ({"big.txt": "0" * 2_000_000}, AT_MOST, "1048576 bytes unpacked .PYOCO_WHEEL_UNPACKED_MAX_BYTES"),
+        ({f"f{number}.txt": "" for number in range(200)}, AT_MOST, "PYOCO_WHEEL_UNPACKED_MAX_FILES"),
+        # Small by its directory: what is made of it is counted too.
+        ({"demo-1.0.dist-info/entry_points.txt": SCRIPTS}, UnpackedMax(6_000, 100), "6000 bytes unpacked"),
+        ({"demo-1.0.dist-info/entry_points.txt": SCRIPTS}, UnpackedMax(2**20, 30), "30 files"),
+    ],
+)
+async def test_a_wheel_that_unpacks_to_more_than_the_limit_is_not_installed(
+    tmp_path: Path, files: dict[str, str], at_most: UnpackedMax, why: str
+) -> None:
+    with pytest.raises(WheelBroken, match=why):
+        await install(_file(tmp_path, "demo", "1.0", files), tmp_path / "out", at_most, timeout_sec=60)
+    assert _bytes_below(tmp_path / "out") <= at_most.bytes
+
+
+async def test_a_wheel_whose_directory_lies_does_not_unpack_to_more_than_it_says(tmp_path: Path) -> None:
+    file = _file(tmp_path, "demo", "1.0", {"big.txt": "0" * 5_000_000})
+    data = file.read_bytes()
+    assert data.count((5_000_000).to_bytes(4, "little")) == 2
+    file.write_bytes(data.replace((5_000_000).to_bytes(4, "little"), (1_000).to_bytes(4, "little")))
+    with pytest.raises(WheelBroken):
+        await install(file, tmp_path / "out", AT_MOST, timeout_sec=60)
+    assert _bytes_below(tmp_path / "out") <= AT_MOST.bytes
+
+
+def _bytes_below(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +96,7 @@ async def test_a_wheel_that_cannot_be_installed_says_why(tmp_path: Path, data: b
     file = tmp_path / file_name("demo", "1.0")
     file.write_bytes(data)
     with pytest.raises(WheelBroken, match=why):
-        await install(file, tmp_path / "a" / "b" / "out", timeout_sec=60)
+        await install(file, tmp_path / "a" / "b" / "out", AT_MOST, timeout_sec=60)
     assert not (tmp_path / "a" / "outside.py").exists()
 
 
@@ -66,7 +104,7 @@ async def test_an_installation_that_takes_too_long_is_ended(tmp_path: Path) -> N
     pipe = tmp_path / file_name("demo", "1.0")
     os.mkfifo(pipe)  # opening it waits for a writer, who never comes
     with pytest.raises(WheelBroken, match="PYOCO_WHEEL_INSTALL_TIMEOUT_SEC"):
-        await install(pipe, tmp_path / "out", timeout_sec=0.3)
+        await install(pipe, tmp_path / "out", AT_MOST, timeout_sec=0.3)
 
 
 def test_an_edition_has_the_files_of_its_wheels(folder: WheelFolder) -> None:

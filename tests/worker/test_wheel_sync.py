@@ -21,7 +21,7 @@ from pyoco_server.worker.slots.slot import ResolverBroken
 from pyoco_server.worker.under_way import UnderWay
 from pyoco_server.worker.wheels.sync import WheelSync
 from tests.conftest import NatsServer, until
-from tests.store.wheel_making import file_name, made
+from tests.store.wheel_making import file_name, made, wheel_bytes
 from tests.worker.stage import config_on, submitted, the_run, working
 from tests.worker.wheel_flows import resolve
 
@@ -35,6 +35,10 @@ class Shelf:
         self.refuse: Exception | None = None
         self.flows: dict[str, str] = {}
         self.flow_params: dict[str, list[dict[str, Any]]] = {}
+        self.problem: str | None = None
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        """It never has a problem."""
 
     async def start(self, path: Path | None = None) -> None:
         assert path is not None
@@ -74,6 +78,7 @@ def wheel_settings(folder: Path) -> dict[str, Any]:
         "wheel_sync_enabled": True,
         "wheel_sync_dir": str(folder / "sync"),
         "wheel_sync_interval_sec": 0.01,
+        "wheel_unpacked_max_bytes": 20_000_000,
     }
 
 
@@ -194,6 +199,21 @@ async def test_a_broken_wheel_is_told_once_and_stops_no_other(
     await look(sync)
     assert shelf.modules == ["broken", "good"]
     assert sync.described()["last_result"] == "ok"
+
+
+async def test_a_wheel_that_unpacks_to_too_much_is_told_and_stops_no_other(
+    store: Store, sync: WheelSync, shelf: Shelf, tmp_path: Path
+) -> None:
+    """Put by a client that does not check."""
+    bomb = file_name("bomb", "1")
+    await store.wheel_objects.put(bomb, wheel_bytes("bomb", "1", {"big.txt": "0" * 30_000_000}))
+    await put(store, tmp_path, "good", "1")
+    await look(sync)
+    assert shelf.modules == ["good"]
+    said = sync.described()
+    assert said["last_result"] == "error"
+    assert bomb in said["last_error"]
+    assert "PYOCO_WHEEL_UNPACKED_MAX_BYTES" in said["last_error"]
 
 
 async def test_a_broken_wheel_is_tried_again_after_a_while(

@@ -18,6 +18,7 @@ from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.reasons import CodeMissing, CodeRefused
 from pyoco_server.worker.yaml.building import build_flow
 from pyoco_server.worker.yaml.callables import Callables, modules_of
+from pyoco_server.worker.yaml.environment import Readable
 from pyoco_server.worker.yaml.plugins import Plugins
 from pyoco_server.workflow_yaml import WorkflowYamlValidationError, parse_workflow_yaml_bytes
 from tests.workflow_yaml.test_graph import GRAPHS
@@ -37,7 +38,7 @@ class Everything(Plugins):
 def built(graph: str, tasks: dict[str, Any], plugins: Plugins | None = None) -> Flow:
     text = _yaml({"flow": {"graph": graph}, "tasks": tasks, "pipes": PIPES})
     config = parse_workflow_yaml_bytes(text).config
-    return build_flow("x", config, Callables(["tests"]), plugins or Everything())
+    return build_flow("x", config, Callables(["tests"]), plugins or Everything(), Readable([]))
 
 
 @settings(deadline=None)
@@ -123,20 +124,20 @@ def test_the_modules_of_a_resolver_are_its_own_and_never_the_standard_library() 
 def test_packages_are_matched_at_a_dot() -> None:
     source = FlowSource(resolver)
     text = "flow: {graph: a}\ntasks: {a: {callable: 'pyoco_server.ids:new_uuid'}}"
-    assert {task.name for task in source.flow("x", text, ["pyoco_server"]).tasks} == {"a"}
+    assert {task.name for task in source.flow("x", text, ["pyoco_server"], []).tasks} == {"a"}
     for packages in ([], ["pyoco"], ["pyoco_server.id"], ["pyoco_server.ids.new_uuid"]):
         with pytest.raises(CodeRefused):
-            source.flow("x", text, packages)
+            source.flow("x", text, packages, [])
 
 
 def test_a_run_without_a_text_is_the_resolvers() -> None:
     with pytest.raises(KeyError):
-        FlowSource(resolver).flow("x", None, [])
+        FlowSource(resolver).flow("x", None, [], [])
 
 
 def test_half_a_character_in_a_text_is_refused_and_nothing_worse() -> None:
     with pytest.raises(CodeRefused):
-        FlowSource(resolver).flow("x", "flow: \ud800", [])
+        FlowSource(resolver).flow("x", "flow: \ud800", [], [])
 
 
 def _program(flow: Any) -> str:

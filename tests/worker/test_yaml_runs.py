@@ -160,8 +160,8 @@ async def test_a_plug_in_that_is_not_there_is_told_with_those_that_failed(
     run = await run_of(store, "flow: {graph: a}\ntasks: {a: {use: demo/echo}}\n")
     assert (run.status, run.reason) == (RunStatus.FAILED, "flow_not_found")
     assert run.error == (
-        "No plug-in on this worker registers a task 'demo/echo'; install the package that does "
-        "(not loaded: broken_plugin: no licence)."
+        "flow_not_found: No plug-in on this worker registers a task 'demo/echo'; install the package "
+        "that does (not loaded: broken_plugin: no licence)."
     )
     assert (await the_letter(store))["reason"] == "flow_not_found"
 
@@ -206,7 +206,7 @@ async def test_nothing_else_is_called(store: Store) -> None:
             workflow = f"flow: {{graph: a}}\ntasks: {{a: {{callable: '{named}'}}}}\n"
             run = await ended(store, await submitted(client, workflow))
             assert (run.status, run.reason) == (RunStatus.FAILED, reason), named
-            assert (run.error or "").startswith(error)
+            assert (run.error or "").startswith(f"{reason}: {error}")
             assert run.tasks == {}
         alive = f"flow: {{graph: a}}\ntasks: {{a: {{callable: '{TASKS}:say'}}}}\n"
         assert outputs(await ended(store, await submitted(client, alive))) == {"a": "said nothing"}
@@ -240,7 +240,7 @@ async def test_a_job_of_another_producer_is_checked_on_the_worker(store: Store) 
         bad = await ended(store, bad_job["run_id"])
     assert (bad.status, bad.reason) == (RunStatus.FAILED, "execution_error")
     assert (bad.error or "").startswith(
-        "The workflow is not valid: line 1, column 15: There is no 'a' in tasks"
+        "execution_error: The workflow is not valid: line 1, column 15: There is no 'a' in tasks"
     )
 
 

@@ -6,6 +6,7 @@ find a broker somebody else started, or to bind a child process of their own to 
 
 from pyoco_server.broker.credentials import Credentials, kept_credentials
 from pyoco_server.broker.data_folder import recorded_broker_url
+from pyoco_server.broker.disk import Disk
 from pyoco_server.broker.embedded import EmbeddedBroker
 from pyoco_server.broker.errors import (
     BrokerError,
@@ -27,6 +28,7 @@ __all__ = [
     "BrokerTooOld",
     "Credentials",
     "DataFolderInUse",
+    "Disk",
     "Durability",
     "EmbeddedBroker",
     "PortTaken",

@@ -10,6 +10,7 @@ from typing import Self
 
 from pyoco_server.broker.credentials import Credentials, ensure_credentials
 from pyoco_server.broker.data_folder import DataFolder
+from pyoco_server.broker.disk import Disk, disk_of
 from pyoco_server.broker.errors import PortTaken
 from pyoco_server.broker.find import find_nats_server
 from pyoco_server.broker.launch import launch
@@ -79,6 +80,16 @@ class EmbeddedBroker:
         if self._supervisor is None or not self._supervisor.server.running:
             return None
         return self._supervisor.server.pid
+
+    @property
+    def why_not(self) -> str | None:
+        """What keeps it from its work, in one sentence; None when all is well."""
+        return None if self._supervisor is None else self._supervisor.why_not
+
+    @property
+    def disk(self) -> Disk | None:
+        """The filesystem of its store; None when that cannot be asked."""
+        return disk_of(self._data_dir)
 
     @property
     def durability(self) -> Durability:

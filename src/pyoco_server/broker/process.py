@@ -8,6 +8,7 @@ from typing import Self
 
 from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
 from pyoco_server.broker.server_log import ServerLog
+from pyoco_server.config import environment_for_children
 
 STOP_GRACE_SEC = 10.0
 LOG_DRAIN_SEC = 1.0
@@ -39,6 +40,7 @@ class ServerProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            env=environment_for_children(),
             start_new_session=True,
             pass_fds=(lock_fd,),
             preexec_fn=die_with_parent(),

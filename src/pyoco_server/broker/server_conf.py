@@ -25,7 +25,13 @@ def server_conf(
     store_dir: Path,
     durability: Durability,
     credentials: Credentials | None = None,
+    store_bytes_max: int | None = None,
 ) -> str:
+    """`store_bytes_max`: without it the server takes three quarters of what is free when it starts.
+
+    At that limit it refuses every write, also those that erase: a quarter of the disk would be of no use.
+    """
+    limit = "" if store_bytes_max is None else f"\n  max_file_store: {store_bytes_max}"
     return f"""\
 # Written by pyoco-server at every start: edits are lost.
 server_name: {_quoted(server_name)}
@@ -33,7 +39,7 @@ listen: {_quoted(address(host, port))}
 max_payload: {MAX_PAYLOAD}
 jetstream {{
   store_dir: {_quoted(str(store_dir))}
-  sync_interval: {_SYNC[durability]}
+  sync_interval: {_SYNC[durability]}{limit}
 }}
 {_authorization(credentials)}"""
 

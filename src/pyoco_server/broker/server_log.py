@@ -24,6 +24,11 @@ _LEVELS = {
 # It warns of a password in its configuration. That file is its owner's alone, and so is this process.
 _EXPECTED = "Plaintext passwords detected"
 
+# What it says when a file of a stream could not be written; after this it refuses the stream's writes.
+_WRITE_ERROR = re.compile(
+    r"(?:critical write error|failed to store a msg on stream).*: (?P<why>[^:]+)$", re.I
+)
+
 
 class ServerLog:
     """Reads one server's stderr to its end."""
@@ -31,6 +36,8 @@ class ServerLog:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._last: deque[tuple[int, str]] = deque(maxlen=LAST_LINES_MAX)
+        # Why the disk failed it, in the words of the operating system; None as long as all is well.
+        self.write_error: str | None = None
 
     async def follow(self, stream: asyncio.StreamReader) -> None:
         while True:
@@ -52,9 +59,14 @@ class ServerLog:
 
     def _pass_on(self, line: str) -> None:
         level, text = parse_line(line)
-        if text:
-            self._last.append((level, text))
-            log.log(level, "%s", text, extra={"broker_pid": self._pid})
+        if not text:
+            return
+        self._last.append((level, text))
+        if level >= logging.ERROR and (failed := _WRITE_ERROR.search(text)):
+            if self.write_error is not None:
+                level = logging.DEBUG  # it says so at every write that it refuses
+            self.write_error = failed["why"].strip()
+        log.log(level, "%s", text, extra={"broker_pid": self._pid})
 
 
 def parse_line(line: str) -> tuple[int, str]:

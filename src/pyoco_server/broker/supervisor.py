@@ -1,21 +1,31 @@
-"""Keep one server running: when it dies unasked, start it again on the same port. Owns that server."""
+"""Keep one server running: when it dies unasked, or cannot write any more, start it again. Owns that server.
+
+It comes back on the same port with the same credentials, for its clients know no other. As long as it cannot,
+`why_not` says why.
+"""
 
 import asyncio
 import contextlib
 import logging
+import re
 import subprocess
 import time
 from collections.abc import Callable
 
 from pyoco_server.broker.errors import BrokerError
+from pyoco_server.broker.health import LOOK_EVERY_SEC, Health
 from pyoco_server.broker.launch import launch
 from pyoco_server.broker.prepare import Plan
 from pyoco_server.broker.process import ServerProcess
+from pyoco_server.supervision import Loop
 
 FIRST_BACKOFF_SEC = 0.1
 # A server that lived this long is healthy again: its next death is restarted at once.
 STABLE_AFTER_SEC = 10.0
 PATIENCE_DOUBLINGS_MAX = 6
+REASON_CHARS_MAX = 300
+
+_PATH = re.compile(r"(?<![\w:/])/[^\s'\"]+")
 
 log = logging.getLogger("pyoco_server.broker")
 
@@ -40,10 +50,24 @@ class Supervisor:
         self.server = server
         self._ready_at = time.monotonic()
         self._failures = 0
+        self._failed_because: str | None = None
+        self._health = Health(plan)
+        self._is_restarting = False
+        self._looking = Loop("health of the embedded broker", self._look, interval_sec=LOOK_EVERY_SEC)
+        self._looking.start()
         self._watching = asyncio.create_task(self._watch())
+
+    @property
+    def why_not(self) -> str | None:
+        """One sentence about what does not work, or None."""
+        if self.server.running:
+            return self._health.why_not(self.server)
+        because = f": {self._failed_because}" if self._failed_because else ""
+        return f"the embedded broker is down and is being restarted{because}"
 
     async def stop(self) -> None:
         self._stopping.set()
+        await self._looking.stop()
         await self.server.end()
         await self._watching  # sees the flag, and ends a server it was just starting
 
@@ -58,7 +82,12 @@ class Supervisor:
         code = await self.server.wait()
         if self._stopping.is_set():
             return False
-        log.warning("nats-server died unexpectedly", extra={"broker_pid": self.server.pid, "exit_code": code})
+        fields = {"broker_pid": self.server.pid, "exit_code": code}
+        if self._is_restarting:
+            self._is_restarting = False
+        else:
+            log.warning("nats-server died unexpectedly", extra=fields)
+            self._failed_because = _in_one_line(f"it ended with code {code}. {self.server.log.explanation()}")
         if time.monotonic() - self._ready_at >= STABLE_AFTER_SEC:
             self._failures = 0
         return True
@@ -71,11 +100,25 @@ class Supervisor:
                 self.server = await self._launch()
             except (BrokerError, OSError, subprocess.SubprocessError) as error:
                 log.error("nats-server could not be restarted", extra={"reason": str(error)})
+                self._failed_because = _in_one_line(str(error))
             else:
                 self._ready_at = time.monotonic()
+                self._failed_because = None
+                self._health.forget()
                 log.warning("nats-server restarted", extra={"broker_pid": self.server.pid})
                 self._restarted(self.server)
                 return
+
+    async def _look(self) -> None:
+        if not self.server.running:
+            return
+        await self._health.look()
+        server = self.server
+        if self._health.needs_restart(server) and not self._stopping.is_set():
+            fields = {"broker_pid": server.pid, "reason": server.log.write_error}
+            log.warning("nats-server could not write; there is space again, so it is restarted", extra=fields)
+            self._is_restarting = True
+            await server.end()
 
     async def _backed_off(self) -> bool:
         """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
@@ -97,3 +140,8 @@ def backoff_sec(failures: int, max_sec: float) -> float:
     if failures == 0:
         return 0.0
     return min(FIRST_BACKOFF_SEC * 2.0 ** min(failures - 1, 30), max_sec)
+
+
+def _in_one_line(text: str) -> str:
+    """For `/ready`, which is open to all: the lines of the server's log without paths, up to a limit."""
+    return " ".join(_PATH.sub("…", text).split())[:REASON_CHARS_MAX]

@@ -10,6 +10,7 @@ import typer
 from pyoco_server.cli import admin_keys, admin_strategies, doctor
 from pyoco_server.cli.asking import DataDirOption, NatsUrlOption, ask_broker
 from pyoco_server.cli.entry import CANNOT, Refusal, WrongArguments, run
+from pyoco_server.printable import json_text
 from pyoco_server.store.store import Store
 from pyoco_server.tags import is_run_id
 
@@ -83,6 +84,26 @@ def resources(nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) ->
         _say(msgspec.json.encode(line).decode())
 
 
+@app.command(name="accept-lost-log", epilog="Example: pyoco-server-admin accept-lost-log --yes")
+def accept_lost_log(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    nats_url: NatsUrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Begin with an empty event log where the old one is lost for good. Its runs are given up."""
+    from pyoco_server.store.resources import accept_lost_log
+
+    if not yes:
+        typer.confirm("All runs of the lost log are given up. Go on?", abort=True)
+    is_made = ask_broker(
+        nats_url,
+        data_dir,
+        lambda store: accept_lost_log(store.jetstream, store.config),
+        as_it_is=True,
+    )
+    _say("An empty event log was created." if is_made else "There is an event log. Nothing was changed.")
+
+
 def _for_every_command(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
     """An option before the command's name is that command's default, and that of the commands below it."""
     below = getattr(command, "commands", {})
@@ -115,7 +136,7 @@ def _unknown(run_id: str) -> Refusal:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{json_text(line)}\n")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin api-key …`: make, list, revoke and rotate API keys. Answers are JSON, one line each.
+"""`pyoco-server-admin api-key …`: make, list, change, revoke and rotate API keys. Answers are lines of JSON.
 
 A key is printed once, by the command that made it. Neither it nor its secret is written anywhere else.
 """
@@ -18,11 +18,12 @@ from pyoco_server.cli.asking import DataDirOption, NatsUrlOption, ask_broker
 from pyoco_server.cli.entry import Refusal, WrongArguments, say
 from pyoco_server.errors import ConfigError, Conflict, Invalid, NotFound
 from pyoco_server.operations import api_keys
-from pyoco_server.operations.callers import Scope
+from pyoco_server.operations.callers import BY_NAME, Scope
 from pyoco_server.store.store import Store
 
 CREATE_EXAMPLE = "pyoco-server-admin api-key create --tenant demo"
 LIST_EXAMPLE = "pyoco-server-admin api-key list"
+SCOPES_EXAMPLE = "pyoco-server-admin api-key scopes --key-id KEY_ID --scope admin"
 REVOKE_EXAMPLE = "pyoco-server-admin api-key revoke --key-id KEY_ID"
 ROTATE_EXAMPLE = "pyoco-server-admin api-key rotate --key-id KEY_ID --grace 24h"
 NOT_FOUND = 2
@@ -38,7 +39,7 @@ KeyIdOption = Annotated[str, typer.Option("--key-id", help="The key's id, as `li
 
 
 def add_to(admin: typer.Typer) -> None:
-    admin.add_typer(app, name="api-key", help="Make, list, revoke and rotate API keys.")
+    admin.add_typer(app, name="api-key", help="Make, list, change, revoke and rotate API keys.")
 
 
 @app.command(epilog=f"Example: {CREATE_EXAMPLE}")
@@ -47,7 +48,10 @@ def create(
     name: Annotated[str | None, typer.Option(help="What it is for, for people.")] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help=f"What it may do; repeatable: {', '.join(Scope)}. [default: everything]"),
+        typer.Option(
+            help=f"What it may do; repeatable: {', '.join(Scope)}. "
+            f"[default: all within its tenant, without {', '.join(sorted(BY_NAME))}]"
+        ),
     ] = None,
     expires_in: Annotated[
         str | None, typer.Option(help="How long it counts: 12h, 30d. [default: for ever]")
@@ -73,6 +77,18 @@ def list_(nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> Non
     records = _asked(nats_url, data_dir, api_keys.list_keys)
     _say([_named(one) | {"created_at": one.created_at, "revoked_at": one.revoked_at} | _ours(one)
           for one in records])  # fmt: skip
+
+
+@app.command(epilog=f"Example: {SCOPES_EXAMPLE}")
+def scopes(
+    key_id: KeyIdOption,
+    scope: Annotated[list[str], typer.Option(help=f"What it may do; repeatable: {', '.join(Scope)}.")],
+    nats_url: NatsUrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Say anew what a key may do; its secret stays. Counts on every gateway at once."""
+    record = _asked(nats_url, data_dir, lambda store: api_keys.set_scopes(store, key_id, scope), key_id)
+    _say(_named(record) | {"created_at": record.created_at} | _ours(record))
 
 
 @app.command(epilog=f"Example: {REVOKE_EXAMPLE}")

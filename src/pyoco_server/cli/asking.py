@@ -27,28 +27,39 @@ DataDirOption = Annotated[
 ]
 
 
-def ask_broker(nats_url: str | None, data_dir: str | None, ask: Callable[[Store], Awaitable[T]]) -> T:
+def ask_broker(
+    nats_url: str | None,
+    data_dir: str | None,
+    ask: Callable[[Store], Awaitable[T]],
+    *,
+    as_it_is: bool = False,
+) -> T:
+    """`as_it_is`: nothing is created or checked before `ask`."""
     config = settings.config_near_broker(settings.read_settings(nats_url=nats_url, data_dir=data_dir))
     try:
-        return asyncio.run(_with_store(config, ask))
+        return asyncio.run(_with_store(config, ask, store_opened=Store.reach if as_it_is else Store.open))
     except Unavailable as away:
         raise Refusal(away.message, err_id=away.err_id or "") from away
 
 
-async def _with_store(config: NatsBackendConfig, ask: Callable[[Store], Awaitable[T]]) -> T:
+async def _with_store(
+    config: NatsBackendConfig,
+    ask: Callable[[Store], Awaitable[T]],
+    store_opened: Callable[[Store], Awaitable[object]],
+) -> T:
     store = Store(config, name="pyoco-server-admin")
     try:
-        await _opened(store)
+        await _opened(store, store_opened)
         return await ask(store)
     finally:
         await store.close()
 
 
-async def _opened(store: Store) -> None:
+async def _opened(store: Store, opened: Callable[[Store], Awaitable[object]]) -> None:
     """A store waits for its broker for ever; whoever typed a command does not."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
-            await store.open()
+            await opened(store)
     except TimeoutError:
         url = without_credentials(store.config.nats_url)
         raise Refusal(

@@ -14,6 +14,7 @@ import typer
 
 from pyoco_server.cli.client_watch import Connect, OneId, RunIdArgument, RunIdOption
 from pyoco_server.cli.entry import WrongArguments
+from pyoco_server.printable import coloured_line, json_text
 
 EXAMPLE = "pyoco-client logs -f RUN_ID --task train --since 10m --grep loss"
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -49,15 +50,30 @@ def add_log_command(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
         wanted = one_id(run, run_id, "logs")
         sought: dict[str, Any] = {"task": task, "since": _instant(since), "q": grep, "regex": regex}
         with connect(ctx) as client:
-            lines = (client.follow_logs if follow else client.logs)(wanted, tail=tail, **sought)
-            for entry in lines:
+            read = client.follow_logs if follow else client.logs
+            for entry in read(wanted, tail=tail, on_searched=_say_how_far, **sought):
                 _show(entry, output)
 
 
 def _show(entry: dict[str, Any], form: Shown) -> None:
-    line = json.dumps(entry, ensure_ascii=False) if form is Shown.JSON else entry["message"]
-    sys.stdout.write(line + "\n")
+    sys.stdout.write((_json(entry) if form is Shown.JSON else _text(entry["message"])) + "\n")
     sys.stdout.flush()  # somebody looks at it, or a program waits for it
+
+
+def _json(entry: dict[str, Any]) -> str:
+    return json_text(json.dumps(entry, ensure_ascii=False))
+
+
+def _text(message: str) -> str:
+    """A terminal gets the colours of a run and no other sequence of its; a file gets what was printed."""
+    return coloured_line(message) if sys.stdout.isatty() else message
+
+
+def _say_how_far(line: int, lines: int) -> None:
+    """For people who wait; stdout has matching lines and nothing else."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"searched up to line {line} of {lines}, continuing\n")
+        sys.stderr.flush()
 
 
 def _instant(since: str | None) -> float | None:

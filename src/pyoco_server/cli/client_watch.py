@@ -16,6 +16,7 @@ import typer
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.output import Form, form_or_default, show_json, show_runs
 from pyoco_server.cli.params import merged_params
+from pyoco_server.printable import json_text
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
@@ -156,7 +157,7 @@ def _show_events(coming: Iterable[dict[str, Any]], form: Shown, most: int) -> st
         snapshot = event["data"].get("snapshot") or {}
         status = snapshot.get("status", status)
         line = json.dumps(event, ensure_ascii=False) if form is Shown.JSON else _short(event, snapshot)
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(json_text(line) + "\n")
         sys.stdout.flush()  # somebody looks at it, or a program waits for it
         if number == most:
             break

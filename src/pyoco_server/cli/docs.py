@@ -47,6 +47,11 @@ Every setting is an environment variable and a keyword of `NatsBackendConfig` (i
 `PYOCO_`). Variables may also stand in a `.env` file; the real environment wins, and empty means unset.
 A value that cannot be used is refused at start, with the name of the variable and what to write instead.
 
+One variable is not ours and has no prefix: `FORWARDED_ALLOW_IPS` (default `127.0.0.1`) names the proxies in
+front of a gateway, as addresses or networks joined by commas, or `*`. uvicorn believes their
+`X-Forwarded-For` and `X-Forwarded-Proto`, and they are free of `PYOCO_HTTP_CONNECTIONS_PER_PEER_MAX`. It is
+read from the real environment only, by `pyoco-server up` and by plain uvicorn.
+
 Some settings must fit each other:
 
 - `PYOCO_ACK_PROGRESS_INTERVAL_SEC` is less than `PYOCO_CONSUMER_ACK_WAIT_SEC`.

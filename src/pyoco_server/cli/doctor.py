@@ -24,6 +24,7 @@ from pyoco_server.config import (
     without_credentials,
 )
 from pyoco_server.errors import ConfigError
+from pyoco_server.printable import one_line
 
 COLOURS = {Level.OK: typer.colors.GREEN, Level.WARN: typer.colors.YELLOW, Level.FAIL: typer.colors.RED}
 
@@ -85,12 +86,12 @@ def _value(name: str, value: Any) -> str:
 def _say(findings: list[Finding], used: list[dict[str, Any]]) -> None:
     for finding in findings:
         typer.secho(f"{finding.level:<5}", fg=COLOURS[finding.level], nl=False)
-        typer.echo(f"{finding.name}: {finding.what}")
+        typer.echo(one_line(f"{finding.name}: {finding.what}"))
         if finding.do:
             typer.echo(f"      {finding.do}")
     for one in used:
         if one["origin"] != "default":
-            typer.echo(f"      {one['name']}={one['value']} ({one['origin']})")
+            typer.echo(one_line(f"      {one['name']}={one['value']} ({one['origin']})"))
 
 
 def _say_json(answer: dict[str, Any]) -> None:

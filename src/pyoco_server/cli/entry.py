@@ -13,8 +13,10 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from pyoco_server.errors import ConfigError
-from pyoco_server.texts import text
+from pyoco_server.config import own_language
+from pyoco_server.errors import ConfigError, message_id_of
+from pyoco_server.printable import lines
+from pyoco_server.texts import CATALOGUES
 
 CANNOT = 1
 INTERRUPTED = 130
@@ -82,10 +84,15 @@ def _from_click(wrong: Any, name: str) -> Refusal:
 
 def say(refusal: Refusal) -> int:
     mark = f" ({refusal.err_id})" if refusal.err_id else ""
-    lines = [f"error: {refusal.message}{mark}"]
-    if refusal.err_id == WRONG_ARGUMENTS:
-        lines.insert(0, text("MSG-PYOCO-0018", "en"))
+    said = [*_heading(refusal.err_id), f"error: {refusal.message}{mark}"]
     if refusal.hint:
-        lines.append(f"try:   {refusal.hint}")
-    sys.stderr.write("\n".join(lines) + "\n")
+        said.append(f"try:   {refusal.hint}")
+    sys.stderr.write(lines("\n".join(said)) + "\n")
     return CANNOT
+
+
+def _heading(err_id: str) -> list[str]:
+    """The specification's message for it, in the language of the locale."""
+    catalogue = CATALOGUES[own_language() or "en"]
+    heading = catalogue.get(message_id_of(err_id) or "")
+    return [heading] if heading else []

@@ -6,6 +6,7 @@ Each look gives findings and changes nothing. Without a broker, what is here is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import shutil
@@ -87,6 +88,8 @@ async def _reached(store: Store) -> Finding:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
             await store.reach()
+            with contextlib.suppress(Unavailable):  # there is no stream to ask yet
+                await store.clock.measure()
     except TimeoutError:
         return Finding("broker", Level.FAIL, store.why_not_ready or f"{url} does not answer", start)
     except Unavailable as error:  # one that is too old

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.cli.listening import Listening
 from pyoco_server.config import NatsBackendConfig
 
@@ -28,10 +29,12 @@ WS_FRAME_BYTES_MAX = (
 class GatewayServer:
     """`ended` is set when it no longer serves, asked or not."""
 
-    def __init__(self, config: NatsBackendConfig, listening: Listening, *, embedded_broker: bool) -> None:
+    def __init__(
+        self, config: NatsBackendConfig, listening: Listening, *, broker: EmbeddedBroker | None
+    ) -> None:
         self._config = config
         self._listening = listening
-        self._embedded_broker = embedded_broker
+        self._broker = broker
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._end_streams: Callable[[], None] = lambda: None
@@ -43,7 +46,7 @@ class GatewayServer:
         """Importing the gateway takes a third of a second; everybody else has begun by now."""
         from pyoco_server.http_api import create_app
 
-        app = create_app(self._config, embedded_broker=self._embedded_broker)
+        app = create_app(self._config, broker=self._broker)
         self._end_streams = app.state.gateway.streams.end
         self._server = _server_for(app, debug=self._config.log_level == "DEBUG")
         self._serving = asyncio.create_task(self._serve(self._server))

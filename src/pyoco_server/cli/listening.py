@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 
 from pyoco_server.cli.entry import Refusal
+from pyoco_server.config import NatsBackendConfig
 
 BACKLOG = 2048
 
@@ -36,8 +37,37 @@ class Listening:
         host = self.reachable_host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
+    @property
+    def bound(self) -> str:
+        """As the kernel says it: `0.0.0.0:8000`, with the port that was really taken."""
+        host: str = self.sock.getsockname()[0]
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def is_everywhere(self) -> bool:
+        return self.reachable_host != self.host
+
     def close(self) -> None:
         self.sock.close()
+
+
+def check_reach(config: NatsBackendConfig) -> None:
+    """Refuses to open the gateway to other machines while everything that reaches it may run code."""
+    if config.auth_methods or config.allow_unauthenticated:
+        return
+    host = config.http_host.strip("[]")
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
+        return  # `listen` says what is wrong with it
+    if all(ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found):
+        return
+    raise Refusal(
+        f"{host} can be reached from other machines, and authentication is off: everything that reaches the "
+        "gateway could run code on its workers. Set PYOCO_HTTP_AUTH_MODE=api_key, or allow it with "
+        "--allow-unauthenticated (PYOCO_ALLOW_UNAUTHENTICATED=1).",
+        hint=f"PYOCO_HTTP_AUTH_MODE=api_key pyoco-server up --host {host}",
+    )
 
 
 def listen(host: str, port: int) -> Listening:

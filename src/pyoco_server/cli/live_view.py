@@ -19,6 +19,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pyoco_server.cli.output import COLOURS
+from pyoco_server.printable import one_line
 
 TASKS_SHOWN_MAX = 30
 BAR_COLUMNS = 30
@@ -50,7 +51,7 @@ def drawn(run: dict[str, Any], now: float | None = None) -> RenderableType:
     if run["tasks"]:
         parts += [_progress(run["tasks"]), _tree(run, now)]
     if run.get("error"):
-        parts.append(Text(f"  {run['error']}".splitlines()[0], style="red"))
+        parts.append(Text(one_line(f"  {run['error']}".splitlines()[0]), style="red"))
     return Group(*parts)
 
 
@@ -58,12 +59,12 @@ def _head(run: dict[str, Any], now: float) -> Text:
     status = run["status"]
     head = Text()
     head.append(f"{status} ", style=f"bold {COLOURS.get(status, '')}".strip())
-    head.append(run["flow_name"], style="bold")
+    head.append(one_line(run["flow_name"]), style="bold")
     begun = run.get("start_time")
     if begun:
         head.append(f"  {_duration((run.get('end_time') or now) - begun)}")
     if run.get("worker_id"):
-        head.append(f"  on {run['worker_id']}", style="dim")
+        head.append(one_line(f"  on {run['worker_id']}"), style="dim")
     head.append(f"  {run['run_id']}", style="dim")
     return head
 
@@ -106,14 +107,14 @@ def _chosen(tasks: dict[str, str]) -> tuple[list[str], int]:
 def _line(name: str, state: str, record: dict[str, Any], now: float) -> Text:
     line = Text()
     line.append(f"{SIGNS.get(state, '?')} ", style=COLOURS.get(state, "dim"))
-    line.append(name, style="" if state != "PENDING" else "dim")
+    line.append(one_line(name), style="" if state != "PENDING" else "dim")
     begun = record.get("started_at")
     if begun and state != "PENDING":
         line.append(f"  {_duration((record.get('ended_at') or now) - begun)}", style="dim")
     if record.get("attempt", 1) > 1:
         line.append(f"  attempt {record['attempt']}", style="dim")
     if record.get("error"):
-        line.append(f"  {str(record['error']).splitlines()[0]}", style="red")
+        line.append(one_line(f"  {str(record['error']).splitlines()[0]}"), style="red")
     return line
 
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from pyoco_server.printable import json_text, lines
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -58,7 +60,7 @@ def form_or_default(asked: Form | None) -> Form:
 
 
 def show_json(answer: Any) -> None:
-    sys.stdout.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
 
 
 def show_run(run: JSONDict, form: Form) -> None:
@@ -122,7 +124,7 @@ def _cell(name: str, value: Any) -> str:
 def _styled(text: str) -> Any:
     from rich.text import Text
 
-    return Text(text, style=COLOURS.get(text, ""))
+    return Text(lines(text), style=COLOURS.get(text, ""))
 
 
 def _print(table: Table) -> None:

@@ -19,6 +19,12 @@ Host = Annotated[str | None, typer.Option(help="Address the gateway listens on. 
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Its port; 0 takes a free one. [default: 8000]")
 ]
+AllowUnauthenticated = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unauthenticated", help="Serve other addresses than loopback although authentication is off."
+    ),
+]
 LogLevel = Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")]
 NatsUrl = Annotated[
     str | None, typer.Option(help="Broker to use instead of the embedded one, as nats://host:4222.")
@@ -68,6 +74,7 @@ def pyoco_server() -> None:
 def up(
     host: Host = None,
     port: Port = None,
+    allow_unauthenticated: AllowUnauthenticated = False,
     log_level: LogLevel = None,
     nats_url: NatsUrl = None,
     dashboard_lang: DashboardLang = None,
@@ -90,6 +97,7 @@ def up(
     flags = {
         "http_host": host,
         "http_port": port,
+        "allow_unauthenticated": allow_unauthenticated or None,
         "log_level": log_level,
         "nats_url": nats_url,
         "dashboard_lang": dashboard_lang,

@@ -7,17 +7,38 @@ from typing import Any
 
 from pyoco_server.broker import kept_credentials, recorded_broker_url
 from pyoco_server.cli.entry import WrongArguments
-from pyoco_server.config import NatsBackendConfig, default_of, read_environment
-from pyoco_server.errors import Invalid
-from pyoco_server.logging_config import configure_logging
+from pyoco_server.config import NatsBackendConfig, as_written, default_of, read_environment, variable_of
+from pyoco_server.errors import ConfigError, Invalid
+from pyoco_server.logging_config import ADMIN_SERVICE, configure_logging, tell_wrong_settings
 from pyoco_server.tags import check_routing_tag
 
 Settings = dict[str, Any]
 
+# Flags that are not called as their setting is.
+FLAGS = {"http_host": "host", "http_port": "port", "worker_concurrency": "concurrency"}
 
-def read_settings(**flags: Any) -> Settings:
-    """By field and unchecked; a flag that was not given is None and counts for nothing."""
-    return read_environment() | {name: value for name, value in flags.items() if value is not None}
+
+def read_settings(service: str = ADMIN_SERVICE, /, **flags: Any) -> Settings:
+    """By field; a flag that was not given is None and counts for nothing.
+
+    Flags are checked here, as arguments. Of the environment, a wrong setting about the log is told of and
+    left out; everything else is checked when it is used.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    for name, value in given.items():
+        _check_flag(name, value)
+    environment = {name: value for name, value in read_environment().items() if name not in given}
+    return tell_wrong_settings(service, environment) | given
+
+
+def _check_flag(name: str, value: Any) -> None:
+    try:
+        NatsBackendConfig(**{name: value})
+    except ConfigError as wrong:
+        variable, flag = variable_of(name), f"--{FLAGS.get(name, name).replace('_', '-')}"
+        raise WrongArguments(
+            wrong.message.replace(variable, flag, 1), hint=f"{flag} {as_written(default_of(name))}"
+        ) from None
 
 
 def config_of(settings: Settings) -> NatsBackendConfig:

@@ -16,36 +16,38 @@ from pathlib import Path
 from pyoco_server.broker import BrokerError, Credentials, EmbeddedBroker, foreign_nats
 from pyoco_server.cli.entry import CANNOT, INTERRUPTED, Refusal
 from pyoco_server.cli.gateway_server import GatewayServer
-from pyoco_server.cli.listening import listen
+from pyoco_server.cli.listening import check_reach, listen
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.cli.settings import write_logs
 from pyoco_server.cli.up_plan import UpPlan
 from pyoco_server.cli.up_screen import Screen
 from pyoco_server.cli.worker_process import WorkerProcess
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.logging_config import HTTP_SERVICE
 
 SAY_WHY_NOT_AFTER_SEC = 3.0
 
 
 def up(plan: UpPlan) -> int:
     """Returns when it was told to stop, or could not go on: the exit code."""
-    write_logs("pyoco-server:http", plan.config)
+    write_logs(HTTP_SERVICE, plan.config)
     return run_in_loop(_up(plan, Screen()))
 
 
 async def _up(plan: UpPlan, screen: Screen) -> int:
     stop = _stop_on_signals()
     async with AsyncExitStack() as held:
+        check_reach(plan.config)
         listening = listen(plan.config.http_host, plan.config.http_port)
         held.callback(listening.close)
-        plan = await _start_broker(plan, held, screen)
+        plan, broker = await _start_broker(plan, held, screen)
         worker = await _start_worker(plan, held)
-        gateway = GatewayServer(plan.config, listening, embedded_broker=plan.embedded)
+        gateway = GatewayServer(plan.config, listening, broker=broker)
         held.push_async_callback(gateway.stop)
         gateway.start()
         ended = [gateway.ended, *([worker.refused] if worker else [])]
         if await _until_ready(gateway, ended, stop, screen):
-            screen.ready(plan, listening.url)
+            screen.ready(plan, listening)
         await _first(stop, *ended)
         screen.stopping(told=stop.is_set())
     return 0 if stop.is_set() else CANNOT
@@ -64,10 +66,12 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def _start_broker(plan: UpPlan, held: AsyncExitStack, screen: Screen) -> UpPlan:
-    """The plan with the broker's address in it."""
+async def _start_broker(
+    plan: UpPlan, held: AsyncExitStack, screen: Screen
+) -> tuple[UpPlan, EmbeddedBroker | None]:
+    """The plan with the broker's address in it, and the broker if it is ours."""
     if not plan.embedded:
-        return plan
+        return plan, None
     broker = EmbeddedBroker(
         data_dir=Path(plan.config.data_dir),
         durability=plan.config.durability,
@@ -86,7 +90,7 @@ async def _start_broker(plan: UpPlan, held: AsyncExitStack, screen: Screen) -> U
         # Not among `changed`, which a process list shows: the worker finds them in the data folder.
         user, password = broker.credentials
         config = replace(config, nats_user=user, nats_password=password)
-    return replace(plan, config=config, changed=plan.changed | {"nats_url": broker.url})
+    return replace(plan, config=config, changed=plan.changed | {"nats_url": broker.url}), broker
 
 
 def _named_credentials(config: NatsBackendConfig) -> Credentials | None:

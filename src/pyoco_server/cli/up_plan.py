@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pyoco_server.cli.settings import Settings, config_of, read_settings, split_tags
 from pyoco_server.cli.worker import DEMO_TAG, checked_worker_id, key_safe_hostname
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.logging_config import HTTP_SERVICE
 
 NATS_PORT = 4222
 READ_MODEL_NAME = "read_model.sqlite"
@@ -48,7 +49,7 @@ class UpPlan:
 
 
 def plan_up(flags: Settings, wishes: WorkerWishes, *, embedded: bool) -> UpPlan:
-    settings = read_settings(**flags)
+    settings = read_settings(HTTP_SERVICE, **flags)
     named_url = settings.get("nats_url")
     embedded = embedded or named_url is None
     changed = {name: value for name, value in flags.items() if value is not None}

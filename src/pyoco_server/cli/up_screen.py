@@ -1,6 +1,7 @@
 """What `pyoco-server up` says to whoever started it: where things are, and what to type next.
 
-In colours on a terminal, plain otherwise. Owns the words, not the moment.
+In colours on a terminal, plain otherwise; always on stderr, because stdout has the log. Owns the words, not
+the moment.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyoco_server.cli.listening import Listening
 from pyoco_server.cli.up_plan import UpPlan
 from pyoco_server.config import default_of, without_credentials
 from pyoco_server.http_api import pages
@@ -30,11 +32,12 @@ class Screen:
     def _console(self) -> Console:
         from rich.console import Console
 
-        return Console(highlight=False, soft_wrap=True)
+        return Console(highlight=False, soft_wrap=True, stderr=True)
 
-    def ready(self, plan: UpPlan, url: str) -> None:
+    def ready(self, plan: UpPlan, listening: Listening) -> None:
+        url = listening.url
         self._say("[bold green]pyoco-server is ready[/]\n")
-        for name, value in facts(plan, url):
+        for name, value in facts(plan, listening):
             self._say(f"  {name:<10} [cyan]{_plain(value)}[/]")
         self._say(f"\n  Try        [bold]{_plain(as_typed(next_command(plan, url)))}[/]")
         self._say("  Stop       Ctrl-C\n")
@@ -51,11 +54,14 @@ class Screen:
 
     def _say(self, line: str) -> None:
         self._console.print(line)
-        sys.stdout.flush()
+        sys.stderr.flush()
 
 
-def facts(plan: UpPlan, url: str) -> Iterator[tuple[str, str]]:
+def facts(plan: UpPlan, listening: Listening) -> Iterator[tuple[str, str]]:
+    url = listening.url
     yield "API", url
+    every = " (every address of this machine)" if listening.is_everywhere else ""
+    yield "Listening", f"{listening.bound}{every}"
     if pages.is_built():
         yield "Dashboard", f"{url}/"
     yield "Reference", f"{url}/docs"
@@ -80,7 +86,7 @@ def as_typed(command: str) -> str:
 
 def next_command(plan: UpPlan, url: str) -> str:
     if "api_key" in plan.config.auth_methods:
-        return f"pyoco-server-admin api-key create {_broker_flag(plan)}--tenant demo"
+        return f"pyoco-server-admin api-key create {_broker_flag(plan)}--tenant demo --scope admin"
     if plan.config.auth_methods:
         return f"curl -H 'Authorization: Bearer TOKEN' {url}/runs"
     if plan.worker is None:

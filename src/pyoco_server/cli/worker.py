@@ -12,6 +12,7 @@ import typer
 from pyoco_server.cli import settings
 from pyoco_server.cli.entry import WrongArguments, run
 from pyoco_server.errors import Invalid
+from pyoco_server.logging_config import WORKER_SERVICE
 from pyoco_server.tags import check_worker_id
 
 RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
@@ -59,6 +60,7 @@ def work(
 ) -> None:
     """Run flows: take jobs of some tags from the broker, execute them, write down what happened."""
     chosen = settings.read_settings(
+        WORKER_SERVICE,
         nats_url=nats_url,
         worker_concurrency=concurrency,
         wheel_sync_enabled=wheel_sync,
@@ -73,7 +75,7 @@ def work(
         )
     name = checked_worker_id(worker_id or default_worker_id())
     wanted_tags = settings.split_tags(tags) or ([DEMO_TAG] if demo else [config.default_tag])
-    settings.write_logs("pyoco-worker", config)
+    settings.write_logs(WORKER_SERVICE, config)
 
     from pyoco_server.cli.worker_life import Work, live
 

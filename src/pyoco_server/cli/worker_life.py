@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from pyoco_server.cli.entry import Refusal, WrongArguments, say
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.log_context import set_context
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.reload import Reload
 from pyoco_server.worker.slots.slot import ResolverBroken
@@ -58,6 +59,7 @@ def live(work: Work) -> NoReturn:
 
 
 async def _live(work: Work) -> None:
+    set_context(lambda: {"worker_id": work.worker_id})
     stop = asyncio.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sig, _on_signal, stop)

@@ -14,7 +14,7 @@ import time
 from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
 from pyoco_server.cli.settings import Settings
 from pyoco_server.cli.up_plan import WorkerPlan
-from pyoco_server.config import as_written, variable_of
+from pyoco_server.config import environment_with
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,8 @@ class WorkerProcess:
     """`refused` is set when it ended at once with 1: it said why, and trying again would not help."""
 
     def __init__(self, plan: WorkerPlan, settings: Settings, *, drain_sec: float) -> None:
-        self._command = command_for(plan, settings)
+        self._command = command_for(plan)
+        self._environment = environment_with(settings)
         self._stop_within_sec = drain_sec + STOP_GRACE_SEC
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
@@ -58,6 +59,7 @@ class WorkerProcess:
         return await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.DEVNULL,
+            env=self._environment,
             start_new_session=True,  # Ctrl-C is for us; we stop it in its turn
             preexec_fn=die_with_parent(),
         )
@@ -90,10 +92,9 @@ class WorkerProcess:
         return not self._stopping.is_set()
 
 
-def command_for(plan: WorkerPlan, settings: Settings) -> list[str]:
-    """`env` adds our settings to the environment it inherits; -P keeps the user's folder off our imports."""
-    variables = [f"{variable_of(name)}={as_written(value)}" for name, value in settings.items()]
-    command = ["env", *variables, sys.executable, "-P", "-m", "pyoco_server.cli.worker"]
+def command_for(plan: WorkerPlan) -> list[str]:
+    """-P keeps the user's folder off our imports. No settings: everybody on the machine reads a command."""
+    command = [sys.executable, "-P", "-m", "pyoco_server.cli.worker"]
     command += ["--worker-id", plan.worker_id, "--tags", ",".join(plan.tags)]
     return command + (["--flow-resolver", plan.flow_resolver] if plan.flow_resolver else ["--demo"])
 

@@ -7,6 +7,7 @@ reads `PYOCO_<FIELD>` and the .env file.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -16,10 +17,21 @@ from pydantic.dataclasses import dataclass
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pyoco_server.config.checks import broken_relations, refusal
-from pyoco_server.config.describe import ENV_PREFIX, default_of, field_names, shown
+from pyoco_server.config.describe import (
+    ENV_PREFIX,
+    as_written,
+    default_of,
+    field_names,
+    shown,
+    variable_of,
+)
 from pyoco_server.config.names import Names
 from pyoco_server.errors import ConfigError
+from pyoco_server.expressions import is_setting
 from pyoco_server.texts import Language, locale_language
+
+_OF_THE_FILE = ("load_dotenv", "env_file")
+LOG_SETTINGS = ("log_level", "log_format", "log_utc", "log_include_traceback")
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -28,8 +40,13 @@ class NatsBackendConfig(Names):
 
     @classmethod
     def from_env(cls) -> Self:
-        """Settings from `PYOCO_*` and the .env file; the real environment wins, empty means unset."""
-        return cls(**read_environment())
+        """Settings from `PYOCO_*` and the .env file; the real environment wins, empty means unset.
+
+        A wrong setting about the log stops nobody: its default counts, and `configure_logging` tells of it.
+        """
+        settings = read_environment()
+        wrong = wrong_log_settings(settings)
+        return cls(**{name: value for name, value in settings.items() if name not in wrong})
 
     @model_validator(mode="wrap")
     @classmethod
@@ -54,18 +71,32 @@ class NatsBackendConfig(Names):
 def read_environment() -> dict[str, Any]:
     """What `PYOCO_*` and the .env file say, by field and unchecked; a field nobody set is missing."""
     real = _environment_model()(_env_file=None).model_dump(exclude_none=True)
-    switches = NatsBackendConfig(**{name: real[name] for name in ("load_dotenv", "env_file") if name in real})
+    switches = NatsBackendConfig(**{name: real[name] for name in _OF_THE_FILE if name in real})
     if not switches.load_dotenv:
         return real
     file = Path(switches.env_file)
     if "env_file" in real and not file.exists():
         raise ConfigError(f"PYOCO_ENV_FILE names {str(file)!r}, which does not exist; name a file that does.")
     try:
-        return _environment_model()(_env_file=file).model_dump(exclude_none=True)
+        found = _environment_model()(_env_file=file).model_dump(exclude_none=True)
     except (OSError, UnicodeDecodeError) as unreadable:
         raise ConfigError(
             f"{str(file)!r} cannot be read as UTF-8 text ({unreadable}); correct it."
         ) from unreadable
+    # Whether and which file is read is not a matter of that file.
+    return {name: value for name, value in found.items() if name in real or name not in _OF_THE_FILE}
+
+
+def wrong_log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Of these, the settings about the log that cannot be used, each with what to write instead."""
+    wrong = {}
+    for name in LOG_SETTINGS:
+        if name in settings:
+            try:
+                NatsBackendConfig(**{name: settings[name]})
+            except ConfigError as refused:
+                wrong[name] = refused.message
+    return wrong
 
 
 def origins() -> dict[str, str]:
@@ -84,6 +115,25 @@ def _environment_model() -> type[BaseSettings]:
 
 class _FetchedText(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="ignore")
+
+
+def variable_for_flows(name: str) -> str | None:
+    """A variable of this process, for a flow that asks; a setting of ours is not there for it."""
+    return None if is_setting(name) else os.environ.get(name)
+
+
+def environment_for_children(*, also: Iterable[str] = ()) -> dict[str, str]:
+    """What a process that needs no settings of ours is started with: the operator's own variables.
+
+    `also`: settings it gets all the same, by name.
+    """
+    kept = {name.upper() for name in also}
+    return {name: value for name, value in os.environ.items() if not is_setting(name) or name.upper() in kept}
+
+
+def environment_with(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Ours, with these settings in it, by field."""
+    return dict(os.environ) | {variable_of(name): as_written(value) for name, value in settings.items()}
 
 
 def own_language() -> Language | None:

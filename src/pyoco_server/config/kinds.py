@@ -46,6 +46,7 @@ def _text(pattern: str) -> Any:
 _TOKEN = r"[A-Za-z0-9_-]+"
 _SERVER = r"((nats|tls|ws|wss)://)?([^\s,/@]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?"
 _MODULE = r"[A-Za-z_][A-Za-z0-9_.]*"
+_VARIABLE = r"[A-Za-z][A-Za-z0-9_.]*\*?"
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SEC), Allowed("seconds, above 0")]
 Wait = Annotated[float, Field(ge=0, le=MAX_SEC), Allowed("seconds, 0 or more")]
@@ -69,9 +70,19 @@ Servers = Annotated[
 ]
 Host = Annotated[str, _text(r"[^\s/]+"), Allowed("a host name or address")]
 Hosts = Annotated[str, _text(r"[A-Za-z0-9._:\[\],\s-]*"), Allowed("host names joined by commas, or empty")]
+WebAddress = Annotated[
+    str,
+    _text(r"(https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s?#]*)?)?"),
+    Allowed("`https://host`, with a port and a path if need be; or empty"),
+]
 Header = Annotated[str, _text(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"), Allowed("the name of a header")]
 Packages = Annotated[
     str, _text(rf"\s*({_MODULE}(\s*,\s*{_MODULE})*\s*)?"), Allowed("packages joined by commas, or empty")
+]
+Variables = Annotated[
+    str,
+    _text(rf"\s*({_VARIABLE}(\s*,\s*{_VARIABLE})*\s*)?"),
+    Allowed("names of variables joined by commas, such as `REGION,APP_*`, or empty"),
 ]
 FilePath = Annotated[str, Field(min_length=1), Allowed("a path")]
 Word = Annotated[str, _text(r"\S+"), Allowed("text without spaces")]

@@ -27,6 +27,11 @@ class Names(Table):
     def callable_packages(self) -> tuple[str, ...]:
         return _items(self.callable_allow)
 
+    @property
+    def flow_env_names(self) -> tuple[str, ...]:
+        """Names, and beginnings of names that end with `*`."""
+        return _items(self.flow_env)
+
     # Names that the contract does not give derive from the runs bucket, so that two environments on one
     # broker do not meet.
 

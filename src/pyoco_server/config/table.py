@@ -39,7 +39,9 @@ from pyoco_server.config.kinds import (
     Subject,
     Tag,
     Text,
+    Variables,
     Wait,
+    WebAddress,
     Word,
 )
 
@@ -59,10 +61,17 @@ class Table:
     nats_tls_ca_file: Text = opt("", "Certificates that the broker's is checked with; empty: the system's.")
     nats_tls_cert_file: Text = opt("", "Our certificate for the broker; needs its key beside it.")
     nats_tls_key_file: Text = opt("", "Key of that certificate.")
+    nats_inbox_prefix: Subject = opt(
+        "_INBOX", "Where the broker's answers are sent; its own for each account with less rights."
+    )
     nats_replicas: Replicas = opt(1, "Copies of every stream and bucket; more than 1 needs a cluster.")
     broker_timeout_sec: Seconds = opt(2.0, "How long one request to the broker may take.")
     data_dir: FilePath = opt(".pyoco/data", "Folder of the embedded broker: store, address, credentials.")
     durability: Durability = opt("always", "When the embedded broker syncs: always, or at an interval.")
+    disk_reserve_bytes: Bytes = opt(
+        268_435_456,
+        "New work is refused while the broker has less space than this, or a quarter of a small disk.",
+    )
 
     # Names at the broker
     work_stream: Name = opt("PYOCO_WORK", "Stream of the work queue.")
@@ -104,6 +113,7 @@ class Table:
     flow_parallelism: Count = opt(8, "Tasks of one run that are executed at once.")
     run_timeout_sec: Wait = opt(0.0, "A run that takes longer than this fails; 0 means no limit.")
     callable_allow: Packages = opt("", "Packages that `callable:` in a flow.yaml may name.")
+    flow_env: Variables = opt("", "Variables that `$env` in a flow.yaml may read; `APP_*`: by prefix.")
 
     # Sizes
     params_max_bytes: Bytes = opt(196_608, "Largest parameters of a run; at most a commit.")
@@ -115,10 +125,26 @@ class Table:
     # HTTP
     http_host: Host = opt("127.0.0.1", "Address the gateway listens on.")
     http_port: Port = opt(8000, "Port the gateway listens on.")
+    start_wait_sec: Wait = opt(5.0, "How long requests wait for a gateway, counted from its start.")
+    http_connections_max: Count = opt(8_192, "Connections at once; fewer where fewer files may be open.")
+    http_connections_per_peer_max: Count = opt(512, "Connections at once from one address that is no proxy.")
+    http_header_timeout_sec: Seconds = opt(10.0, "How long the headers of a request may take.")
+    http_body_timeout_sec: Seconds = opt(30.0, "How long a body may take, besides what its size allows.")
+    http_body_min_bytes_per_sec: Count = opt(1_024, "A body may take a second more for so many bytes.")
+    http_idle_timeout_sec: Seconds = opt(30.0, "How long a connection may wait for its next request.")
+    http_send_timeout_sec: Seconds = opt(60.0, "How long a client may take nothing of an answer.")
+    http_max_header_bytes: Bytes = opt(65_536, "Largest headers of a request, all together.")
+    http_max_headers: Count = opt(128, "Headers that a request may have.")
+    http_max_url_bytes: Bytes = opt(16_384, "Longest URL.")
     http_max_body_bytes: Bytes = opt(8_388_608, "Largest request body; wheels have their own limit.")
+    public_url: WebAddress = opt("", "Where clients reach the gateway; signed URLs begin with it.")
+    allow_unauthenticated: Flag = opt(False, "Whether to serve beyond loopback without authentication.")
     allowed_hosts: Hosts = opt("", "Hosts accepted besides loopback while authentication is off.")
     http_auth_mode: AuthMode = opt("none", "How callers prove who they are.")
     http_api_key_header: Header = opt("X-API-Key", "Header that carries the API key.")
+    auth_failures_per_min: Count = opt(
+        300, "Keys and tokens that are not good that one address may send in a minute; then 429."
+    )
     jwt_jwks: Text = opt("", "JWKS that tokens are checked with: a path or a URL.")
     jwt_issuer: Word = opt("noctria.auth", "Who tokens must be issued by.")
     jwt_audience: Word = opt("pyoco-server", "Audience of tokens, besides `pdca` and `pdca.gui`.")
@@ -127,6 +153,8 @@ class Table:
     read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
     jobs_flow: Text = opt("main", "Flow of a job that is created without naming one.")
     run_history_sec: Wait = opt(0.0, "Runs that are over are erased after this long; 0 means never.")
+    streams_per_caller: Count = opt(200, "Streams, sockets and waits (`wait=`) one caller may have open.")
+    streams_max: Count = opt(2_000, "Streams, sockets and waits open at one gateway.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
     idempotency_ttl_sec: Kept = opt(172_800.0, "How long an `Idempotency-Key` and its answer are kept.")
     dashboard_lang: Language = opt(
@@ -148,6 +176,8 @@ class Table:
     # Wheels
     wheel_object_store_bucket: Name = opt("pyoco_wheels", "Object store of the wheels.")
     wheel_max_bytes: Bytes = opt(536_870_912, "Largest wheel.")
+    wheel_unpacked_max_bytes: Bytes = opt(2_147_483_648, "Size of all files of a wheel, unpacked.")
+    wheel_unpacked_max_files: Count = opt(100_000, "Files that a wheel may have.")
     wheel_sync_enabled: Flag = opt(False, "Whether workers install the wheels of their tags.")
     wheel_sync_dir: FilePath = opt(".pyoco/wheels", "Folder into which a worker installs wheels.")
     wheel_sync_interval_sec: Seconds = opt(10.0, "How often a worker looks for wheels.")
@@ -160,6 +190,10 @@ class Table:
     log_max_lines_per_sec: Count = opt(100_000, "Lines a second that one run may print for long.")
     log_max_age_sec: Seconds = opt(2_592_000.0, "What runs print is kept this long.")
     log_max_bytes: Bytes = opt(10_737_418_240, "Size of all that is kept of it; the oldest goes first.")
+    log_search_sec: Seconds = opt(2.0, "A search of a log pauses after this long and says how far it got.")
+    log_search_max_bytes: Bytes = opt(134_217_728, "A search pauses after it has read so much of a log.")
+    log_searches_per_caller: Count = opt(4, "Log searches that one caller may have under way at once.")
+    log_searches_max: Count = opt(16, "Log searches under way at one gateway.")
 
     # Logging
     log_level: LogLevel = opt("INFO", "Least severe level that is written.")

@@ -7,12 +7,12 @@ import asyncio
 import inspect
 import math
 import threading
-import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.engine.failure import Failure, describe
 from pyoco_server.engine.plan import TaskSpec
 from pyoco_server.engine.whereabouts import CURRENT, Speaker
@@ -42,10 +42,10 @@ class Attempt:
             if inspect.iscoroutine(output):
                 output = asyncio.run(self._await(output))
         except BaseException as exc:  # user code may raise anything; sys.exit() must not end our thread
-            return Ended(self, time.time(), None, describe(exc))
+            return Ended(self, clock.now(), None, describe(exc))
         finally:
             CURRENT.reset(before)
-        return Ended(self, time.time(), output, None)
+        return Ended(self, clock.now(), output, None)
 
     def interrupt(self) -> None:
         """Cancel the asyncio task, if there is one now or later. Plain functions read `ctx.is_cancelled`."""

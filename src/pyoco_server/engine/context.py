@@ -13,6 +13,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import RunContext, RunStatus
 
 from pyoco_server.engine.cancelled import Cancelled
+from pyoco_server.engine.references import resolved
 
 CANCELLING = (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
@@ -75,6 +76,10 @@ class EngineContext(Context):
         """For long tasks, between two pieces of work."""
         if self.is_cancelled:
             raise Cancelled("The run is being cancelled")
+
+    def resolve(self, value: Any) -> Any:
+        """What a reference like `$node.read.output` stands for, by the rules of inputs."""
+        return resolved(self, value)
 
     @property
     def artifact_dir(self) -> str | None:

@@ -4,12 +4,12 @@ Everything here is safe to call from any thread at any time, also twice, also wh
 """
 
 import threading
-import time
 from dataclasses import dataclass
 from queue import SimpleQueue
 
 from pyoco.core.models import RunContext, RunStatus
 
+from pyoco_server import clock
 from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.outcome import Status
@@ -51,6 +51,7 @@ class Control:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self.is_stopping = False  # tasks are asked to return, whatever the run's status says
         self.is_abandoned = False  # nobody waits for running tasks any more
+        self.is_held = False  # tasks are ready, and may not be started now
         self._lock = threading.Lock()
         self._is_closed = False
         if not self.is_cancelling():
@@ -71,6 +72,10 @@ class Control:
     def answer(self, name: str, answer: Answer) -> None:
         self.events.put(Answered(name, answer))
 
+    def wake_if_held(self) -> None:
+        if self.is_held:
+            self.events.put(Woken())
+
     def is_cancelling(self) -> bool:
         return self.run_context.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
@@ -88,7 +93,7 @@ class Control:
         # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
         known = Status.CANCELLED if status is Status.ABANDONED else status
         self.run_context.status = RunStatus[known]
-        self.run_context.end_time = time.time()
+        self.run_context.end_time = clock.now()
 
 
 class Registry:
@@ -124,6 +129,11 @@ class Registry:
                 if len(self._early) > EARLY_CANCELS_MAX:
                     del self._early[next(iter(self._early))]
         return found
+
+    def wake(self) -> None:
+        with self._lock:
+            for control in self._live:
+                control.wake_if_held()
 
     def answer(self, run_id: str, name: str, answer: Answer) -> None:
         """Passed on to the live runs of this id; if there is none, kept for the one to come."""

@@ -30,7 +30,9 @@ class Engine:
         lone_tasks_here: bool = False,
         receive: Receive = receive,
     ) -> None:
-        """`may_start` is asked before each attempt at a task; a no abandons the run.
+        """`may_start` is asked before each attempt at a task; while it says no, nothing is started.
+
+        `wake` makes it be asked again at once.
 
         With `lone_tasks_here` the calling thread executes what has nothing beside it; `abandon` then does
         not end the call before such a task has returned. `receive` is how it waits for what happens.
@@ -78,6 +80,14 @@ class Engine:
         """Cancel, and stop waiting for running tasks now: their threads are left behind, results ignored."""
         for control in self._registry.find(run_id):
             control.abandon()
+
+    def grant(self, _run_id: str, _until: float) -> None:
+        """`may_start` may say yes again."""
+        self.wake()
+
+    def wake(self) -> None:
+        """Ask `may_start` again, in every run that is held by it."""
+        self._registry.wake()
 
     def answer(self, run_id: str, name: str, answer: Answer) -> None:
         """A wait has ended, and the log knows. Also for a run that has not begun, or not got to it yet."""

@@ -17,6 +17,8 @@ class Failure:
 
     error: str
     traceback: str = ""
+    kind: str = ""  # the class of the exception; empty when there was none, as for a timeout
+    origin: tuple[str, int, str] | None = None  # file, line and function it was raised in
 
 
 def describe(exc: BaseException) -> Failure:
@@ -24,6 +26,8 @@ def describe(exc: BaseException) -> Failure:
     return Failure(
         error=cut(_message(exc), ERROR_BYTES_MAX),
         traceback=cut(_trace(exc), TRACEBACK_BYTES_MAX),
+        kind=type(exc).__name__,
+        origin=_origin(exc),
     )
 
 
@@ -65,3 +69,13 @@ def _trace(exc: BaseException) -> str:
         return "".join(traceback.format_exception(type(exc), exc, frames))
     except BaseException:  # formatting touches the user's objects
         return type(exc).__name__
+
+
+def _origin(exc: BaseException) -> tuple[str, int, str] | None:
+    frame = exc.__traceback__
+    if frame is None:
+        return None
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    code = frame.tb_frame.f_code
+    return code.co_filename, frame.tb_lineno, code.co_name

@@ -81,7 +81,7 @@ class GraphWalk:
 
     def _fail(self, spec: TaskSpec, failure: Failure) -> None:
         if not spec.isolate:
-            raise Halt(Ending(Status.FAILED, failure.error, spec.name, failure.traceback))
+            raise Halt(Ending(Status.FAILED, failure.error, spec.name, failure.traceback, failure))
         self._unsettled.discard(spec.name)
         self._doom(spec.name)
 

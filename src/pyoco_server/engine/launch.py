@@ -8,6 +8,7 @@ import time
 
 from pyoco.core.context import Context
 
+from pyoco_server import clock
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.context import EngineContext
 from pyoco_server.engine.control import Control
@@ -34,7 +35,7 @@ class Launcher:
     def perform(self, attempt: Attempt) -> Ended:
         """Call the user's code in this thread, and come back when it does."""
         failure = self._prepare(attempt)
-        return attempt.perform() if failure is None else Ended(attempt, time.time(), None, failure)
+        return attempt.perform() if failure is None else Ended(attempt, clock.now(), None, failure)
 
     def _prepare(self, attempt: Attempt) -> Failure | None:
         self._stamp(attempt)
@@ -46,7 +47,7 @@ class Launcher:
     def _stamp(self, attempt: Attempt) -> None:
         attempt.number += 1
         attempt.run_id = self._control.run_context.run_id
-        attempt.started_at = time.time()
+        attempt.started_at = clock.now()
         if attempt.deadline == math.inf:
             attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
 

@@ -4,11 +4,11 @@ It starts when the outermost loop first gets to the task, and succeeds once, whe
 the output of the last iteration, which is what `results` holds in pyoco.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.engine.attempt import Attempt
 from pyoco_server.engine.failure import Failure
 from pyoco_server.engine.plan import TaskSpec
@@ -39,7 +39,7 @@ class LoopedTasks:
     def reach(self, spec: TaskSpec, label: str) -> Whole:
         whole = self._wholes.get(label)
         if whole is None:
-            attempt = Attempt(spec, label, number=1, started_at=time.time())
+            attempt = Attempt(spec, label, number=1, started_at=clock.now())
             whole = self._wholes[label] = Whole(attempt, label in self._recorded)
             if whole.is_known:
                 self._reporter.recorded(label, self._recorded[label])
@@ -54,7 +54,7 @@ class LoopedTasks:
     def fail(self, whole: Whole, failure: Failure) -> None:
         """An iteration has failed for good."""
         if not whole.is_known:
-            self._reporter.failed(whole.attempt, failure, time.time())
+            self._reporter.failed(whole.attempt, failure, clock.now())
 
     def end(self) -> int:
         """The outermost loop has ended. Gives the number of successes that are to be acknowledged."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from pyoco.core.context import Context
 
+from pyoco_server.engine.failure import Failure
+
 
 class Status(StrEnum):
     """The endings of a run inside the engine."""
@@ -27,6 +29,7 @@ class Outcome:
     error: str | None = None
     failed_task: str | None = None
     traceback: str | None = None
+    cause: Failure | None = None  # FAILED: the exception behind it, where there was one
     left_behind: int = 0  # threads that are still in user code
     waiting: tuple[str, ...] = ()  # PARKED: the record names of the open waits
 
@@ -39,6 +42,7 @@ class Ending:
     error: str | None = None
     failed_task: str | None = None
     traceback: str | None = None
+    cause: Failure | None = None
 
 
 class Halt(Exception):

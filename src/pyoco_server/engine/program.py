@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import SwitchNoMatch, UntilMaxIterationsExceeded
-from pyoco.dsl.expressions import Expression
+from pyoco.dsl.expressions import Expression, ExpressionEvaluationError
 from pyoco.dsl.nodes import (
     DEFAULT_CASE_VALUE,
     DSLNode,
@@ -27,6 +27,7 @@ from pyoco_server.engine.outcome import Ending, Halt, Status
 from pyoco_server.engine.past import Past
 from pyoco_server.engine.places import Labels, Place, Program
 from pyoco_server.engine.plan import TaskSpec
+from pyoco_server.engine.references import value_of
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.supervisor import Supervisor
 
@@ -114,7 +115,7 @@ class ProgramWalk:
     def _halted(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
         if whole is not None:
             self._looped.fail(whole, failure)
-        return Halt(Ending(Status.FAILED, failure.error, name, failure.traceback))
+        return Halt(Ending(Status.FAILED, failure.error, name, failure.traceback, failure))
 
     def _await_releases(self) -> None:
         for _ in range(self._unreleased):
@@ -161,14 +162,14 @@ class ProgramWalk:
             frame = LoopFrame("until", "until", index, index + 1, iterations_max, condition=is_met)
             with self._iteration(frame):
                 self._steps(node.body)
-                is_met = bool(self._value(node.condition))
+                is_met = self._is_true(node.condition)
             if is_met:
                 return
         raise _failed(UntilMaxIterationsExceeded(node.condition.source, iterations_max))
 
     def _switch(self, node: SwitchNode) -> None:
         value = self._value(node.expression)
-        targets = [case.target for case in node.cases if case.value == value != DEFAULT_CASE_VALUE]
+        targets = [case.target for case in node.cases if self._is_case(case.value, value)]
         targets += [case.target for case in node.cases if case.value == DEFAULT_CASE_VALUE]
         if not targets:
             raise _failed(SwitchNoMatch(node.expression.source))
@@ -195,17 +196,28 @@ class ProgramWalk:
             for name in variables:
                 self._ctx.clear_var(name)
 
+    def _is_true(self, condition: Any) -> bool:
+        value = self._value(condition)
+        try:
+            return bool(value)
+        except Exception as exc:  # a task may return what is neither true nor false, such as an array
+            raise _failed(exc) from exc
+
+    def _is_case(self, wanted: Any, value: Any) -> bool:
+        try:
+            return bool(wanted == value != DEFAULT_CASE_VALUE)
+        except Exception as exc:  # as above
+            raise _failed(exc) from exc
+
     def _value(self, expression: Any) -> Any:
         if not isinstance(expression, Expression):
             return expression
         try:
-            return expression.evaluate(ctx=self._ctx.expression_data(), env=self._ctx.env_data())
-        except (
-            Exception
-        ) as exc:  # expressions are the author's code: their errors end the run, not the engine
+            return value_of(self._ctx, expression.source)
+        except ExpressionEvaluationError as exc:
             raise _failed(exc) from exc
 
 
 def _failed(exc: Exception) -> Halt:
     failure = describe(exc)
-    return Halt(Ending(Status.FAILED, failure.error, traceback=failure.traceback))
+    return Halt(Ending(Status.FAILED, failure.error, traceback=failure.traceback, cause=failure))

@@ -1,11 +1,11 @@
 """Write down what happens to a run's tasks, then tell the listener. Owns pyoco's task states and records."""
 
-import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
 
 from pyoco.core.models import RunContext, TaskState
 
+from pyoco_server import clock
 from pyoco_server.engine.attempt import Attempt
 from pyoco_server.engine.failure import Failure
 from pyoco_server.engine.listener import Asked, Listener
@@ -81,7 +81,7 @@ class Reporter:
 
     def doomed(self, name: str, because_of: str, *, is_known: bool = False) -> None:
         """Will never start: told as a failure of attempt 0, unless an earlier life has done so."""
-        now = time.time()
+        now = clock.now()
         error = f"Not run, because task '{because_of}' failed"
         self._finish(name, TaskState.FAILED, ended_at=now)
         self._run.ensure_task_record(name).error = error
@@ -89,7 +89,7 @@ class Reporter:
             self._listener.task_failed(name, 0, error, "", now, now, False)
 
     def cancelled(self, name: str) -> None:
-        self._finish(name, TaskState.CANCELLED, ended_at=time.time())
+        self._finish(name, TaskState.CANCELLED, ended_at=clock.now())
         if not self._is_muted:
             self._listener.task_cancelled(name)
 

@@ -102,6 +102,7 @@ class Run:
             ending.error,
             ending.failed_task,
             ending.traceback,
+            ending.cause,
             left_behind=left,
             waiting=self._supervisor.open_waits if status is Status.PARKED else (),
         )

@@ -10,11 +10,11 @@ from collections import deque
 from queue import Empty
 from typing import Any, assert_never
 
+from pyoco_server import clock
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.context import EngineContext
 from pyoco_server.engine.control import Acknowledged, Answered, Control, Woken
 from pyoco_server.engine.limits import Limits
-from pyoco_server.engine.listener import StopRun
 from pyoco_server.engine.news import News
 from pyoco_server.engine.outcome import Ending, Halt, Status
 from pyoco_server.engine.plan import TaskSpec
@@ -24,6 +24,8 @@ from pyoco_server.engine.under_way import UnderWay
 from pyoco_server.engine.waits import Waits
 from pyoco_server.engine.wiring import Wiring
 
+# A run that may not start anything is woken when it may; should that be missed, it looks again so soon.
+HELD_LOOK_SEC = 1.0
 WAIT_MAX_SEC = 3600.0  # a lock refuses to wait for centuries; we look again after an hour
 
 
@@ -54,7 +56,7 @@ class Supervisor:
 
     def conclude(self, whole: Attempt, output: Any) -> None:
         """Tell the success of a task whose iterations have all succeeded."""
-        self._under_way.conclude(whole, output, time.time())
+        self._under_way.conclude(whole, output, clock.now())
 
     def next(self) -> News:
         """Wait until something became of a task.
@@ -66,6 +68,9 @@ class Supervisor:
             if self._under_way.news:
                 return self._under_way.news.popleft()
             if self._waiting and len(self._under_way.running) < self._limits.parallelism:
+                if self._is_held():
+                    self._pump(until=min(self._deadline, time.monotonic() + HELD_LOOK_SEC))
+                    continue
                 self._begin(self._waiting.popleft())
                 # A quick task may be back already: its thread takes the next one, and none has to be hired.
                 if self._control.events.empty():
@@ -109,10 +114,16 @@ class Supervisor:
     def _is_idle(self) -> bool:
         return not self._waiting and not self._under_way
 
-    def _begin(self, attempt: Attempt) -> None:
+    def _is_held(self) -> bool:
+        """Set before it is asked again: a wake-up between the two is an event that waits for us."""
         may_start = self._limits.may_start
-        if may_start is not None and not may_start():
-            raise StopRun("the worker has not been heard of")
+        if may_start is None or may_start():
+            return False
+        self._control.is_held = True
+        self._control.is_held = not may_start()
+        return self._control.is_held
+
+    def _begin(self, attempt: Attempt) -> None:
         if self._is_alone(attempt):
             self._under_way.perform(attempt)
         else:

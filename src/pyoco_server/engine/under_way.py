@@ -9,6 +9,7 @@ from collections import deque
 from functools import partial
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.backoff import backoff_sec
 from pyoco_server.engine.context import EngineContext
@@ -43,7 +44,7 @@ class UnderWay:
     def begin(self, attempt: Attempt) -> None:
         failure = self._launcher.launch(attempt)
         if failure is not None:
-            self._fail(attempt, failure, time.time())
+            self._fail(attempt, failure, clock.now())
             return
         self.running[attempt] = None
         if attempt.deadline < math.inf:
@@ -78,7 +79,7 @@ class UnderWay:
             return
         self._let_go(attempt)
         failure = Failure(f"Task '{attempt.name}' exceeded timeout of {attempt.spec.timeout_sec}s")
-        self._reporter.failed(attempt, failure, time.time())
+        self._reporter.failed(attempt, failure, clock.now())
         self.news.append(Failed(attempt.spec, failure))
 
     def conclude(self, attempt: Attempt, output: Any, ended_at: float) -> None:

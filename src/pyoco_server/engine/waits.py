@@ -4,9 +4,9 @@ An answer is in the log before it comes here: it is written down and not told. O
 has got to its task is kept for it.
 """
 
-import time
 from collections import deque
 
+from pyoco_server import clock
 from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.attempt import Attempt
 from pyoco_server.engine.failure import Failure, describe
@@ -32,12 +32,12 @@ class Waits:
         if answer is not None:
             self._settle(spec, name, answer)
             return
-        attempt = Attempt(spec, name, number=1, started_at=time.time())
+        attempt = Attempt(spec, name, number=1, started_at=clock.now())
         try:
             asked = self._asked(spec, name)
         except Exception as exc:  # a reference may lead nowhere, or to a property that raises
             failure = describe(exc)
-            self._reporter.failed(attempt, failure, time.time())
+            self._reporter.failed(attempt, failure, clock.now())
             self._news.append(Failed(spec, failure))
             return
         self.open[name] = spec

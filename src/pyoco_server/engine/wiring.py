@@ -8,6 +8,7 @@ from typing import Any
 from pyoco.core.context import Context
 
 from pyoco_server.engine.plan import TaskSpec
+from pyoco_server.engine.references import resolved
 
 
 class Wiring:
@@ -19,7 +20,7 @@ class Wiring:
 
     def arguments(self, spec: TaskSpec, own_ctx: Callable[[], Context]) -> dict[str, Any]:
         """Configured inputs first, then `ctx`, then parameters by name from params, then from results."""
-        kwargs = {key: self._ctx.resolve(value) for key, value in spec.inputs.items()}
+        kwargs = {key: resolved(self._ctx, value) for key, value in spec.inputs.items()}
         for name in self._names(spec.func):
             if name == "ctx":
                 kwargs[name] = own_ctx()
@@ -34,7 +35,7 @@ class Wiring:
     def prompt(self, spec: TaskSpec) -> dict[str, Any]:
         """What is asked: references are followed; other texts stay, also one like `$100`."""
         return {
-            key: self._ctx.resolve(value) if _is_reference(value) else value
+            key: resolved(self._ctx, value) if _is_reference(value) else value
             for key, value in spec.inputs.items()
         }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
+from pyoco_server import clock
+from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import RequeueRun
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.apply import apply
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -13,9 +14,18 @@ from pyoco_server.store.store import Store
 RUNS_AT_ONCE = 500
 
 
-async def start_delayed(store: Store, read_model: ReadModel) -> int:
-    due = read_model.delayed(until=time.time(), limit=RUNS_AT_ONCE)
-    for run in due:
-        # A commit that raises the job's number: whoever tries it a second time is refused.
-        await apply(store, run.run_id, RequeueRun(job_no=run.job_no, reason="start_at"))
-    return len(due)
+class DelayedRuns:
+    def __init__(self, store: Store, read_model: ReadModel) -> None:
+        self._store = store
+        self._read_model = read_model
+        self._isolation = Isolation("delayed runs")
+
+    async def look(self) -> int:
+        """How many were started."""
+        due = self._read_model.delayed(until=clock.now(), limit=RUNS_AT_ONCE)
+        return await self._isolation.each(due, self._start, name=lambda run: run.run_id)
+
+    async def _start(self, run: Run) -> bool:
+        # A commit that raises the job's number: a second try is refused.
+        applied = await apply(self._store, run.run_id, RequeueRun(job_no=run.job_no, reason="start_at"))
+        return bool(applied.events)

@@ -7,9 +7,11 @@ and the feed sets it forward when a commit brings an earlier one. What happens i
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from pyoco_server import clock
+from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import PassTime
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.events import Event
@@ -23,54 +25,66 @@ RUNS_AT_ONCE = 500
 SIDE_BY_SIDE = 16
 # However much is due: between two looks others get their turn.
 WAKE_SEC_MIN = 0.02
+# A clock that was set back makes an instant come twice: what was not due then is looked at again.
+IN_VAIN_SEC = 30.0
 _BY_TIME = CommitMeta(actor=Actor(ActorKind.SYSTEM, "housekeeping"))
+
+
+class _InVain(NamedTuple):
+    updated_at: float
+    look_again_at: float
 
 
 class DueRuns:
     def __init__(self, store: Store, read_model: ReadModel) -> None:
         self._store = store
         self._read_model = read_model
-        self._rings = asyncio.Event()
+        self._isolation = Isolation("due runs")
+        self._on_due: Callable[[], None] = _noop
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at: float | None = None
         self._looking = asyncio.Lock()
-        # Due by the index, but not to the core: left alone until something changes in them.
-        self._in_vain: dict[str, float] = {}
+        # Due by the index, but not to the core: left alone until something changes in them, or for a while.
+        self._in_vain: dict[str, _InVain] = {}
         read_model.on_news(self._on_news)
 
     async def look(self) -> int:
         """Pass time in every run that is due, and set the timer to the next one."""
         async with self._looking:
-            now = time.time()
+            now = clock.now()
             found = self._read_model.due(until=now, limit=RUNS_AT_ONCE)
-            due = [run for run in found if self._in_vain.get(run.run_id) != run.updated_at]
             known = {run.run_id for run in found}
             self._in_vain = {run_id: at for run_id, at in self._in_vain.items() if run_id in known}
-            moved = 0
-            for first in range(0, len(due), SIDE_BY_SIDE):
-                moved += sum(await asyncio.gather(*map(self._pass, due[first : first + SIDE_BY_SIDE])))
+            due = iter([run for run in found if not self._is_in_vain(run)])
+            some = (self._isolation.each(due, self._pass, name=_run_id) for _ in range(SIDE_BY_SIDE))
+            moved = _sum(await asyncio.gather(*some, return_exceptions=True))
             self._set(now if len(found) == RUNS_AT_ONCE and moved else self._read_model.next_due(after=now))
             return moved
 
-    async def rung(self) -> None:
-        """Wait until the timer goes off, or somebody wakes us."""
-        await self._rings.wait()
-        self._rings.clear()
+    def on_due(self, act: Callable[[], None]) -> None:
+        """Call this when the instant of a run has come."""
+        self._on_due = act
 
     def wake(self) -> None:
         self._rings_at = None
-        self._rings.set()
+        self._on_due()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.wake()
 
     async def _pass(self, run: Run) -> bool:
-        applied = await apply(self._store, run.run_id, PassTime(), at=time.time(), meta=_BY_TIME)
+        applied = await apply(self._store, run.run_id, PassTime(), at=clock.now(), meta=_BY_TIME)
         if not applied.events:
-            self._in_vain[run.run_id] = run.updated_at
+            look_again_at = asyncio.get_running_loop().time() + IN_VAIN_SEC
+            self._in_vain[run.run_id] = _InVain(run.updated_at, look_again_at)
         return bool(applied.events)
+
+    def _is_in_vain(self, run: Run) -> bool:
+        in_vain = self._in_vain.get(run.run_id)
+        if in_vain is None or in_vain.updated_at != run.updated_at:
+            return False
+        return asyncio.get_running_loop().time() < in_vain.look_again_at
 
     def _on_news(self, _before: Run | None, after: Run, _events: Sequence[Event]) -> None:
         if after.due:
@@ -83,5 +97,21 @@ class DueRuns:
             self._timer.cancel()
         self._timer, self._rings_at = None, at
         if at is not None:
-            delay_sec = max(WAKE_SEC_MIN, at - time.time())
+            delay_sec = max(WAKE_SEC_MIN, at - clock.now())
             self._timer = asyncio.get_running_loop().call_later(delay_sec, self.wake)
+
+
+def _sum(results: Sequence[int | BaseException]) -> int:
+    """All have come to their end; what one of them raised is raised now."""
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return sum(result for result in results if isinstance(result, int))
+
+
+def _run_id(run: Run) -> str:
+    return run.run_id
+
+
+def _noop() -> None:
+    return

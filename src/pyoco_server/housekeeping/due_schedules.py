@@ -1,17 +1,20 @@
 """Schedules whose time has come: the planned run is begun, then the schedule moves on to its next instant.
 
 What is due is known from memory, kept by reading what has changed since the round before; what is done is
-decided on the record as the leader has it. Every write is a compare-and-set: of two who do the same, one is
-refused. Instants that were missed, but for the latest, are passed over first, so that all agree on which one.
+decided on the record as the leader has it. Every write is a compare-and-set: of two that do the same, one is
+refused. The record says which instant is being begun before the run is: a schedule that is deleted before
+that begins nothing, and one that is deleted after it has begun its run when the delete is answered. Instants
+that were missed, but for the latest, are passed over in the same write.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 
 from msgspec.structs import replace
 
+from pyoco_server import clock
+from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.operations.schedules import begin_planned
 from pyoco_server.schedules import latest_due, moved_on
 from pyoco_server.store.errors import BrokerRefused, WrongSequence
@@ -28,6 +31,7 @@ NO_WORKFLOW = "What its runs begin with is missing. Delete the schedule and make
 class DueSchedules:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._isolation = Isolation("schedules")
         self._next_at: dict[str, float] = {}
         self._seen = 0
 
@@ -39,15 +43,12 @@ class DueSchedules:
     async def look(self) -> int:
         """How many runs were begun."""
         await self._read_on()
-        now = time.time()
+        if self._store.room.is_low:
+            return 0  # they stay due; the latest instant of each is begun when there is room
+        now = clock.now()
         due = sorted((at, schedule_id) for schedule_id, at in self._next_at.items() if at <= now)
-        begun = 0
-        for _, schedule_id in due[:SCHEDULES_AT_ONCE]:
-            try:
-                begun += await self._begin(schedule_id, now)
-            except WrongSequence:
-                continue  # somebody else was faster; how it is now is read in the next round
-        return begun
+        some = [schedule_id for _, schedule_id in due[:SCHEDULES_AT_ONCE]]
+        return await self._isolation.each(some, lambda one: self._begun(one, now), name=str)
 
     async def _read_on(self) -> None:
         for changed in await self._store.schedules.changed_after(self._seen):
@@ -57,12 +58,18 @@ class DueSchedules:
             else:
                 self._next_at[changed.schedule_id] = changed.schedule.next_at
 
+    async def _begun(self, schedule_id: str, now: float) -> bool:
+        try:
+            return await self._begin(schedule_id, now)
+        except WrongSequence:
+            return False  # another one was faster; how it is now is read in the next round
+
     async def _begin(self, schedule_id: str, now: float) -> bool:
         stored = await self._store.schedules.get(schedule_id)
         planned_at = latest_due(stored.schedule, now) if stored is not None else None
         if stored is None or planned_at is None:
             return False
-        stored = await self._passed_over(stored, planned_at, now)
+        stored = await self._marked(stored, planned_at, now)
         begins_with = await self._store.schedules.begins_with(schedule_id)
         if begins_with is None:
             moved = moved_on(stored.schedule, now=now, run_id=None, error=NO_WORKFLOW)
@@ -71,25 +78,26 @@ class DueSchedules:
         try:
             run_id = await begin_planned(self._store, stored.schedule, begins_with)
         except BrokerRefused as refused:
-            await self._note(stored, refused.message, now)
+            await self._note(stored, refused, now)
             return False
         moved = moved_on(stored.schedule, now=now, run_id=run_id)
         await self._store.schedules.replace(moved, revision=stored.revision)
         log.info("scheduled run begun", extra={"schedule_id": schedule_id, "run_id": run_id})
         return True
 
-    async def _passed_over(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
-        """The schedule, standing at the latest instant that has come."""
-        if planned_at == stored.schedule.next_at:
-            return stored
-        later = replace(stored.schedule, next_at=planned_at, updated_at=now)
-        revision = await self._store.schedules.replace(later, revision=stored.revision)
-        return StoredSchedule(later, revision)
+    async def _marked(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
+        """The schedule, standing at the instant whose run is begun next, and saying so."""
+        if stored.schedule.beginning_at is not None:
+            return stored  # whoever wrote that was stopped, or is at it as well
+        marked = replace(stored.schedule, next_at=planned_at, beginning_at=planned_at, updated_at=now)
+        revision = await self._store.schedules.replace(marked, revision=stored.revision)
+        return StoredSchedule(marked, revision)
 
-    async def _note(self, stored: StoredSchedule, error: str, now: float) -> None:
-        """It is tried again; the others are not kept waiting by it."""
+    async def _note(self, stored: StoredSchedule, refused: BrokerRefused, now: float) -> None:
+        """It is tried again in the next round; until then it can be deleted."""
+        error = refused.public_message
         if stored.schedule.last_error != error:
-            fields = {"schedule_id": stored.schedule.schedule_id, "error": error}
+            fields = {"schedule_id": stored.schedule.schedule_id, "error": refused.message}
             log.warning("a scheduled run could not be begun", extra=fields)
-            noted = replace(stored.schedule, last_error=error, updated_at=now)
-            await self._store.schedules.replace(noted, revision=stored.revision)
+        noted = replace(stored.schedule, last_error=error, beginning_at=None, updated_at=now)
+        await self._store.schedules.replace(noted, revision=stored.revision)

@@ -8,7 +8,6 @@ so looking twice is harmless.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
@@ -21,11 +20,11 @@ from pyoco_server.operations.rechecks.settle import settle
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
 from pyoco_server.recheck.records import Request
 from pyoco_server.store.read_model import ReadModel
+from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)
 
 TURN_SEC = 1.0
-AFTER_TROUBLE_SEC = 1.0
 # What was to be started with its request and is not there by then is started here.
 START_AGAIN_AFTER_SEC = 15.0
 # Everything that is open is looked at anew, in case that we missed something.
@@ -45,20 +44,15 @@ class EndedBatches:
         # Since when we know of batches whose runs we have not seen.
         self._unseen: dict[str, float] = {}
         self._looked_at = float("-inf")
-        self._news = asyncio.Event()
-        self._stopping = False
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop("recheck batches", self.turn, interval_sec=TURN_SEC)
         read_model.on_news(self._on_commit)
         desk.model.on_request(self._on_request)
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._loop.start()
 
     async def stop(self) -> None:
-        self._stopping = True
-        self._news.set()
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=self._desk.store.config.broker_timeout_sec * 2)
+        await self._loop.stop(self._desk.store.config.broker_timeout_sec * 2)
 
     async def turn(self) -> None:
         """Once: settle and start what is due, if that is ours to do."""
@@ -76,12 +70,12 @@ class EndedBatches:
             self._unseen.pop(after.run_id, None)
             if after.is_terminal or after.gone:
                 self._ended[after.run_id] = None
-                self._news.set()
+                self._loop.wake()
 
     def _on_request(self, request: Request) -> None:
         for run_id in run_ids_of(request.request_id, request.batches):
             self._sort_in(run_id)
-        self._news.set()
+        self._loop.wake()
 
     def _sort_in(self, run_id: str) -> None:
         run = self._read_model.find(run_id)
@@ -89,22 +83,6 @@ class EndedBatches:
             self._ended[run_id] = None
         elif run is None:
             self._unseen.setdefault(run_id, asyncio.get_running_loop().time())
-
-    async def _keep(self) -> None:
-        while not self._stopping:
-            pause_sec = TURN_SEC
-            try:
-                self._news.clear()
-                await self.turn()
-            except Unavailable as error:
-                log.debug("settling rechecks waits", extra={"error": error.message})
-                pause_sec = AFTER_TROUBLE_SEC
-            except Exception:  # the loop outlives any one turn; the next is a second away
-                log.exception("settling rechecks failed")
-                pause_sec = AFTER_TROUBLE_SEC
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_sec):
-                    await self._news.wait()
 
     def _forget_settled(self) -> None:
         """Others have the work: what they have done is nothing to remember."""
@@ -162,4 +140,4 @@ class EndedBatches:
                 for number in numbers:
                     self._unseen.pop(run_id_of(request_id, number), None)
                 log.info("recheck batches started", extra={"request_id": request_id, "count": len(numbers)})
-                self._news.set()  # there may be more
+                self._loop.wake()  # there may be more

@@ -7,11 +7,10 @@ seen: of a worker that comes back in that moment nothing is lost.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Sequence
 
+from pyoco_server.clock import elapsed
 from pyoco_server.operations.workers import is_gone
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.registry import Written
@@ -31,13 +30,13 @@ class GoneWorkers:
 
     async def look(self) -> int:
         """How many were removed."""
-        if not self._kept_sec or asyncio.get_running_loop().time() < self._look_at:
+        if not self._kept_sec or elapsed() < self._look_at:
             return 0
-        now = time.time()
+        now = await self._store.clock.now()
         oldest = await self._store.registry.oldest(ENTRIES_AT_ONCE)
         due = [one for one in oldest if one.at + self._kept_sec <= now]
         removed = sum([await self._removed(one, now) for one in due])
-        self._look_at = asyncio.get_running_loop().time() + self._next_in_sec(oldest, due, removed, now)
+        self._look_at = elapsed() + self._next_in_sec(oldest, due, removed, now)
         return removed
 
     def _next_in_sec(self, oldest: Sequence[Written], due: list[Written], removed: int, now: float) -> float:

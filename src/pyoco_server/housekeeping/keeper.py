@@ -1,7 +1,11 @@
-"""The housekeeper of a gateway. Of several gateways one holds the lease and does the work; the rest watch.
+"""The housekeeper of a gateway. Of several gateways one holds the lease and does the chores; the rest watch.
 
-The lease is a key that its holder rewrites each time round. When it has stood still for long enough, by
-the watcher's own clock and with the broker answering, the first who writes over it is the next.
+The lease is a key that its holder rewrites at every interval, whatever the chores do. When it has stood still
+for long enough, by the watcher's own clock and with the broker answering, the first who writes over it is the
+next holder. A holder says in its lease which chores keep failing; a watcher that is able to work relieves it.
+
+Chores are isolated: one that fails, or takes too long, keeps none of the others from its turn. Only a lease
+that cannot be read or written means that the broker is away; then no time has passed for any worker.
 """
 
 from __future__ import annotations
@@ -10,13 +14,18 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from typing import NamedTuple
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.housekeeping.delayed_runs import start_delayed
+from pyoco_server.housekeeping.chores import Chore, Chores
+from pyoco_server.housekeeping.delayed_runs import DelayedRuns
 from pyoco_server.housekeeping.due_runs import DueRuns
 from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.housekeeping.gone_workers import GoneWorkers
+from pyoco_server.housekeeping.leaked_claims import LeakedClaims
+from pyoco_server.housekeeping.leftovers import LeftOvers
 from pyoco_server.housekeeping.lost_workers import LostWorkers
+from pyoco_server.housekeeping.missing_letters import MissingLetters
 from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.housekeeping.owed_jobs import OwedJobs
 from pyoco_server.housekeeping.stillness import Stillness
@@ -24,86 +33,125 @@ from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.leases import Lease
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)
 
 KEY = "housekeeper"
+# Beyond this many unread commits the list of runs is being rebuilt: another gateway is the better holder.
+LAG_MAX = 5_000
+# A holder that was relieved, or could not do the chores, does not relieve another one for this long.
+REST_SEC = 60.0
+
+
+class _Watched(NamedTuple):
+    """What a watcher knows of the holder."""
+
+    is_working: bool
+    failing: list[str]
 
 
 class Housekeeper:
     def __init__(self, store: Store, read_model: ReadModel) -> None:
         self._store = store
         self._read_model = read_model
-        self._interval_sec = store.config.housekeeping_interval_sec
-        self._lease = Lease(holder=secrets.token_hex(8))
+        interval_sec = store.config.housekeeping_interval_sec
+        self._holder_id = secrets.token_hex(8)
         self._revision = 0
-        self._stillness = Stillness(step_sec_max=2 * self._interval_sec)
+        self._stillness = Stillness(step_sec_max=2 * interval_sec)
         self._lost_workers = LostWorkers(store, read_model)
-        self._gone_workers = GoneWorkers(store)
-        self._old_runs = OldRuns(store, read_model)
-        self._owed_jobs = OwedJobs(store, read_model)
+        self._leaked_claims = LeakedClaims(store, read_model)
         self._due_schedules = DueSchedules(store)
         self._due_runs = DueRuns(store, read_model)
-        self._stopping = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self.chores = Chores(self._all_chores(), self._is_current)
+        self._round = Loop("housekeeping", self._do_chores, interval_sec=interval_sec)
+        self._timer = Loop("housekeeping timer", self._see_to_due_runs)
+        lease = Loop("housekeeping lease", self._keep_lease, interval_sec=interval_sec)
+        self._loops = (lease, self._round, self._timer)
+        self._due_runs.on_due(self._timer.wake)
+        self._rests_until = float("-inf")
+        self._watched: _Watched | None = None
         self.is_holder = False
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._keep()), loop.create_task(self._keep_time())]
+        for loop in self._loops:
+            loop.start()
 
     async def stop(self) -> None:
-        self._stopping.set()
         self._due_runs.stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._store.config.broker_timeout_sec * 2)
+        within_sec = self._store.config.broker_timeout_sec * 2
+        await asyncio.gather(*(loop.stop(within_sec) for loop in self._loops))
         if self.is_holder:
             self.is_holder = False
             with contextlib.suppress(Unavailable, WrongSequence):  # else it stands still and is taken
                 await self._store.leases.release(KEY, revision=self._revision)
 
+    def reconnected(self) -> None:
+        """The broker may have lost what is known of schedules: all of them are read again."""
+        self._due_schedules.forget()
+
+    def why_not(self) -> str | None:
+        """What keeps housekeeping from being done, here or elsewhere; None when it is done."""
+        if self.is_holder:
+            failing = self.chores.described()
+            return f"housekeeping fails: {failing}" if failing else None
+        if self._watched is None:
+            return "housekeeping has not begun yet"
+        if not self._watched.is_working:
+            return "no gateway does the housekeeping"
+        failing = ", ".join(self._watched.failing)
+        return f"housekeeping fails on the gateway that does it: {failing}" if failing else None
+
     async def round(self) -> None:
-        """Once: hold or take the lease, and do what is due if we have it."""
-        now = asyncio.get_running_loop().time()
-        went_through = await self._hold()
-        if not self.is_holder:
-            self._due_schedules.forget()
-            return
+        """Once: hold or take the lease, and do the chores if we have it."""
+        await self._keep_lease()
+        await self._do_chores()
+
+    def _all_chores(self) -> list[Chore]:
+        """In the order in which they matter."""
+        store, read_model = self._store, self._read_model
+        owed_jobs = OwedJobs(store, read_model)
+        return [
+            Chore("lost workers", self._lost_workers.take_over),
+            Chore("leaked claims", self._hand_back_leaked_claims),
+            Chore("due runs", self._due_runs.look),
+            Chore("delayed runs", DelayedRuns(store, read_model).look),
+            Chore("stuck cancels", owed_jobs.conclude_stuck_cancels),
+            Chore("owed jobs", owed_jobs.look),
+            Chore("missing letters", MissingLetters(store).look, needs_list=False),
+            Chore("schedules", self._due_schedules.look, needs_list=False),
+            Chore("gone workers", GoneWorkers(store).look, needs_list=False),
+            Chore("old runs", OldRuns(store, read_model).look),
+            Chore("leftovers", LeftOvers(store).look, needs_list=False),
+        ]
+
+    async def _hand_back_leaked_claims(self) -> int:
+        return await self._leaked_claims.hand_back(asyncio.get_running_loop().time())
+
+    async def _is_current(self) -> None:
         await self._read_model.caught_up()
-        await self._lost_workers.look(now, own_write_went_through=went_through)
-        await self._due_runs.look()
-        await start_delayed(self._store, self._read_model)
-        await self._owed_jobs.conclude_stuck_cancels()
-        await self._owed_jobs.look()
-        await self._due_schedules.look()
-        await self._gone_workers.look()
-        await self._old_runs.look()
 
-    async def _keep(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await self.round()
-            except Unavailable as error:
-                self._was_away()
-                log.debug("housekeeping waits", extra={"error": error.message})
-            except Exception:  # the loop outlives any one round; the next is a second away
-                log.exception("housekeeping round failed")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._interval_sec):
-                    await self._stopping.wait()
+    async def _do_chores(self) -> None:
+        if self.is_holder:
+            await self.chores.do_all(lambda: self.is_holder)
+        else:
+            self._due_schedules.forget()
 
-    async def _keep_time(self) -> None:
-        """Between two rounds: what is due in a run does not wait for the next."""
-        while not self._stopping.is_set():
-            await self._due_runs.rung()
-            if not self.is_holder or self._stopping.is_set():
-                continue
-            try:
-                await self._due_runs.look()
-            except Unavailable as error:
-                log.debug("what is due waits", extra={"error": error.message})
-            except Exception:  # as above: the next round looks again, and sets the timer
-                log.exception("what is due was not seen to")
+    async def _see_to_due_runs(self) -> None:
+        """Between two rounds: what is due in a run does not wait for the next one."""
+        if self.is_holder:
+            await self._due_runs.look()
+
+    async def _keep_lease(self) -> None:
+        try:
+            went_through = await self._hold()
+        except Unavailable:
+            self._was_away()
+            raise
+        if self.is_holder and went_through:
+            now = asyncio.get_running_loop().time()
+            await self._lost_workers.observe(now, own_write_went_through=True)
+            self._leaked_claims.observe(self._lost_workers.leases, now)
 
     async def _hold(self) -> bool:
         if self.is_holder:
@@ -111,18 +159,34 @@ class Housekeeper:
         lease, revision = await self._store.leases.read(KEY)
         now = asyncio.get_running_loop().time()
         self._stillness.observe({KEY: revision}, now, own_write_went_through=True)
-        if lease is None or self._stillness.still_sec(KEY) >= self._store.config.worker_lease_sec:
+        still_sec, lease_sec = self._stillness.still_sec(KEY), self._store.config.worker_lease_sec
+        is_free = lease is None or still_sec >= lease_sec
+        failing = lease.failing if lease is not None else []
+        self._watched = _Watched(lease is not None and still_sec < 2 * lease_sec, failing)
+        if self._may_take(now, is_free=is_free, is_failing=bool(failing)):
             return await self._take(revision)
         return False
+
+    def _may_take(self, now: float, *, is_free: bool, is_failing: bool) -> bool:
+        if self._read_model.lag > LAG_MAX:
+            return False
+        return is_free or (is_failing and now >= self._rests_until)
 
     async def _take(self, revision: int) -> bool:
         self._revision = revision
         self.is_holder = True
+        self.chores.forget_failures()
+        self._leaked_claims.forget()
+        self._round.wake()
         return await self._renew()
 
     async def _renew(self) -> bool:
+        failing = self.chores.failing()
+        if failing:
+            self._rests_until = asyncio.get_running_loop().time() + REST_SEC
+        lease = Lease(holder=self._holder_id, failing=failing)
         try:
-            self._revision = await self._store.leases.write(KEY, self._lease, revision=self._revision)
+            self._revision = await self._store.leases.write(KEY, lease, revision=self._revision)
         except WrongSequence:
             self.is_holder = False
             return False
@@ -137,4 +201,5 @@ class Housekeeper:
         now = asyncio.get_running_loop().time()
         self._stillness.observe({}, now, own_write_went_through=False)
         self._lost_workers.was_away(now)
+        self._leaked_claims.forget()
         self._due_schedules.forget()

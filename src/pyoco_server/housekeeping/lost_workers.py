@@ -1,20 +1,26 @@
-"""Runs whose worker is gone: their claims end, and whoever is free takes them over."""
+"""Runs whose worker is gone: their claims end, and a free worker takes them over.
+
+`observe` reads the leases and ages those that stand still; it is called as often as our own lease is renewed.
+`take_over` acts on what was observed. A run that cannot be taken keeps none of the others waiting.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.housekeeping.stillness import Stillness
 from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.events import RunFailed
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
-from pyoco_server.operations.bury import bury
+from pyoco_server.operations.bury import MAX_DELIVER, bury
 from pyoco_server.operations.log_notices import note
 from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.read_model import ReadModel
@@ -31,35 +37,44 @@ class LostWorkers:
         self._read_model = read_model
         self._lease_sec = store.config.worker_lease_sec
         self._stillness = Stillness(step_sec_max=2 * store.config.housekeeping_interval_sec)
+        self._isolation = Isolation("lost workers")
+        # By instance, as last observed: its lease (None: it has none) and the lease's revision.
+        self.leases: dict[str, tuple[Lease | None, int]] = {}
 
     def was_away(self, now: float) -> None:
         self._stillness.observe({}, now, own_write_went_through=False)
 
     async def look(self, now: float, *, own_write_went_through: bool) -> int:
-        """Ends the claims of instances whose lease stood still for too long. How many runs that were."""
+        await self.observe(now, own_write_went_through=own_write_went_through)
+        return await self.take_over()
+
+    async def observe(self, now: float, *, own_write_went_through: bool) -> None:
         instances = self._read_model.claiming_instances()
-        leases = dict(zip(instances, await self._read(instances), strict=True))
-        revisions = {instance: revision for instance, (_, revision) in leases.items()}
+        self.leases = dict(zip(instances, await self._read(instances), strict=True))
+        revisions = {instance: revision for instance, (_, revision) in self.leases.items()}
         self._stillness.observe(revisions, now, own_write_went_through=own_write_went_through)
-        lost = [
-            instance
-            for instance, (lease, _) in leases.items()
-            if self._stillness.still_sec(instance) >= self._lease_sec or (lease and _died_here(lease))
-        ]
+
+    async def take_over(self) -> int:
+        """Ends the claims of instances whose lease stood still for too long. How many runs that were."""
+        lost = [instance for instance, (lease, _) in self.leases.items() if self._is_lost(instance, lease)]
         return sum([await self._take_from(instance) for instance in lost])
+
+    def _is_lost(self, instance: str, lease: Lease | None) -> bool:
+        is_still = self._stillness.still_sec(instance) >= self._lease_sec
+        return is_still or (lease is not None and _died_here(lease))
 
     async def _read(self, instances: set[str]) -> list[tuple[Lease | None, int]]:
         return list(await asyncio.gather(*(self._store.leases.read(instance) for instance in instances)))
 
     async def _take_from(self, instance: str) -> int:
         runs = self._read_model.claimed_by(instance, RUNS_AT_ONCE)
-        for run in runs:
-            await self._report(run, instance)
-        return len(runs)
+        return await self._isolation.each(
+            runs, lambda run: self._report(run, instance), name=lambda run: run.run_id
+        )
 
-    async def _report(self, run: Run, instance: str) -> None:
+    async def _report(self, run: Run, instance: str) -> bool:
         if run.claim is None:
-            return
+            return False
         loss = ReportLoss(
             fence=run.claim.fence,
             cause=LossCause.WORKER_LOST,
@@ -67,18 +82,30 @@ class LostWorkers:
             crashes_max=self._store.config.max_crashes,
             detail=f"worker {run.claim.worker_id} gave no sign of life",
         )
-        # One that was asked to stop ends now: should its worker wake up, it has nothing to add.
-        ends = run.claim.fence + 1 if run.cancel is not None else 0
-        await note(self._store, run.run_id, f"{loss.detail}; the run is taken from it", fence=ends)
-        try:
-            applied = await apply(self._store, run.run_id, loss)
-        except Unavailable:
-            return  # still claimed, so still found the next time
+        text = f"{loss.detail}; the run is taken from it"
+        if run.cancel is not None:
+            # It ends now. The line comes first and raises the fence: a worker that wakes up adds nothing.
+            await note(self._store, run.run_id, text, fence=run.claim.fence + 1)
+        # A crash after the commit must not lose the letter: it is noted before.
+        is_last = run.cancel is None and run.losses + 1 >= loss.losses_max
+        noted = await self._store.owed_letters.note(run.run_id, MAX_DELIVER) if is_last else None
+        applied = await apply(self._store, run.run_id, loss)
         if not applied.events or applied.after is None:
-            return
+            return False  # another one was faster, and its note may have replaced ours: it stays
+        if run.cancel is None:
+            await note(self._store, run.run_id, text)
         log.warning("run taken from a lost worker", extra={"run_id": run.run_id, "instance_id": instance})
         if any(isinstance(event, RunFailed) for event in applied.events):
-            await bury(self._store, applied.after.run, "max_deliver")
+            await self._write_letter(applied.after.run, noted)
+        return True
+
+    async def _write_letter(self, run: Run, noted: int | None) -> None:
+        """What fails here is seen to by `missing_letters`."""
+        with contextlib.suppress(Unavailable):
+            if noted is None:  # the list of runs was behind the log
+                noted = await self._store.owed_letters.note(run.run_id, MAX_DELIVER)
+            if await bury(self._store, run, MAX_DELIVER):
+                await self._store.owed_letters.remove(run.run_id, noted)
 
 
 def _died_here(lease: Lease) -> bool:

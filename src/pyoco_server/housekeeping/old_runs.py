@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 
+from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, NotFound
 from pyoco_server.operations.erase import erase_run
 from pyoco_server.store.read_model import ReadModel
@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 RUNS_AT_ONCE = 500
 SIDE_BY_SIDE = 16
 LOOK_EVERY_SEC_MAX = 3600.0
+# A run that the list shows as over and the log does not is tried again after this long. The others go on.
+IN_VAIN_SEC = 600.0
+IN_VAIN_MAX = 20_000
 BY = "retention"
 
 
@@ -32,19 +35,28 @@ class OldRuns:
         self._read_model = read_model
         self._kept_sec = store.config.run_history_sec
         self._look_at = float("-inf")
+        # Runs that could not be erased, and until when they are passed over.
+        self._in_vain: dict[str, float] = {}
 
     async def look(self) -> int:
         """How many were erased."""
-        if not self._kept_sec or asyncio.get_running_loop().time() < self._look_at:
+        if not self._kept_sec or elapsed() < self._look_at:
             return 0
-        now = time.time()
-        oldest = self._read_model.oldest_over(RUNS_AT_ONCE + 1)
+        now = await self._store.clock.now()
+        oldest = self._oldest()
         due = [run.run_id for run in oldest[:RUNS_AT_ONCE] if run.updated_at + self._kept_sec <= now]
         erased = await self._erase_all(due)
         if erased:
             log.info("runs are kept no more", extra={"runs": erased, "kept_sec": self._kept_sec})
-        self._look_at = asyncio.get_running_loop().time() + self._next_in_sec(oldest[len(due) :], now)
+        self._look_at = elapsed() + self._next_in_sec(oldest[len(due) :], now)
         return erased
+
+    def _oldest(self) -> list[Over]:
+        """The longest unchanged first, without those that were tried in vain a short time ago."""
+        now = elapsed()
+        self._in_vain = {run_id: until for run_id, until in self._in_vain.items() if until > now}
+        found = self._read_model.oldest_over(RUNS_AT_ONCE + 1 + len(self._in_vain))
+        return [run for run in found if run.run_id not in self._in_vain][: RUNS_AT_ONCE + 1]
 
     def _next_in_sec(self, later: Sequence[Over], now: float) -> float:
         soonest = min((run.updated_at + self._kept_sec - now for run in later), default=self._kept_sec)
@@ -70,5 +82,7 @@ class OldRuns:
         try:
             await erase_run(self._store, run_id, by=BY, tenant_id=None)
         except (NotFound, Conflict):
+            if len(self._in_vain) < IN_VAIN_MAX:
+                self._in_vain[run_id] = elapsed() + IN_VAIN_SEC
             return False
         return True

@@ -1,19 +1,34 @@
 """Runs that wait for a worker and have no job in the queue: the publish was lost, or the message is worn out.
 
 A run is given a new job when it has owed one for long, and again after twice as long; and only where that
-can help: nothing waits at its tag's consumer, so its job is not simply standing in a line.
+can help: where its job does not simply stand in line.
+
+It does not when nothing waits at the consumer of its tag. Where something waits, the order decides. The
+broker delivers the messages of a tag in the order in which it stored them. A job is published right after the
+commit that makes the run owe it (`job_owed_since`); a publish that takes longer than `owed_job_after_sec` has
+failed. So where the next message in line was stored later than that, the job of the run is not in line behind
+it. This needs two requests for a tag, however long the line is.
+
+Such a job was lost, or it was delivered and not acknowledged: a worker has it, or it is about to be delivered
+again, and then before everything in line. A new job would stand at the end of the line and make the old one
+void. So a run whose place has passed gets one only when it is still unclaimed `owed_job_after_sec` after that
+was first seen, and not before a silent delivery would have come back (`consumer_ack_wait_sec`). If a delivery
+is still out then, nothing is executed twice: the commit that gives the run its new job raises the number of
+its job, and a delivery with another number is acknowledged unexecuted.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from typing import NamedTuple
 
-from pyoco_server.errors import Unavailable
+from pyoco_server import clock
+from pyoco_server.clock import elapsed
+from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import ConfirmCancelled, RequeueRun
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.apply import apply
+from pyoco_server.store.queue import Line
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 
@@ -36,10 +51,15 @@ class OwedJobs:
         self._read_model = read_model
         self._after_sec = store.config.owed_job_after_sec
         self._given: dict[str, _Given] = {}
+        self._patience_sec = max(self._after_sec, store.config.consumer_ack_wait_sec)
+        # Since when (`elapsed`) others have been delivered that were stored after the job of this run.
+        self._passed_since: dict[str, float] = {}
+        self._isolation = Isolation("owed jobs")
+        self._cancels = Isolation("stuck cancels")
 
     async def look(self) -> int:
         """By tag, so that a crowd of runs nobody serves does not stand before everybody else's."""
-        now = time.time()
+        now = clock.now()
         owed = {
             tag: self._read_model.owed(tag, before=now - self._after_sec, limit=RUNS_AT_ONCE)
             for tag in self._read_model.tags_that_owe()
@@ -49,17 +69,21 @@ class OwedJobs:
 
     async def _look_at(self, tag: str, runs: list[Run], now: float) -> int:
         due = [run for run in runs if self._is_due(run, now)]
+        line = await self._store.queue.line(tag) if due else None
         # A tag that nobody has ever asked for has no consumer: its jobs lie there and wait.
-        if not due or await self._store.queue.waiting(tag) != 0:
+        if line is None:
             return 0
-        return sum([await self._give(run, now) for run in due])
+        if line.waiting:
+            due = [run for run in due if self._was_passed(run, line)]
+        return await self._isolation.each(due, lambda run: self._give(run, now), name=lambda run: run.run_id)
 
     async def conclude_stuck_cancels(self) -> int:
         """Asked to stop and held by nobody: only a commit by hand, or a bug, leaves a run so. End it."""
         stuck = self._read_model.stuck_cancels(RUNS_AT_ONCE)
-        for run in stuck:
-            await apply(self._store, run.run_id, ConfirmCancelled())
-        return len(stuck)
+        return await self._cancels.each(stuck, self._conclude, name=lambda run: run.run_id)
+
+    async def _conclude(self, run: Run) -> bool:
+        return bool((await apply(self._store, run.run_id, ConfirmCancelled())).events)
 
     def _forget_all_but(self, owed: list[Run], now: float) -> None:
         """A run that was just given a job is not overdue, and owes all the same: it is kept in mind."""
@@ -69,6 +93,15 @@ class OwedJobs:
             for run_id, given in self._given.items()
             if run_id in overdue or now - given.at <= self._after_sec
         }
+        self._passed_since = {run_id: at for run_id, at in self._passed_since.items() if run_id in overdue}
+
+    def _was_passed(self, run: Run, line: Line) -> bool:
+        """For long enough: the job of this run is not in line, and no delivery of it is expected any more."""
+        in_line_by = (run.job_owed_since or 0.0) + self._after_sec
+        if line.next_stored_at is None or line.next_stored_at <= in_line_by:
+            self._passed_since.pop(run.run_id, None)
+            return False
+        return elapsed() - self._passed_since.setdefault(run.run_id, elapsed()) >= self._patience_sec
 
     def _is_due(self, run: Run, now: float) -> bool:
         waited = now - (run.job_owed_since or now)
@@ -76,14 +109,11 @@ class OwedJobs:
         return waited >= self._after_sec * float(1 << min(times, DOUBLINGS_MAX))
 
     async def _give(self, run: Run, now: float) -> bool:
-        try:
-            applied = await apply(
-                self._store, run.run_id, RequeueRun(job_no=run.job_no, reason="its job was overdue")
-            )
-        except Unavailable:
-            return False
+        requeue = RequeueRun(job_no=run.job_no, reason="its job was overdue")
+        applied = await apply(self._store, run.run_id, requeue)
         before = self._given.get(run.run_id)
         self._given[run.run_id] = _Given(before.times + 1 if before else 1, now)
+        self._passed_since.pop(run.run_id, None)
         if applied.events:
             log.warning("overdue run queued again", extra={"run_id": run.run_id, "tag": run.tag})
         return bool(applied.events)

@@ -1,19 +1,41 @@
-"""The server's line per request must not say what is nobody's business: keys in paths, tickets in queries."""
+"""What the HTTP server itself logs must not contain secrets: in paths, in queries, or in headers.
+
+At DEBUG the server's WebSocket side logs every header of a handshake, and at INFO the address with its query.
+What it refuses before we see it (bytes that are not HTTP) it logs too; that line gets the id of the error.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 
+from pyoco_server.errors import message_id_of
 from pyoco_server.http_api.keyed import without_key
+from pyoco_server.http_api.secrets_in_text import HIDDEN
 
-_TICKET = re.compile(r"(?<=[?&]ticket=)[^&\s]+")
+LOGGERS = ("uvicorn.access", "uvicorn.error")
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
+# Any value may be a ticket, a token, a signature or somebody's search.
+_VALUE = re.compile(r"(?<==)[^&\s]+")
+_NOT_HTTP = "Invalid HTTP request received."
+_NOT_HTTP_ERR_ID = "ERR-PYOCO-0002"
 
 
 class _WithoutKeys(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.headers = set(_SECRET_HEADERS)
+
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(_harmless(arg) if isinstance(arg, str) else arg for arg in record.args)
+        args = record.args
+        if isinstance(args, tuple):
+            if len(args) == 2 and str(args[0]).lower() in self.headers:
+                record.args = (args[0], HIDDEN)
+            else:
+                record.args = tuple(_harmless(arg) if isinstance(arg, str) else arg for arg in args)
+        if record.msg == _NOT_HTTP:
+            record.err_id, record.msg_id = _NOT_HTTP_ERR_ID, message_id_of(_NOT_HTTP_ERR_ID)
+            record.http_status = 400
         return True
 
 
@@ -21,9 +43,12 @@ _without_keys = _WithoutKeys()
 
 
 def _harmless(text: str) -> str:
-    return _TICKET.sub("hidden", without_key(text))
+    path, mark, query = text.partition("?")
+    return without_key(path) + mark + _VALUE.sub(HIDDEN, query)
 
 
-def hide_keys() -> None:
+def hide_keys(api_key_header: str = "X-API-Key") -> None:
     """Callable twice: the filter is there once."""
-    logging.getLogger("uvicorn.access").addFilter(_without_keys)
+    _without_keys.headers.add(api_key_header.lower())
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(_without_keys)

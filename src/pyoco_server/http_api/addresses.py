@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from urllib.parse import urlsplit
+import re
 
 from starlette.types import Scope
+
+# A name or an address, and a port. Nothing before an `@` and no `\`: readers do not agree what those mean.
+_PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 
 
 def host_name(place: str) -> str:
     """Without its port; empty for what is no host at all."""
-    try:
-        return (urlsplit(f"//{place}").hostname or "").lower()
-    except ValueError:
-        return ""
+    found = _PLACE.fullmatch(place)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 def is_loopback(name: str) -> bool:
@@ -21,9 +22,11 @@ def is_loopback(name: str) -> bool:
     if name.lower() == "localhost" or name.startswith("/"):
         return True
     try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
+        address = ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
+    mapped = getattr(address, "ipv4_mapped", None)  # IPv4 as a socket of both kinds sees it
+    return (mapped or address).is_loopback
 
 
 def path_of(scope: Scope) -> str:

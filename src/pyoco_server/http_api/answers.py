@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import msgspec
@@ -13,18 +12,18 @@ from starlette.responses import Response
 
 from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarge
 from pyoco_server.http_api.addresses import path_of
-from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
+from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal, retry_header
 from pyoco_server.http_api.faces.executions import errors as executions
 from pyoco_server.http_api.faces.jobs import errors as jobs
 from pyoco_server.http_api.faces.recheck import errors as recheck
 from pyoco_server.http_api.faces.runs import wire as runs
-from pyoco_server.http_api.keyed import loggable_path
+from pyoco_server.http_api.refusal_log import note_refusal
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.texts import choose_language
 
-log = logging.getLogger(__name__)
-
 PROBLEM = "application/problem+json"
+# What access logs commonly say of a request whose client did not wait.
+CLIENT_CLOSED_REQUEST = 499
 
 # By the first part of the path.
 _TABLES: dict[str, ErrorTable] = {
@@ -37,13 +36,11 @@ _TABLES: dict[str, ErrorTable] = {
 
 
 def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
+    note_refusal(request.scope, error)
     table = _table(request)
     language = choose_language(request.headers.get("accept-language"))
     status, body = table.status_of(error), table.body(error, language)
-    headers = dict(getattr(error, "headers", {}))
-    retry_after_sec = getattr(error, "retry_after_sec", None)
-    if retry_after_sec is not None:
-        headers["Retry-After"] = str(max(1, round(retry_after_sec)))
+    headers = dict(getattr(error, "headers", {})) | retry_header(error, status)
     if PROBLEM not in request.headers.get("accept", ""):
         return json_answer(body, status, headers)
     problem: dict[str, Any] = {"type": "about:blank"} | table.problem(body) | {"status": status}
@@ -52,20 +49,22 @@ def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
 
 def refusal(error: PyocoError) -> dict[str, Any]:
     """Inside of an answer that goes on: what status it would have been, and the sentence."""
-    return {"status": runs.ERRORS.status_of(error), "message": error.message}
+    return {"status": runs.ERRORS.status_of(error), "message": error.public_message}
 
 
 async def on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
-    if _table(request).status_of(error) >= 500:
-        fields = {"err_id": error.err_id, "path": loggable_path(request.scope)}
-        log.error("request failed", exc_info=error, extra=fields)
     return error_answer(request, error)
 
 
-async def on_unexpected(request: Request, error: Exception) -> Response:
-    log.error("request broke", exc_info=error, extra={"path": loggable_path(request.scope)})
+async def on_unexpected(request: HTTPConnection, error: Exception) -> Response:
+    note_refusal(request.scope, error)
     return error_answer(request, Internal("Something went wrong on our side. It was logged."))
+
+
+async def on_disconnect(request: Request, error: Exception) -> Response:
+    """The client has gone: the answer is sent to no one."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def on_validation(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -10,11 +11,13 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.broker import EmbeddedBroker
+from pyoco_server.config import NatsBackendConfig, read_environment
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import answers, live_openapi, live_stream, pages
+from pyoco_server.http_api import answers, live_openapi, live_stream, one_write, pages
 from pyoco_server.http_api.access_log import hide_keys
 from pyoco_server.http_api.authentication import Authentication, with_security
 from pyoco_server.http_api.by_ticket import ByTicket
@@ -38,6 +41,9 @@ from pyoco_server.http_api.guard import Guard
 from pyoco_server.http_api.proofs import Checks, security_schemes
 from pyoco_server.http_api.recheck_door import RecheckDoor
 from pyoco_server.http_api.shortcut import Shortcut
+from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, tell_wrong_settings
+
+log = logging.getLogger(__name__)
 
 
 class _App(FastAPI):
@@ -53,7 +59,7 @@ class _App(FastAPI):
             checks = Checks(keys, gateway.tokens if "jwt" in methods else None)
             front = Authentication(inner, gateway.config, checks, ByTicket(gateway.store, checks))
         front = RecheckDoor(front, inner, gateway)
-        self._front = Guard(front, gateway.config)
+        self._front = Guard(front, gateway.config, gateway.start_wait, gateway.own_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
@@ -72,17 +78,25 @@ class _App(FastAPI):
         return self.openapi_schema
 
 
-def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool = False) -> FastAPI:
-    """`uvicorn pyoco_server.http_api:create_app --factory`; without a config: from the environment."""
-    config = config or NatsBackendConfig.from_env()
+def create_app(config: NatsBackendConfig | None = None, *, broker: EmbeddedBroker | None = None) -> FastAPI:
+    """`uvicorn pyoco_server.http_api:create_app --factory`; without a config: from the environment.
+
+    `broker`: the one that this process runs itself; its disk and its troubles are part of `/ready`.
+
+    Configures logging, unless the program it is part of has done so (docs/decisions/0028).
+    """
+    config = _logged(config)
     app = _App(
         title="pyoco-server",
         version=version("pyoco-server"),
         summary="Runs pyoco flows: submitted over HTTP, queued durably, executed by workers.",
         lifespan=_lifespan,
         redirect_slashes=False,
+        # FastAPI's own load scripts from elsewhere; `pages` has one that does not.
+        docs_url=None,
+        redoc_url=None,
     )
-    app.state.gateway = Gateway(config, embedded_broker=embedded_broker)
+    app.state.gateway = Gateway(config, broker=broker)
     app.include_router(operator.router)
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
     topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
@@ -90,16 +104,32 @@ def create_app(config: NatsBackendConfig | None = None, *, embedded_broker: bool
     app.add_exception_handler(PyocoError, answers.on_error)
     app.add_exception_handler(RequestValidationError, answers.on_validation)
     app.add_exception_handler(HTTPException, answers.on_http_exception)
+    app.add_exception_handler(ClientDisconnect, answers.on_disconnect)
     app.add_exception_handler(Exception, answers.on_unexpected)
-    hide_keys()
+    hide_keys(config.http_api_key_header)
+    if config.allow_unauthenticated and not config.auth_methods:
+        log.warning(
+            "authentication is off and PYOCO_ALLOW_UNAUTHENTICATED is set: "
+            "everything that can reach this gateway may run code on its workers"
+        )
     app.put_behind(app.state.gateway)
     return app
 
 
+def _logged(config: NatsBackendConfig | None) -> NatsBackendConfig:
+    """The settings, with the log written as they say."""
+    if config is None:
+        config = NatsBackendConfig(**tell_wrong_settings(HTTP_SERVICE, read_environment()))
+    configure_if_unset(HTTP_SERVICE, config)
+    return config
+
+
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     gateway: Gateway = app.state.gateway
     await gateway.start()
-    before_the_server_stops(gateway.streams.end)
-    yield
+    server = before_the_server_stops(gateway.streams.end)
+    if server is not None:
+        one_write.install(server.config)
+    yield {one_write.STATE: gateway.connections}
     await gateway.stop()

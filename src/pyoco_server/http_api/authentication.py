@@ -6,7 +6,6 @@ one, so a new route is closed until somebody opens it. A stream ends when its ca
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +17,9 @@ from pyoco_server.errors import PyocoError, Unauthenticated
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.answers import error_answer
 from pyoco_server.http_api.callers import note_caller
-from pyoco_server.http_api.keyed import loggable_path
 from pyoco_server.http_api.proofs import Checks, Method, Proofs, security_schemes
-from pyoco_server.http_api.scopes import scope_needed
+from pyoco_server.http_api.scopes import check_scope
 from pyoco_server.operations.callers import Caller
-
-log = logging.getLogger(__name__)
 
 PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
 PUBLIC_BELOW = "/static/"
@@ -47,9 +43,7 @@ class Authentication:
             return
         try:
             caller = await self._proofs.caller(scope)
-            needed = scope_needed(scope.get("method", "GET"), path)
-            if needed is not None:
-                caller.require(needed)
+            check_scope(caller, scope.get("method", "GET"), path)
         except PyocoError as error:
             await self._refuse(error, scope, receive, send)
             return
@@ -57,13 +51,11 @@ class Authentication:
         if scope.get("method") == "GET":  # the only ones that may have no end
             send = _WhileWelcome(send, caller, self._checks.still_good)
         elif scope["type"] == "websocket":
-            send = _TalkWhileWelcome(send, caller, self._checks.still_good)
+            talk = _TalkWhileWelcome(receive, send, caller, self._checks.still_good)
+            receive, send = talk.receive, talk
         await self._app(scope, receive, send)
 
     async def _refuse(self, error: PyocoError, scope: Scope, receive: Receive, send: Send) -> None:
-        known = error.details if isinstance(error.details, dict) else {}
-        fields = {"err_id": error.err_id, "msg_id": error.msg_id, "path": loggable_path(scope), **known}
-        log.info("caller refused", extra=fields)
         answer = error_answer(HTTPConnection(scope), error)
         if isinstance(error, Unauthenticated):
             answer.headers["WWW-Authenticate"] = self._proofs.challenge(error)
@@ -100,20 +92,35 @@ class _WhileWelcome:
 
 
 class _TalkWhileWelcome:
-    """The same for a socket: it is closed when its caller's key has ended."""
+    """The same for a socket, in both directions: it is closed when its caller's key has ended."""
 
-    __slots__ = ("_caller", "_ended", "_send", "_still_good")
+    __slots__ = ("_caller", "_ended", "_receive", "_send", "_still_good")
 
-    def __init__(self, send: Send, caller: Caller, still_good: Callable[[Caller], bool]) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, caller: Caller, still_good: Callable[[Caller], bool]
+    ) -> None:
+        self._receive = receive
         self._send = send
         self._caller = caller
         self._still_good = still_good
         self._ended = False
 
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "websocket.receive" and not self._still_good(self._caller):
+            await self._end()
+            return {"type": "websocket.disconnect", "code": NO_LONGER_WELCOME}
+        return message
+
     async def __call__(self, message: Message) -> None:
         if self._ended:
             return
         if message["type"] == "websocket.send" and not self._still_good(self._caller):
-            self._ended = True
-            message = {"type": "websocket.close", "code": NO_LONGER_WELCOME}
+            await self._end()
+            return
         await self._send(message)
+
+    async def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            await self._send({"type": "websocket.close", "code": NO_LONGER_WELCOME})

@@ -17,3 +17,11 @@ def note_caller(scope: Scope, caller: Caller) -> None:
 def caller_of(request: HTTPConnection) -> Caller:
     found: Caller = request.scope.get(_CALLER, ANYBODY)
     return found
+
+
+def counted_as(request: HTTPConnection) -> str:
+    """Whose share of a limit a request takes: the caller's, or without authentication the peer's address."""
+    caller = caller_of(request)
+    if caller.id is not None:
+        return f"{caller.tenant_id}/{caller.id}"
+    return request.client.host if request.client is not None else "local"

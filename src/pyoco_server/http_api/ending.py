@@ -18,15 +18,21 @@ import uvicorn
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def before_the_server_stops(act: Callable[[], None]) -> None:
-    """Only where uvicorn itself hears the signals; it takes its handlers, and so ours, away when it ends."""
+def before_the_server_stops(act: Callable[[], None]) -> uvicorn.Server | None:
+    """Only where uvicorn itself hears the signals; it takes its handlers, and so ours, away when it ends.
+
+    Gives the server that was found."""
     if threading.current_thread() is not threading.main_thread():
-        return  # signals are not heard here
+        return None  # signals are not heard here
+    found: uvicorn.Server | None = None
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         handler = signal.getsignal(number)
-        if isinstance(getattr(handler, "__self__", None), uvicorn.Server):
+        server = getattr(handler, "__self__", None)
+        if isinstance(server, uvicorn.Server):
+            found = server
             signal.signal(number, _both(lambda: loop.call_soon_threadsafe(act), handler))
+    return found
 
 
 def _both(first: Callable[[], Any], then: Any) -> Callable[[int, FrameType | None], None]:

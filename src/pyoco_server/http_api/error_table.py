@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from pyoco_server.errors import PyocoError
 from pyoco_server.texts import Language
 
+RETRY_AFTER_SEC = 1  # where nothing better is known
+
 
 class FrameworkRefusal(PyocoError):
     """What a framework refuses by itself: a method, a content type. It knows its status already."""
@@ -40,10 +42,16 @@ class ErrorTable(NamedTuple):
         return next(self.statuses[kind] for kind in type(error).__mro__ if kind in self.statuses)
 
 
+def retry_header(error: PyocoError, status: int) -> dict[str, str]:
+    """When to come back: whatever says 503 says that too."""
+    after_sec = getattr(error, "retry_after_sec", RETRY_AFTER_SEC if status == 503 else None)
+    return {} if after_sec is None else {"Retry-After": str(max(1, round(after_sec)))}
+
+
 def nested(code: str, error: PyocoError) -> dict[str, Any]:
     """`{"error": {"code", "message", "details"}}`; details are always an object."""
     details = {"problems": error.details} if isinstance(error.details, list) else error.details or {}
-    return {"error": {"code": code, "message": error.message, "details": details}}
+    return {"error": {"code": code, "message": error.public_message, "details": details}}
 
 
 def nested_problem(body: dict[str, Any]) -> dict[str, Any]:

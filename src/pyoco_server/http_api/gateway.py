@@ -1,23 +1,29 @@
 """What a gateway process has besides routes: the store, the read model, and housekeeping while it may.
 
-Starting does not wait for the broker: `/health` answers at once and `/ready` says what is missing.
+Starting does not wait for the broker: `/health` answers at once and `/ready` says what is missing. Every step
+of the start is repeated until it succeeds; `/ready` is green only while every service works.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import logging
+from collections.abc import Iterator
 from typing import Any
 
+from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
-from pyoco_server.errors import Unavailable
+from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.housekeeping import EndedBatches, Housekeeper
+from pyoco_server.http_api.connections import Connections
 from pyoco_server.http_api.faces.executions.chronicle import Chronicle
+from pyoco_server.http_api.own_hosts import OwnHosts
 from pyoco_server.http_api.sse import Streams
+from pyoco_server.http_api.starting import StartWait
 from pyoco_server.operations.authenticate import KeyCheck
 from pyoco_server.operations.authenticate_jwt import JwtCheck
 from pyoco_server.operations.drive import Desk
+from pyoco_server.operations.failed_attempts import FailedAttempts
 from pyoco_server.operations.histories import Histories
 from pyoco_server.operations.list_news import ListNews
 from pyoco_server.operations.log_pages import LogPages
@@ -30,27 +36,28 @@ from pyoco_server.operations.rechecks.observed import RecheckObserved
 from pyoco_server.operations.rechecks.workers import OwnWorkers
 from pyoco_server.operations.run_news import RunNews
 from pyoco_server.operations.run_views import RunViews
+from pyoco_server.operations.storage import StorageWatch
 from pyoco_server.operations.worker_news import WorkerNews
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.recheck_model import RecheckModel
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Service, Services
 
-log = logging.getLogger(__name__)
-
-START_AGAIN_SEC = 1.0
 # Beyond this many unread commits a gateway is catching up rather than keeping up.
 READY_LAG_MAX = 5_000
 
 
 class Gateway:
-    def __init__(self, config: NatsBackendConfig, *, embedded_broker: bool = False) -> None:
+    def __init__(self, config: NatsBackendConfig, *, broker: EmbeddedBroker | None = None) -> None:
         self.config = config
-        self.embedded_broker = embedded_broker
+        self._broker = broker
         self.store = Store(config, name="pyoco-gateway")
+        self.storage = StorageWatch(self.store, broker)
         self.read_model = ReadModel(self.store.client, self.store.jetstream, config)
         takes_keys = "api_key" in config.auth_methods or (config.jwt_jwks and not config.auth_methods)
-        self.keys = KeyCheck(self.store) if takes_keys else None
-        self.tokens = JwtCheck(config) if config.jwt_jwks else None
+        failures = FailedAttempts(config.auth_failures_per_min)
+        self.keys = KeyCheck(self.store, failures) if takes_keys else None
+        self.tokens = JwtCheck(config, failures) if config.jwt_jwks else None
         self.observed = Observed()
         self.read_model.on_news(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
@@ -61,41 +68,34 @@ class Gateway:
         self.run_news = RunNews(self.read_model, self.standing)
         self.worker_news = WorkerNews(self.store, self.read_model)
         self.store.on_loss(self.run_news.stands_otherwise)
-        self.streams = Streams()
+        self.streams = Streams(config)
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.rechecks = self._recheck_desk()
         self.list_news = ListNews(self.store, self.read_model, self.rechecks.model)
         self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
-        self._catalogue = catalogue_of_file(config.strategies_file) if config.strategies_file else None
-        self._following = False
-        self._stopping = False
-        self._starting: asyncio.Task[None] | None = None
+        self._serving = asyncio.Event()
+        self._services = Services(self._all_services())
+        self.start_wait = StartWait(config.start_wait_sec)
+        self.own_hosts = OwnHosts(config)
+        self.connections = Connections(config)
 
     async def start(self) -> None:
+        self.connections.prepare()
         if self.tokens is not None:
             self.tokens.start()
-        self._starting = asyncio.get_running_loop().create_task(self._start())
+        self.store.on_reconnect(self._services.reconnected)
+        self._services.start()
+        self.start_wait.begin(self._until_serving)
 
     async def stop(self) -> None:
-        self._stopping = True
+        self.start_wait.end()
         self.streams.end()
-        closing = self.store.close() if not self._following else None
-        if closing is not None:
-            await closing  # ends the wait for a broker that never came
-        if self._starting is not None:
-            await asyncio.wait([self._starting], timeout=2.0)
+        self.log_pages.close()
+        if not self._services.all_started:
+            await self.store.close()  # ends the wait for a broker that never came
+        await self._services.stop()
         if self.tokens is not None:
             await self.tokens.stop()
-        if self.keys is not None:
-            await self.keys.stop()
-        await self._ended_batches.stop()
-        await self.list_news.stop()
-        await self._housekeeper.stop()
-        await self.desk.close()
-        await self.rechecks.executor.stop()
-        await self.rechecks.model.stop()
-        await self.read_model.stop()
-        await self.store.close()
 
     @property
     def is_housekeeper(self) -> bool:
@@ -108,11 +108,16 @@ class Gateway:
             "reasons": reasons,
             "broker": {
                 "url": without_credentials(self.config.nats_url),
-                "embedded": self.embedded_broker,
-                "durability": self.config.durability if self.embedded_broker else None,
+                "embedded": self._broker is not None,
+                "durability": self.config.durability if self._broker is not None else None,
             },
             "read_model": {"lag": self.read_model.lag},
-        }
+        } | self._warnings()
+
+    def _warnings(self) -> dict[str, Any]:
+        """What does not keep us from being ready, where there is something."""
+        said = list(dict.fromkeys(problem.public for problem in self.store.problems))
+        return {"warnings": said} if said else {}
 
     def standing(self) -> dict[str, Any]:
         """The part of `ready` that a page shows while it is open."""
@@ -131,49 +136,103 @@ class Gateway:
         executor = OwnWorkers(self.store) if is_own else Airflow(self.config, observed)
         return RecheckDesk(self.store, model, executor, observed)
 
-    def _reasons(self) -> Any:
+    def _reasons(self) -> Iterator[str]:
+        if self._broker is not None and (reason := self._broker.why_not) is not None:
+            yield reason
         if self.store.why_not_ready is not None:
             yield self.store.why_not_ready
-        elif self.keys is not None and not self.keys.table.is_current:
-            yield "the API keys are not loaded yet"
-        elif self.tokens is not None and not self.tokens.jwks.is_loaded:
+            return
+        if self.tokens is not None and not self.tokens.jwks.is_loaded:
             yield "the keys that tokens are checked with (PYOCO_JWT_JWKS) cannot be read"
-        elif not self._following:
-            yield "the list of runs is not being followed yet"
-        elif self.read_model.lag > READY_LAG_MAX:
-            yield f"the list of runs is being rebuilt, {self.read_model.lag} commits to go"
+        yield from self._services.reasons()
 
-    async def _start(self) -> None:
+    async def _until_serving(self) -> None:
+        await self._serving.wait()
+        if self.keys is not None:
+            await self.keys.table.until_loaded()
+
+    def _all_services(self) -> list[Service]:
+        """In the order in which they start; they stop in reverse."""
+        return [
+            Service("broker", self._open_store, self.store.close),
+            Service("storage", self.storage.start, self.storage.stop, why_not=self.storage.why_not),
+            *self._authentication(),
+            *self._catalogue_import(),
+            Service(
+                "list of runs",
+                self.read_model.start,
+                self.read_model.stop,
+                self.read_model.reconnected,
+                self._why_runs_are_not_listed,
+            ),
+            Service(
+                "list of rechecks",
+                self.rechecks.model.start,
+                self.rechecks.model.stop,
+                self.rechecks.model.reconnected,
+                self.rechecks.model.why_not,
+            ),
+            Service("recheck executor", stop=self.rechecks.executor.stop),
+            Service("commands", stop=self.desk.close, reconnected=self.desk.forget),
+            Service("histories", self.histories.start, self.histories.stop, self.histories.reconnected),
+            Service("watched runs", self.run_views.start, self.run_views.stop, self.run_views.reconnected),
+            Service("requests", self._serve, reconnected=self.run_news.stands_otherwise),
+            Service("dead letters", self._follow_dead_letters),
+            Service("changes of workers", self.worker_news.start),
+            Service(
+                "changes of lists",
+                self.list_news.start,
+                self.list_news.stop,
+                self.list_news.reconnected,
+                self.list_news.why_not,
+            ),
+            Service(
+                "housekeeping",
+                self._start_housekeeping,
+                self._housekeeper.stop,
+                self._housekeeper.reconnected,
+                why_not=self._housekeeper.why_not,
+            ),
+            Service("recheck batches", self._start_batches, self._ended_batches.stop),
+            Service("memory", _freeze_memory),
+        ]
+
+    def _authentication(self) -> Iterator[Service]:
+        if (keys := self.keys) is not None:
+            yield Service("API keys", keys.start, keys.stop, keys.table.reconnected, keys.table.why_not)
+
+    def _catalogue_import(self) -> Iterator[Service]:
+        if (path := self.config.strategies_file) is not None and path:
+            catalogue = catalogue_of_file(path)
+            yield Service("catalogue", lambda: import_at_start(self.store, catalogue))
+
+    async def _open_store(self) -> None:
         try:
             await self.store.open()
-        except Unavailable as error:  # a broker that will not do; whoever looks at /ready is told
-            self.store.why_not_ready = error.message
-            log.error("this broker cannot be used", extra={"error": error.message, "err_id": error.err_id})
-            return
-        if self.keys is not None:
-            await self.keys.start()
-            self.store.on_reconnect(self.keys.table.reconnected)
-        while not self._stopping and not self._following:
-            try:
-                if self._catalogue is not None:
-                    await import_at_start(self.store, self._catalogue)
-                await self.read_model.start()
-                await self.rechecks.model.start()
-                self._following = True
-            except Unavailable as error:
-                log.warning("cannot follow the log yet", extra={"error": error.message})
-                await asyncio.sleep(START_AGAIN_SEC)
-        if self._following:
-            await self.store.dead_letters.follow(self.observed.letter)
-            self.store.on_reconnect(self.read_model.reconnected)
-            self.store.on_reconnect(self.desk.forget)
-            self.store.on_reconnect(self.histories.forget)
-            self.store.on_reconnect(self.rechecks.model.reconnected)
-            self.store.on_reconnect(self.run_news.stands_otherwise)
-            self.store.on_reconnect(self.list_news.reconnected)
-            await self.worker_news.start()
-            await self.list_news.start()
-            self._housekeeper.start()
-            self._ended_batches.start()
-            # What is alive now lives for ever: the collector need not look at it again.
-            gc.freeze()
+        except PyocoError as error:  # a broker that will not do, or a setting that is wrong
+            self.store.why_not_ready = error.public_message
+            raise
+
+    def _why_runs_are_not_listed(self) -> str | None:
+        if self.read_model.is_rebuilding:
+            return "the list of runs is being rebuilt: the broker has lost commits that were in it"
+        if self.read_model.lag > READY_LAG_MAX:
+            return f"the list of runs is being rebuilt, {self.read_model.lag} commits to go"
+        return None if self.read_model.feed.is_heard else "the list of runs is not being followed"
+
+    async def _serve(self) -> None:
+        self._serving.set()
+
+    async def _follow_dead_letters(self) -> None:
+        await self.store.dead_letters.follow(self.observed.letter)
+
+    async def _start_housekeeping(self) -> None:
+        self._housekeeper.start()
+
+    async def _start_batches(self) -> None:
+        self._ended_batches.start()
+
+
+async def _freeze_memory() -> None:
+    """What is alive now lives for ever: the collector need not look at it again."""
+    gc.freeze()

@@ -1,28 +1,40 @@
-"""Before any route: a request id for every answer, a cap on bodies, and no strangers while there are no keys.
+"""Before any route: an id for every answer and a line for every refusal, a cap on bodies, no strangers.
 
 Without authentication anything that reaches the port may run code on the workers. So the gateway answers
-only to names it knows (DNS rebinding sends others) and to pages it served itself (browsers send `Origin`).
+only on loopback (unless that is allowed), only to names it knows (DNS rebinding sends others) and only to
+pages it served itself (browsers send `Origin` and `Sec-Fetch-Site`).
 """
 
 from __future__ import annotations
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, PyocoError, TooLarge
-from pyoco_server.http_api.addresses import host_name, is_loopback, path_of
-from pyoco_server.http_api.answers import error_answer, on_unexpected
+from pyoco_server.http_api.addresses import host_name, path_of
+from pyoco_server.http_api.answers import CLIENT_CLOSED_REQUEST, error_answer, on_unexpected
+from pyoco_server.http_api.error_table import FrameworkRefusal
+from pyoco_server.http_api.own_hosts import OwnHosts
+from pyoco_server.http_api.refusal_log import VISIT, RefusalLog, Visit
+from pyoco_server.http_api.starting import StartWait
+from pyoco_server.http_api.tracing_headers import line_fields
 from pyoco_server.ids import new_ulid
+from pyoco_server.log_context import set_context
 
-_LOOKED_AT = frozenset({b"host", b"origin", b"content-length"})
-KNOWN_HOSTS_MAX = 64
+# Each decides something, and none may come twice: then two readers could read two different ones.
+_LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"content-length"})
+_OWN_SITE = (b"same-origin", b"none")  # `none`: typed by a person, or a bookmark
 LENGTH_DIGITS_MAX = 18  # a number with thousands of them is not even worth reading
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Wheels are larger than any other body: their route has a limit of its own, and counts for itself.
 COUNTED_BY_THE_ROUTE = ("POST", "/wheels")
 # This face looks at a body's size after it knows who sent it.
 COUNTED_BY_THE_FACE = ("/pdca/", "/gui/")
+NOT_LOOPBACK = (
+    "Authentication is off: only connections to a loopback address are served. Set PYOCO_HTTP_AUTH_MODE, "
+    "or PYOCO_ALLOW_UNAUTHENTICATED=1 if everything that can reach this address may run code on the workers."
+)
 # In the scope: what the answer's `X-Request-Id` will say.
 REQUEST_ID = "pyoco.request_id"
 
@@ -35,74 +47,100 @@ class BodyTooLarge(TooLarge):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, config: NatsBackendConfig) -> None:
+    def __init__(
+        self, app: ASGIApp, config: NatsBackendConfig, start_wait: StartWait, own_hosts: OwnHosts
+    ) -> None:
         self._app = app
+        self._start_wait = start_wait
         self._body_bytes_max = config.http_max_body_bytes
         self._open_to_all = not config.auth_methods
-        self._allowed = {name.lower() for name in config.allowed_host_names}
-        self._hosts = {"localhost", config.http_host.strip("[]").lower()} | self._allowed
-        self._known_hosts: set[str] = set()
+        self._only_loopback = self._open_to_all and not config.allow_unauthenticated
+        self._own_hosts = own_hosts
+        self._refusals = RefusalLog(config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        answer = _WithRequestId(send)
-        scope[REQUEST_ID] = answer.request_id
+        visit = scope[VISIT] = Visit(new_ulid())
+        scope[REQUEST_ID] = visit.request_id
+        answer = _Answer(send, scope, visit, self._refusals)
+        set_context(lambda: line_fields(scope))
         try:
             refused = self._refused(scope)
             if refused is not None:
                 await error_answer(HTTPConnection(scope), refused)(scope, receive, answer)
             else:
+                if not self._start_wait.is_over:
+                    await self._start_wait.wait(scope)
                 capped = receive if _has_own_limit(scope) else _Capped(receive, self._body_bytes_max)
                 await self._app(scope, capped, answer)
         except BodyTooLarge as error:
             if not answer.started:
-                await error_answer(Request(scope), error)(scope, receive, answer)
+                await error_answer(HTTPConnection(scope), error)(scope, receive, answer)
         except Exception as error:  # the framework's last resort stands outside and knows no request id
-            if answer.started or scope["type"] != "http":
+            if answer.started and visit.error is not error:
                 raise
-            await (await on_unexpected(Request(scope), error))(scope, receive, answer)
+            if not answer.started:  # else it was answered and logged, and the framework raises it once more
+                await (await on_unexpected(HTTPConnection(scope), error))(scope, receive, answer)
 
     def _refused(self, scope: Scope) -> PyocoError | None:
-        headers = {name: value for name, value in scope["headers"] if name in _LOOKED_AT}
-        if self._open_to_all:
-            host = headers.get(b"host", b"").decode("latin-1")
-            if host not in self._known_hosts and not self._is_ours(host):
-                return Forbidden("This host name is not served. Add it to PYOCO_ALLOWED_HOSTS.", err_id="")
-            if b"origin" in headers and self._is_foreign(scope, headers[b"origin"].decode("latin-1"), host):
-                return Forbidden("Requests from pages of other sites are refused.", err_id="")
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in _LOOKED_AT:
+                if name in headers:
+                    return FrameworkRefusal(400, f"The header {name.decode().title()} may come only once.")
+                headers[name] = value
+        if self._open_to_all and (refused := self._refused_while_open(scope, headers)) is not None:
+            return refused
         length = b"" if _has_own_limit(scope) else headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > LENGTH_DIGITS_MAX or int(length) > self._body_bytes_max):
             return BodyTooLarge(self._body_bytes_max)
         return None
 
-    def _is_ours(self, host: str) -> bool:
-        name = host_name(host)
-        ours = name in self._hosts or is_loopback(name)
-        if ours and len(self._known_hosts) < KNOWN_HOSTS_MAX:
-            self._known_hosts.add(host)
-        return ours
+    def _refused_while_open(self, scope: Scope, headers: dict[bytes, bytes]) -> Forbidden | None:
+        if self._only_loopback and not self._own_hosts.is_at_loopback(scope):
+            return Forbidden(NOT_LOOPBACK, err_id="")
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not self._own_hosts.has(host, scope):
+            return Forbidden("This host name is not served. Add it to PYOCO_ALLOWED_HOSTS.", err_id="")
+        if self._is_foreign(scope, headers, host):
+            return Forbidden("Requests from pages of other sites are refused.", err_id="")
+        return None
 
-    def _is_foreign(self, scope: Scope, origin: str, host: str) -> bool:
+    def _is_foreign(self, scope: Scope, headers: dict[bytes, bytes], host: str) -> bool:
         if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
             return False
-        place = origin.partition("://")[2]
-        return place != host and host_name(place) not in self._allowed
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin is not None:
+            place = origin.decode("latin-1").partition("://")[2]
+            if host_name(place) in self._own_hosts.allowed:
+                return False  # named in PYOCO_ALLOWED_HOSTS: may be of another site
+            if place != host:
+                return True
+        return site is not None and site.lower() not in _OWN_SITE
 
 
-class _WithRequestId:
-    __slots__ = ("_send", "request_id", "started")
+class _Answer:
+    """Every answer passes here: it gets the request's id, and is logged when it refuses."""
 
-    def __init__(self, send: Send) -> None:
+    __slots__ = ("_refusals", "_scope", "_send", "_visit", "started")
+
+    def __init__(self, send: Send, scope: Scope, visit: Visit, refusals: RefusalLog) -> None:
         self._send = send
-        self.request_id = new_ulid()
+        self._scope = scope
+        self._visit = visit
+        self._refusals = refusals
         self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.started = True
-            message["headers"] = [*message["headers"], (b"x-request-id", self.request_id.encode())]
+            message["headers"] = [*message["headers"], (b"x-request-id", self._visit.request_id.encode())]
+            if message["status"] >= 400 and message["status"] != CLIENT_CLOSED_REQUEST:
+                self._refusals.write(self._scope, message["status"])
+        elif message["type"] == "websocket.accept":
+            self.started = True
         await self._send(message)
 
 

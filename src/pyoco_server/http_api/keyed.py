@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.secrets_in_text import without_secrets
 from pyoco_server.operations.idempotency import Once
 from pyoco_server.operations.idempotency_key import (
     KEY_CHARS_MAX,
@@ -55,6 +56,6 @@ def loggable_path(scope: Scope) -> str:
 
 
 def without_key(path: str) -> str:
-    """A path as it may be logged: the one that names a key shows its hash."""
+    """A path as it may be logged: an idempotency key is shown as its hash, an API key or JWT not at all."""
     found = _KEY_IN_PATH.fullmatch(path)
-    return f"{found[1]}{hashed(found[2])}" if found else path
+    return without_secrets(f"{found[1]}{hashed(found[2])}" if found else path)

@@ -24,6 +24,8 @@ class LogWords(NamedTuple):
     since_token: str
     from_line: str
     next_token: str
+    to_line: str
+    paused_by: str
 
 
 def is_about_a_page(query: Mapping[str, str], words: LogWords) -> bool:

@@ -1,7 +1,8 @@
 """A run's log as server-sent events, the same for every face: lines, how the run stands, and its end.
 
 An event of a line has its token as id. The last event has the token of the end, so that a browser that comes
-back after it is told that there is nothing more (204), also when not a single line was printed.
+back after it is told that there is nothing more (204), also when not a single line was printed. `reset`: the
+broker has lost lines, perhaps some that were sent; all there are now follow from the first.
 """
 
 from __future__ import annotations
@@ -90,6 +91,9 @@ class LogEvents:
     def take(self) -> bytes | None:
         if self._ended:
             return None
+        if self._follower.has_to_begin_again:
+            self._follower.begin_again()
+            return sse.event("reset", b"{}", self._places.token(self._follower.place))
         is_last = self._follower.is_over
         if not self._told or is_last or not self._view.run_view.stored.run.is_terminal:
             status = self._view.run_view.shown(("log stream", self._show), self._show)

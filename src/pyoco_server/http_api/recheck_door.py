@@ -26,7 +26,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.answers import error_answer, on_error, on_unexpected
-from pyoco_server.http_api.callers import caller_of, note_caller
+from pyoco_server.http_api.callers import caller_of, counted_as, note_caller
 from pyoco_server.http_api.faces.recheck.asking import ABOUT
 from pyoco_server.http_api.faces.recheck.errors import word_of
 from pyoco_server.http_api.faces.recheck.limits import Limiter
@@ -38,7 +38,7 @@ from pyoco_server.http_api.proofs import Checks, Proofs
 from pyoco_server.operations.authenticate_jwt import InvalidToken
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.idempotency_key import hashed
-from pyoco_server.operations.rechecks.desk import client_of, tenant_of
+from pyoco_server.operations.rechecks.desk import ANONYMOUS, client_of, tenant_of
 
 log = logging.getLogger("pyoco_server.audit")
 
@@ -97,8 +97,12 @@ class RecheckDoor:
         if endpoint is not None and endpoint.access is not None:
             endpoint.access.check(caller)
         self._gateway.check()
+        request.scope["path_params"] = found.params
+        if endpoint is not None and endpoint.proof is not None:
+            # Before it is counted: each count is an entry at the broker, and anyone can make up addresses.
+            await endpoint.proof(request)
         limit = endpoint.limit if endpoint else READS
-        whose = request.url.path if signed else client_of(caller)
+        whose = f"signed for {counted_as(request)}" if signed else caller.principal or ANONYMOUS
         taken = await self._limiter.take(tenant_of(caller), whose, limit)
         visit.limit_headers = self._limiter.headers(limit, taken)
         if not taken.allowed:
@@ -109,7 +113,6 @@ class RecheckDoor:
             )
         if endpoint is None:
             raise _not_served(found, request.method)
-        request.scope["path_params"] = found.params
         return await endpoint.serve(request)
 
     async def _caller(self, scope: Scope, *, signed: bool) -> Caller:

@@ -11,6 +11,9 @@ from starlette.responses import Response, StreamingResponse
 from pyoco_server.http_api.byte_ranges import Part, Wanted, is_known, is_same, wanted_part
 from pyoco_server.http_api.error_table import FrameworkRefusal
 
+# What is written at once: others are answered between two pieces.
+PIECE_BYTES = 1_048_576
+
 
 class Representation(NamedTuple):
     """`tag` without its quotes: the same bytes have the same one, at whatever gateway."""
@@ -23,7 +26,8 @@ class Representation(NamedTuple):
 
 def of_bytes(kind: str, tag: str, body: bytes) -> Representation:
     async def read(start: int, stop: int) -> AsyncIterator[bytes]:
-        yield body[start:stop]
+        for place in range(start, stop, PIECE_BYTES):
+            yield body[place : min(place + PIECE_BYTES, stop)]
 
     return Representation(kind, tag, len(body), read)
 

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.errors import PyocoError
+from pyoco_server.errors import Limited, PyocoError
 from pyoco_server.http_api.answers import on_error, on_unexpected
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -70,7 +70,10 @@ class Shortcut:
             return  # nobody is left to be answered
         except Exception as error:  # what the framework's outermost layer would do
             response = await on_unexpected(request, error)
-        await response(scope, receive, send)
+        try:
+            await response(scope, receive, send)
+        except Limited as error:  # a stream that is refused before it begins
+            await (await on_error(request, error))(scope, receive, send)
 
     def _find(self, scope: Scope) -> Endpoint | None:
         method, path = scope["method"], scope["path"]

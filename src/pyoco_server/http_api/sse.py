@@ -14,9 +14,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Limited
+from pyoco_server.http_api.callers import counted_as
+from pyoco_server.http_api.connected import until_disconnected
+from pyoco_server.operations.concurrency import Concurrency
 from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.operations.ring import nobody
 
@@ -26,6 +32,8 @@ KEEP_ALIVE_SEC = 15.0
 # How long a reader that takes nothing is waited for. It can come back and go on where it was.
 SLOW_READER_SEC = 20.0
 RETRY_MS = 1_000
+# When one that was refused because too many are open may try again.
+RETRY_AFTER_SEC = 5.0
 BACKLOG_EVENTS_MAX = 1_000
 BACKLOG_BYTES_MAX = 1_048_576
 
@@ -104,9 +112,18 @@ class Backlog:
 
 
 class Streams:
-    """Those that are open in this process, so that all can be ended at once."""
+    """Those that are open in this process: so many at most, and all can be ended at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: NatsBackendConfig) -> None:
+        # Requests that wait for something are counted with them: they cost the same.
+        self.concurrency = Concurrency(
+            "streams",
+            per_caller=config.streams_per_caller,
+            per_caller_setting="PYOCO_STREAMS_PER_CALLER",
+            total=config.streams_max,
+            total_setting="PYOCO_STREAMS_MAX",
+            retry_after_sec=RETRY_AFTER_SEC,
+        )
         self._open: set[Ring] = set()
         self.ended = False
 
@@ -147,8 +164,19 @@ class EventStream(Response):
         self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            leave = self._streams.concurrency.enter(counted_as(HTTPConnection(scope)))
+        except Limited:
+            self._source.detach()
+            raise  # nothing was sent yet: it is answered like any refusal
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            leave()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         bell = asyncio.Event()
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(until_disconnected(receive))
         leaving.add_done_callback(lambda _: bell.set())
         self._source.attach(bell.set)
         self._streams.enter(bell.set)
@@ -202,8 +230,3 @@ async def _rung(bell: asyncio.Event, until: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(until):
             await bell.wait()
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

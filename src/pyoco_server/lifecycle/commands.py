@@ -57,6 +57,7 @@ class PlanTasks(_Command, frozen=True, kw_only=True):
     last: list[str] | None = None
     needs: dict[str, list[str]] | None = None
     any_of: list[str] | None = None
+    planned_at: float | None = None
 
 
 class StartTask(_Command, frozen=True, kw_only=True):
@@ -94,6 +95,7 @@ class SkipTask(_Command, frozen=True, kw_only=True):
 
     fence: int
     task: str
+    skipped_at: float | None = None
 
 
 class PutTaskWaiting(_Command, frozen=True, kw_only=True):
@@ -104,6 +106,7 @@ class PutTaskWaiting(_Command, frozen=True, kw_only=True):
     prompt: dict[str, Any] | None = None
     deadline_at: float | None = None
     on_timeout: OnTimeout = OnTimeout.FAIL
+    waiting_since: float | None = None
 
 
 class ParkRun(_Command, frozen=True, kw_only=True):

@@ -87,7 +87,7 @@ class TaskReadied(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """`worker_id`, `deadline_at`: of a client-driven run. At the deadline the attempt fails."""
+    """`worker_id`: who executes it. `deadline_at`: of a client-driven run; then the attempt fails."""
 
     task: str
     attempt: int

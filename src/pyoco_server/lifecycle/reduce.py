@@ -12,10 +12,19 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.due import due_after, due_at_of
 from pyoco_server.lifecycle.graph import last_of
-from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, CancelAsked, Claim, Run, RunId, TaskRecord, Wait
+from pyoco_server.lifecycle.run import (
+    ERROR_CHARS_MAX,
+    CancelAsked,
+    Claim,
+    Lack,
+    Run,
+    RunId,
+    TaskRecord,
+    Wait,
+)
 from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS, TaskBoard, TaskEvent
-from pyoco_server.lifecycle.weight import noted, submitted, weighed
+from pyoco_server.lifecycle.weight import Scale, submitted
 
 
 def reduce(run: Run | None, event: e.Event) -> Run | None:
@@ -35,14 +44,19 @@ class Folding:
     def __init__(self, run: Run | None) -> None:
         self._run = run
         self._board: TaskBoard | None = None
+        self._scale: Scale | None = None
 
     def add(self, events: Iterable[e.Event]) -> None:
         for event in events:
             if self._run is None:
                 self._run = _begun(event)
                 continue
-            self._board = self._board or TaskBoard(self._run.tasks)
-            self._run = _step(self._run, event, self._board)
+            if self._board is None or self._scale is None:
+                self._scale = Scale(self._run)
+                self._board = TaskBoard(self._run.tasks, self._scale.put)
+            before = self._run
+            self._run = _step(before, event, self._board)
+            self._scale.event_folded(before, self._run, event)
 
     @property
     def run(self) -> Run | None:
@@ -50,6 +64,8 @@ class Folding:
         run, board = self._run, self._board
         if run is not None and board is not None and board.changed and run.tasks is not board.records:
             self._run = run = replace(run, tasks=board.records)
+        if run is not None and self._scale is not None:
+            self._run = run = self._scale.written(run)
         return run
 
 
@@ -135,12 +151,11 @@ def _live_step(run: Run, event: e.Event, board: TaskBoard) -> Run:
 
 def _task_step(run: Run, event: TaskEvent, board: TaskBoard) -> Run:
     instant = None if isinstance(event, e.TasksPlanned) else due_at_of(event)
-    run = weighed(run, event, instant)
     if run.cancel is not None:
         return _touched(run, event)
     board.apply(event)
     if isinstance(event, e.TasksPlanned):
-        if not event.last or run.tasks_dropped:
+        if not event.last or run.lacks >= Lack.RECORDS:
             return _touched(run, event)
         return _touched(run, event, last_tasks=tuple(dict.fromkeys((*run.last_tasks, *event.last))))
     if run.waits or isinstance(event, e.TaskWaiting):
@@ -160,7 +175,7 @@ def _waits_after(run: Run, task: str, board: TaskBoard) -> dict[str, Wait]:
 
 
 def _tagged(run: Run, event: e.TagAdded) -> Run:
-    return _touched(noted(run, event), event, tags=(*run.tags, event.tag))
+    return _touched(run, event, tags=(*run.tags, event.tag))
 
 
 def _claimed(run: Run, event: e.RunClaimed) -> Run:
@@ -170,7 +185,7 @@ def _claimed(run: Run, event: e.RunClaimed) -> Run:
         worker_id=event.worker_id, instance_id=event.instance_id, fence=event.fence, claimed_at=event.at
     )
     return _touched(
-        noted(run, event),
+        run,
         event,
         claim=claim,
         fence=event.fence,
@@ -194,15 +209,14 @@ def _cancel_asked(run: Run, event: e.CancelRequested) -> Run:
     if run.cancel is not None:
         return run
     asked = CancelAsked(at=event.at, by=event.by, reason=event.reason)
-    return _touched(noted(run, event), event, cancel=asked, due={})
+    return _touched(run, event, cancel=asked, due={})
 
 
 def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
     ended = _ended(run, event, board, RunStatus.FAILED)
     if ended.ended is not RunStatus.FAILED:
         return ended
-    kept = replace(event, error=event.error[:ERROR_CHARS_MAX])
-    return replace(noted(ended, kept), error=kept.error, reason=kept.reason, failed_task=kept.task)
+    return replace(ended, error=event.error[:ERROR_CHARS_MAX], reason=event.reason, failed_task=event.task)
 
 
 def ending_of(run: Run, wanted: RunStatus) -> RunStatus:

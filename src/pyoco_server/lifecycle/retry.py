@@ -63,8 +63,14 @@ def carried(name: str, record: TaskRecord) -> Iterator[TaskStarted | TaskSucceed
     assert record.started_at is not None, "what succeeded has started"
     assert record.ended_at is not None
     assert record.kept is not None
-    if record.inputs:
-        yield TaskStarted(at=record.started_at, task=name, attempt=record.attempt, inputs=record.inputs)
+    if record.inputs or record.worker_id:
+        yield TaskStarted(
+            at=record.started_at,
+            task=name,
+            attempt=record.attempt,
+            inputs=record.inputs,
+            worker_id=record.worker_id,
+        )
     yield TaskSucceeded(
         at=record.ended_at,
         task=name,

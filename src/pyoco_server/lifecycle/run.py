@@ -1,10 +1,11 @@
 """What is known of one run: the state that events fold into. Values only; rules are elsewhere.
 
-`bytes_full`, `bytes_slim` and `bytes_bare` only ever grow and depend on events alone. They, and not the
+`bytes_full`, `bytes_slim` and `bytes_bare` are the largest sizes so far (see `weight`). They, and not the
 size of the moment, decide what a stored snapshot leaves out: so folding a commit over a stored snapshot
 and folding the whole log give the same bytes.
 """
 
+from enum import IntEnum
 from typing import Any, NewType
 
 import msgspec
@@ -20,6 +21,15 @@ ERROR_CHARS_MAX = 4096
 ERROR_SLIM_CHARS = 200
 # How much of what a task says of its progress is kept: the latest, and it is replaced all the time.
 MESSAGE_CHARS_MAX = 200
+
+
+class Lack(IntEnum):
+    """What a copy of a run has left out to fit its limit. Each step includes those before it."""
+
+    NOTHING = 0
+    PAYLOADS = 1  # inputs, outputs, tracebacks and long errors of tasks, and the graph
+    RECORDS = 2  # all that is known of a task besides its state, and which tasks are the last
+    TASKS = 3
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,18 +119,26 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parked: bool = False
     gone: bool = False
     archived: bool = False
-    # In task order of first mention. Empty and `tasks_dropped` when only the log still knows them.
+    # In task order of first mention. Empty when the copy lacks them: then only the log knows them.
     tasks: dict[str, TaskRecord] = {}
-    # Those that no other waits for, as far as it was said. Left out with the tasks.
+    # Those that no other waits for, as far as it was said. Left out with the records.
     last_tasks: tuple[str, ...] = ()
     # By task: the instant at which time alone changes something. Follows from events, not from the tasks.
     due: dict[str, float] = {}
     # By task: what somebody has to answer. The same as in the tasks, for copies that have left those out.
     waits: dict[str, Wait] = {}
+    # Largest size of its snapshot at each step, and the present one. Of a step that was left behind, unknown.
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0
-    tasks_dropped: bool = False
+    now_full: int = 0
+    now_slim: int = 0
+    now_bare: int = 0
+    lacks: Lack = Lack.NOTHING
+
+    @property
+    def tasks_dropped(self) -> bool:
+        return self.lacks is Lack.TASKS
 
     @property
     def status(self) -> RunStatus:
@@ -145,6 +163,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def is_delayed(run: Run) -> bool:
     """Its first job is yet to be published, when its time has come."""
     return run.start_at is not None and run.job_no == 1 and owes_job(run)
+
+
+def has_no_worker(run: Run) -> bool:
+    """It has begun and no worker has it: its worker was lost, or it waits for one that goes on with it."""
+    return run.started_at is not None and owes_job(run)
 
 
 def owes_job(run: Run) -> bool:

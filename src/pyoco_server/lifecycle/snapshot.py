@@ -1,18 +1,34 @@
 """A run as it is stored and shown: the snapshot of appendix F, its short form, and the way back.
 
-What is too big is left out in steps: outputs, inputs and tracebacks first, then instants and errors of
-tasks, at last the tasks themselves. Which step, is a matter of the sums in `Run` and never of the moment.
+What is too big is left out in steps: payloads of tasks (inputs, outputs, tracebacks) and the graph first,
+then the records, at last the tasks themselves. The step is the first at which the run has always fitted the
+limit (the `bytes_*` of `Run`), and never one before that of the copy it is made from.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from pyoco_server.lifecycle.graph import Graph, named_only
-from pyoco_server.lifecycle.run import CancelAsked, Claim, Run, RunId, TaskRecord, Wait
+from pyoco_server.lifecycle.run import (
+    CancelAsked,
+    Claim,
+    Lack,
+    Run,
+    RunId,
+    TaskRecord,
+    Wait,
+    has_no_worker,
+)
 from pyoco_server.lifecycle.snapshot_record import SnapshotRecord, record_back, record_of, shown_state
-from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
+from pyoco_server.lifecycle.status import Driver, OutputKept, RunStatus, TaskStatus
+
+Sizes = tuple[int, int, int, int, int, int]
+
+# Of these there is a result, but not in the record.
+_ELSEWHERE = frozenset({OutputKept.REFERENCED, OutputKept.TOO_LARGE})
+_TRIED = frozenset({TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,14 +55,16 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     schedule_id: str | None = None
     last_tasks: tuple[str, ...] = ()
-    bytes_full: int = 0
-    bytes_slim: int = 0
-    bytes_bare: int = 0
+    # What the snapshot leaves out, and the sizes of the run: now and at their largest, each full, slim, bare.
+    # None in a snapshot of a version that measured otherwise: it is folded from the log.
+    lacks: Lack = Lack.NOTHING
+    sizes: Sizes | None = None
     driver: Driver = Driver.WORKER
     graph: Graph | None = None
     archived: bool = False
     due: dict[str, float] = {}
-    # Of tasks without a record: how often each was tried, what it waits for, who is READY.
+    # Of tasks without a record: how often each was tried, where it is not as usual; what it waits for; who is
+    # READY.
     attempts: dict[str, int] = {}
     waits: dict[str, Wait] = {}
     ready: tuple[str, ...] = ()
@@ -97,6 +115,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested_at: float | None
     # Keys of its open waits, for whoever has them: a very short snapshot does not.
     waiting_for: list[str] | msgspec.UnsetType = msgspec.UNSET
+    # Only false, for a run that has begun and that no worker has.
+    worker_alive: bool | msgspec.UnsetType = msgspec.UNSET
+    # Of a run that a schedule has begun.
+    schedule_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def summary_of(run: Run) -> RunSummary:
@@ -116,14 +138,16 @@ def summary_of(run: Run) -> RunSummary:
         worker_id=run.worker_id,
         error=run.error,
         cancel_requested_at=run.cancel.at if run.cancel else None,
+        worker_alive=False if has_no_worker(run) else msgspec.UNSET,
+        schedule_id=msgspec.UNSET if run.schedule_id is None else run.schedule_id,
     )
 
 
 def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0) -> RunSnapshot:
-    slim = run.bytes_full > max_bytes
-    bare = run.bytes_slim > max_bytes
-    dropped = run.tasks_dropped or run.bytes_bare > max_bytes
-    tasks = {} if dropped else run.tasks
+    lacks = max(run.lacks, to_leave_out(run, max_bytes))
+    tasks = {} if lacks is Lack.TASKS else run.tasks
+    records = {} if lacks >= Lack.RECORDS else tasks
+    slim = lacks is Lack.PAYLOADS
     return RunSnapshot(
         run_id=run.run_id,
         flow_name=run.flow_name,
@@ -145,10 +169,10 @@ def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0)
         api_key_id=run.api_key_id,
         workflow_yaml_sha256=run.workflow_yaml_sha256,
         workflow_yaml_bytes=run.workflow_yaml_bytes,
-        task_records={} if bare else {name: record_of(record, slim=slim) for name, record in tasks.items()},
-        task_records_truncated=slim,
-        tasks_truncated=dropped,
-        pyoco=_core(run, tasks, _LeftOut(slim, bare, dropped), commits, log_seq),
+        task_records={name: record_of(record, slim=slim) for name, record in records.items()},
+        task_records_truncated=lacks > Lack.NOTHING or any(one.kept in _ELSEWHERE for one in tasks.values()),
+        tasks_truncated=lacks is Lack.TASKS,
+        pyoco=_core(run, lacks, max_bytes, commits, log_seq),
     )
 
 
@@ -160,6 +184,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
         by = snapshot.cancel_requested_by
         cancel = CancelAsked(at=snapshot.cancel_requested_at, by=by, reason=core.cancel_reason)
     tasks = _tasks_back(snapshot)
+    now_full, now_slim, now_bare, bytes_full, bytes_slim, bytes_bare = core.sizes or (0,) * 6
     return Run(
         run_id=RunId(snapshot.run_id),
         flow_name=snapshot.flow_name,
@@ -201,10 +226,13 @@ def run_of(snapshot: RunSnapshot) -> Run:
         tasks=tasks,
         waits={name: record.wait for name, record in tasks.items() if record.wait},
         last_tasks=core.last_tasks,
-        bytes_full=core.bytes_full,
-        bytes_slim=core.bytes_slim,
-        bytes_bare=core.bytes_bare,
-        tasks_dropped=snapshot.tasks_truncated,
+        bytes_full=bytes_full,
+        bytes_slim=bytes_slim,
+        bytes_bare=bytes_bare,
+        now_full=now_full,
+        now_slim=now_slim,
+        now_bare=now_bare,
+        lacks=core.lacks,
     )
 
 
@@ -212,21 +240,39 @@ def compact_run_snapshot(snapshot: Mapping[str, Any], *, max_bytes: int) -> dict
     """Fit a snapshot made elsewhere (a plain mapping) into `max_bytes`; `tasks` stay. 0 means no limit."""
     fitted = dict(snapshot)
     if max_bytes <= 0 or len(msgspec.json.encode(fitted)) <= max_bytes:
-        fitted.pop("task_records_truncated", None)
+        if not fitted.get("task_records_truncated"):  # else it came without some of its records
+            fitted.pop("task_records_truncated", None)
         return fitted
     return fitted | {"task_records": {}, "task_records_truncated": True}
 
 
-class _LeftOut(NamedTuple):
-    """What does not fit: payloads and the graph; records; the tasks themselves."""
-
-    slim: bool
-    bare: bool
-    dropped: bool
+def usual_attempt(shown: TaskStatus) -> int:
+    """Which attempt a task in this state is at, unless something went wrong."""
+    return 1 if shown in _TRIED else 0
 
 
-def _core(run: Run, tasks: Mapping[str, TaskRecord], left_out: _LeftOut, commits: int, log_seq: int) -> Core:
-    bare = tasks if left_out.bare else {}
+def to_leave_out(run: Run, max_bytes: int) -> Lack:
+    """As much as does not fit. A copy may lack more: it was made under a lower limit."""
+    if run.bytes_full <= max_bytes:
+        return Lack.NOTHING
+    if run.bytes_slim <= max_bytes:
+        return Lack.PAYLOADS
+    return Lack.RECORDS if run.bytes_bare <= max_bytes else Lack.TASKS
+
+
+def _sizes(run: Run, lacks: Lack, max_bytes: int) -> Sizes:
+    """Of a step that is left behind only that it did not fit: a copy without it knows no more."""
+    now = (run.now_full, run.now_slim, run.now_bare)
+    most = (run.bytes_full, run.bytes_slim, run.bytes_bare)
+    full, slim, bare = (0 if step < lacks else size for step, size in enumerate(now))
+    most_full, most_slim, most_bare = (
+        min(size, max_bytes + 1) if step < lacks else size for step, size in enumerate(most)
+    )
+    return full, slim, bare, most_full, most_slim, most_bare
+
+
+def _core(run: Run, lacks: Lack, max_bytes: int, commits: int, log_seq: int) -> Core:
+    bare = run.tasks if lacks is Lack.RECORDS else {}
     return Core(
         commits=commits,
         log_seq=log_seq,
@@ -248,17 +294,16 @@ def _core(run: Run, tasks: Mapping[str, TaskRecord], left_out: _LeftOut, commits
         retry_from=run.retry_from,
         start_at=run.start_at,
         schedule_id=run.schedule_id,
-        last_tasks=() if left_out.dropped else run.last_tasks,
-        bytes_full=run.bytes_full,
-        bytes_slim=run.bytes_slim,
-        bytes_bare=run.bytes_bare,
-        attempts={name: record.attempt for name, record in bare.items() if record.attempt},
+        last_tasks=() if lacks >= Lack.RECORDS else run.last_tasks,
+        lacks=lacks,
+        sizes=_sizes(run, lacks, max_bytes),
+        attempts={name: one.attempt for name, one in bare.items() if one.attempt != _usual(one)},
         waits={name: record.wait for name, record in bare.items() if record.wait},
         ready=tuple(name for name, record in bare.items() if record.state is TaskStatus.READY),
         driver=run.driver,
-        graph=named_only(run.graph) if left_out.slim else run.graph,
+        graph=named_only(run.graph) if lacks > Lack.NOTHING else run.graph,
         archived=run.archived,
-        due={} if left_out.dropped else run.due,
+        due={} if lacks is Lack.TASKS else run.due,
     )
 
 
@@ -272,4 +317,9 @@ def _task_back(snapshot: RunSnapshot, name: str, ready: bool) -> TaskRecord:
         return record_back(shown)
     wait = snapshot.pyoco.waits.get(name)
     state = TaskStatus.WAITING if wait else TaskStatus.READY if ready else snapshot.tasks[name]
-    return TaskRecord(state=state, attempt=snapshot.pyoco.attempts.get(name, 0), wait=wait)
+    attempt = snapshot.pyoco.attempts.get(name, usual_attempt(snapshot.tasks[name]))
+    return TaskRecord(state=state, attempt=attempt, wait=wait)
+
+
+def _usual(record: TaskRecord) -> int:
+    return usual_attempt(shown_state(record.state))

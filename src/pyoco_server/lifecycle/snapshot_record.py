@@ -10,16 +10,20 @@ from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 
 # Ours that stand in a record only where there is something to say. The first of them stay in a slim one.
-_KEPT = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_since")
+KEPT_IN_SLIM = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_since")
 _LEFT_OUT = ("message", "payload", "by", "comment")
-_OURS = (*_KEPT, *_LEFT_OUT)
+_OURS = (*KEPT_IN_SLIM, *_LEFT_OUT)
 # Of a task that a worker executes there is nothing to say: found out at once, for there are many of them.
-_ours_of = attrgetter("skipped", "ready_at", "worker_id", "code", "payload", "by", "comment", "waited_since")
-_NOTHING = (False, *(None,) * 7)
+_ours_of = attrgetter("skipped", *_OURS)
+_NOTHING = (False, *(None,) * len(_OURS))
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of `task_records`."""
+    """One entry of `task_records`.
+
+    Where `kept` is `referenced`, `output` says where the result is, its size and its SHA-256:
+    `{object, bytes, sha256}`.
+    """
 
     state: TaskStatus
     started_at: float | None
@@ -51,7 +55,7 @@ def record_of(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
     shown = _plain_record(record, slim=slim)
     if _ours_of(record) == _NOTHING:
         return shown
-    said = _said(record, _KEPT if slim else _OURS)
+    said = _said(record, KEPT_IN_SLIM if slim else _OURS)
     return replace(shown, skipped=True if record.skipped else msgspec.UNSET, **said)
 
 
@@ -86,7 +90,7 @@ def _plain_record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
         state=shown_state(record.state),
         started_at=record.started_at,
         ended_at=record.ended_at,
-        duration_ms=_duration_ms(record),
+        duration_ms=duration_ms(record),
         error=error[:ERROR_SLIM_CHARS] if slim and error else error,
         traceback=None if slim else record.traceback,
         inputs={} if slim else record.inputs or {},
@@ -111,7 +115,7 @@ def _said(record: TaskRecord | SnapshotRecord, members: tuple[str, ...]) -> dict
     return {name: value for name, value in said if value is not None and value is not msgspec.UNSET}
 
 
-def _duration_ms(record: TaskRecord) -> float | None:
+def duration_ms(record: TaskRecord) -> float | None:
     if record.started_at is None or record.ended_at is None:
         return None
     return (record.ended_at - record.started_at) * 1000

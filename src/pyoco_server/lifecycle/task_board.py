@@ -1,5 +1,6 @@
 """The tasks of a run while events are folded into them: copied on the first change, then written in place."""
 
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -33,12 +34,17 @@ TASK_EVENTS = (
     e.TaskResumed,
 )
 
+OnPut = Callable[[str, TaskRecord | None, TaskRecord], None]
+
 _UNKNOWN = TaskRecord()
 
 
 class TaskBoard:
-    def __init__(self, records: dict[str, TaskRecord]) -> None:
+    """`on_put`: told of each record, and of the one whose place it takes."""
+
+    def __init__(self, records: dict[str, TaskRecord], on_put: OnPut) -> None:
         self.records = records
+        self._on_put = on_put
         self.changed = False
 
     def apply(self, event: TaskEvent) -> None:
@@ -211,6 +217,7 @@ class TaskBoard:
         if not self.changed:
             self.records = dict(self.records)
             self.changed = True
+        self._on_put(task, self.records.get(task), record)
         self.records[task] = record
 
 

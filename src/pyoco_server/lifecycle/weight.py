@@ -1,85 +1,264 @@
-"""What each event adds to a stored snapshot. Sums that only grow and follow from the log alone.
+"""How many bytes the stored snapshot of a run takes, kept up to date from event to event.
 
-They decide what a snapshot leaves out, so an event counts whether or not it had an effect.
+Three sizes: with everything (`full`), without the payloads of tasks and the graph (`slim`), and without their
+records (`bare`). Each is the encoded length plus at most `ROOM_BYTES`: members whose width is known only when
+the snapshot is written are counted at their widest. What an event changes is measured before and after; what
+it leaves alone is not looked at, so that a long log costs its length.
+
+A run keeps the largest size that it has had at each step. What did not fit once stays out: a copy that has
+left it out could not bring it back, and folding the log has to give the same bytes as folding on that copy.
 """
+
+from collections.abc import Callable, Collection
+from operator import attrgetter, is_not
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.graph import named_only
-from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, MESSAGE_CHARS_MAX, Run
-from pyoco_server.lifecycle.task_board import TaskEvent
+from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, Run, TaskRecord
+from pyoco_server.lifecycle.snapshot import snapshot_of, usual_attempt
+from pyoco_server.lifecycle.snapshot_record import KEPT_IN_SLIM, duration_ms, shown_state
+from pyoco_server.lifecycle.status import TaskStatus
+from pyoco_server.lifecycle.task_board import TASK_EVENTS
 
-# What one task costs in a snapshot besides its name and its error, with its instants and without them.
-TASK_SLIM_BYTES = 300
-TASK_BARE_BYTES = 60
-# What a run costs in a snapshot besides what its submission and other events said.
-RUN_SLIM_BYTES = 2048
-# An instant at which something is due, beside the name of its task.
-DUE_BYTES = 24
-# What a client-driven task may say of its progress: replaced each time, and so set aside once.
-PROGRESS_BYTES = 80
-MESSAGE_BYTES = 6 * MESSAGE_CHARS_MAX + 16
+# For `commits`, `log_seq`, both clocks, `lacks` and `sizes` at their widest (19 digits, 24 for a float), for
+# the names of members that are left out while they are empty, and for a comma too many in each of these.
+ROOM_BYTES = 320
+
+_NO_LIMIT = 2**62
+_encode = msgspec.json.Encoder().encode
+# What can change in a snapshot besides tasks, `due`, `last_tasks` and clocks.
+_head_of = attrgetter(
+    "tags",
+    "worker_id",
+    "ended",
+    "started_at",
+    "ended_at",
+    "error",
+    "reason",
+    "failed_task",
+    "cancel",
+    "claim",
+    "fence",
+    "job_no",
+    "job_owed_since",
+    "losses",
+    "crashes",
+    "parked",
+    "gone",
+    "archived",
+)
+_kept_of = attrgetter("skipped", *KEPT_IN_SLIM)
+_NOTHING_KEPT = (False, *(None,) * len(KEPT_IN_SLIM))
+_payload_of = attrgetter(
+    "inputs", "output", "traceback", "types", "error", "message", "payload", "by", "comment"
+)
+_NO_PAYLOAD = (None,) * 9
+
+_NULL_BYTES = len(b"null")
+_EMPTY_BYTES = len(b"{}")
+_MEMBER_BYTES = len(b',"":')  # besides its name and its value
+_PLAIN_MEMBERS = (
+    *("state", "started_at", "ended_at", "duration_ms", "error", "traceback"),
+    *("inputs", "output", "artifacts", "attempt", "kept", "wait"),
+)
+# A record without the values of those members that `_record_bytes` looks at, and without payloads.
+_FRAME_BYTES = sum(len(name) + _MEMBER_BYTES for name in _PLAIN_MEMBERS) + 1
+_FRAME_BYTES += 2 * _NULL_BYTES + 2 * _EMPTY_BYTES
+# Brackets and commas of the array in which `_record_bytes` encodes them at once.
+_ARRAY_BYTES = 9
+_ENTRY_BYTES = len(b':"",')  # of `tasks`, besides the name and the state
+_SKIPPED_BYTES = len(b',"skipped":true')
+
+
+class Scale:
+    """The sizes of one run while events are folded into it."""
+
+    def __init__(self, run: Run) -> None:
+        self._full, self._slim, self._bare = run.now_full, run.now_slim, run.now_bare
+        self._largest = (run.bytes_full, run.bytes_slim, run.bytes_bare)
+        self._head: int | None = None
+        # By task: the bytes of its name, and of what it adds to a slim and to a bare snapshot.
+        self._known: dict[str, tuple[int, int, int]] = {}
+        self._changed = False
+
+    def put(self, task: str, old: TaskRecord | None, new: TaskRecord) -> None:
+        """A task's record takes the place of another, or is its first."""
+        known = self._known.get(task)
+        name = json_bytes(task) if known is None else known[0]
+        slim, bare = _record_bytes(name, new)
+        payload = _payload_change(_NO_PAYLOAD if old is None else _payload_of(old), _payload_of(new))
+        if old is None:
+            self.add(slim + payload, slim, bare)
+        else:
+            _, old_slim, old_bare = (name, *_record_bytes(name, old)) if known is None else known
+            self.add(slim - old_slim + payload, slim - old_slim, bare - old_bare)
+        self._known[task] = (name, slim, bare)
+
+    def add(self, full: int, slim: int, bare: int) -> None:
+        self._full += full
+        self._slim += slim
+        self._bare += bare
+        self._changed = True
+
+    def event_folded(self, before: Run, after: Run, event: e.Event) -> None:
+        """To be called after each event, when its tasks have been put."""
+        if after is not before:
+            self._run_changed(before, after, event)
+        full, slim, bare = self._largest
+        if self._full > full or self._slim > slim or self._bare > bare:
+            self._largest = (max(full, self._full), max(slim, self._slim), max(bare, self._bare))
+
+    def written(self, run: Run) -> Run:
+        """The run with its sizes."""
+        if not self._changed:
+            return run
+        self._changed = False
+        full, slim, bare = self._largest
+        return replace(
+            run,
+            now_full=self._full,
+            now_slim=self._slim,
+            now_bare=self._bare,
+            bytes_full=full,
+            bytes_slim=slim,
+            bytes_bare=bare,
+        )
+
+    def _run_changed(self, before: Run, after: Run, event: e.Event) -> None:
+        # Of the rest of the run, what happens to a task changes only that it is parked: not worth a look.
+        is_task_event = isinstance(event, TASK_EVENTS) and before.parked is after.parked
+        if not is_task_event and _head_of(before) != _head_of(after):
+            old = _head_bytes(before) if self._head is None else self._head
+            self._head = new = _head_bytes(after)
+            self.add(new - old, new - old, new - old)
+        if after.due is not before.due:
+            due = _due_change(before.due, after.due, getattr(event, "task", None))
+            self.add(due, due, due)
+        if after.last_tasks is not before.last_tasks:
+            last = _items_bytes(after.last_tasks) - _items_bytes(before.last_tasks)
+            self.add(last, last, 0)
 
 
 def submitted(run: Run, event: e.RunSubmitted) -> Run:
-    """A graph is left out as soon as anything is; its tasks are there from the beginning."""
-    whole = json_bytes(replace(event, workflow_yaml=None)) + RUN_SLIM_BYTES
-    if event.graph is None:
-        return _heavier(run, full=whole, slim=whole, bare=whole)
-    fixed = 2 * json_bytes(list(run.tasks)) + 2 * json_bytes(run.last_tasks)
-    lean = json_bytes(replace(event, workflow_yaml=None, graph=named_only(event.graph))) + RUN_SLIM_BYTES
-    slim = fixed + len(run.tasks) * TASK_SLIM_BYTES
-    bare = fixed + len(run.tasks) * TASK_BARE_BYTES
-    return _heavier(run, full=whole + slim, slim=lean + slim, bare=lean + bare)
-
-
-def weighed(run: Run, event: TaskEvent, due_at: float | None) -> Run:
-    """`due_at`: the instant that it brings, which stands in the snapshot too."""
-    size = json_bytes(event)
-    tasks, error = 1, 0
-    # A name stands twice, in `tasks` and beside them; what is waited for is never left out with the rest.
-    match event:
-        case e.TaskSucceeded():
-            fixed = 2 * json_bytes(event.task)
-        case e.TasksPlanned():
-            tasks, fixed = len(event.tasks), 2 * size
-        case e.TaskWaiting():
-            fixed = 3 * size
-        case e.TaskFailed():
-            fixed, error = 2 * json_bytes(event.task), json_bytes(event.error[:ERROR_SLIM_CHARS])
-            error += json_bytes(event.code) if event.code else 0
-        case e.TaskProgressed():
-            return run
-        case e.TaskReadied():
-            fixed = 3 * json_bytes(event.task)
-        case e.TaskStarted() if event.worker_id is not None:
-            fixed, error = 2 * json_bytes(event.task), PROGRESS_BYTES + json_bytes(event.worker_id)
-            size += MESSAGE_BYTES
-        case _:
-            fixed = 2 * json_bytes(event.task)
-    if due_at is not None and not isinstance(event, e.TasksPlanned):
-        fixed += json_bytes(event.task) + DUE_BYTES
-    slim = fixed + error + tasks * TASK_SLIM_BYTES
-    return _heavier(run, full=size + slim, slim=slim, bare=fixed + tasks * TASK_BARE_BYTES)
-
-
-def noted(run: Run, event: e.Event) -> Run:
-    """What it says of the run stays in every snapshot, some of it twice: the tasks have to give way."""
-    size = 2 * json_bytes(event)
-    return _heavier(run, full=size, slim=size, bare=size)
+    """A run that has just begun, with its sizes. A graph is left out as soon as anything is."""
+    scale = Scale(run)
+    fixed = ROOM_BYTES + _head_bytes(run) + json_bytes(run.params)
+    lean = json_bytes(named_only(run.graph))
+    last = _items_bytes(run.last_tasks)
+    scale.add(fixed + last + json_bytes(run.graph), fixed + last + lean, fixed + lean)
+    for name, record in run.tasks.items():
+        scale.put(name, None, record)
+    scale.event_folded(run, run, event)
+    return scale.written(run)
 
 
 def json_bytes(value: object) -> int:
     """As it will stand in the snapshot: what has to be escaped is longer there than in UTF-8."""
-    return len(msgspec.json.encode(value))
+    return len(_encode(value))
 
 
-def _heavier(run: Run, *, full: int, slim: int, bare: int) -> Run:
-    return replace(
+def _head_bytes(run: Run) -> int:
+    """A snapshot without what is counted by itself, and without what there is room for."""
+    head = replace(
         run,
-        bytes_full=run.bytes_full + full,
-        bytes_slim=run.bytes_slim + slim,
-        bytes_bare=run.bytes_bare + bare,
+        params={},
+        graph=None,
+        tasks={},
+        last_tasks=(),
+        due={},
+        updated_at=0.0,
+        now_full=0,
+        now_slim=0,
+        now_bare=0,
+        bytes_full=0,
+        bytes_slim=0,
+        bytes_bare=0,
     )
+    return json_bytes(snapshot_of(head, max_bytes=_NO_LIMIT))
+
+
+def _record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
+    """What a task adds to a slim snapshot and to a bare one; `name`: the bytes of its name."""
+    state, error, wait = shown_state(record.state), record.error, record.wait
+    scalars = (
+        state,
+        record.started_at,
+        record.ended_at,
+        duration_ms(record),
+        error[:ERROR_SLIM_CHARS] if error else error,
+        record.attempt,
+        record.kept,
+        wait,
+    )
+    entry = name + len(state) + _ENTRY_BYTES
+    slim = entry + name + len(b":,") + _FRAME_BYTES + json_bytes(scalars) - _ARRAY_BYTES
+    kept = _kept_of(record)
+    if kept != _NOTHING_KEPT:
+        slim += _SKIPPED_BYTES if record.skipped else 0
+        slim += sum(_member_bytes(*one) for one in zip(KEPT_IN_SLIM, kept[1:], strict=True))
+    bare = entry
+    if record.attempt != usual_attempt(state):
+        bare += name + len(b":,") + json_bytes(record.attempt)
+    if wait is not None:
+        bare += name + len(b":,") + json_bytes(wait)
+    if record.state is TaskStatus.READY:
+        bare += name + len(b",")
+    return slim, bare
+
+
+def _payload_change(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """Of what a slim record leaves out. Looks only at what is another object than before."""
+    change = 0
+    if any(map(is_not, old, new)):
+        for before, after, size_of in zip(old, new, _PAYLOAD_SIZES, strict=True):
+            if before is not after:
+                change += size_of(after) - size_of(before)
+    return change
+
+
+def _error_tail_bytes(error: str | None) -> int:
+    if error is None or len(error) <= ERROR_SLIM_CHARS:
+        return 0
+    return json_bytes(error) - json_bytes(error[:ERROR_SLIM_CHARS])
+
+
+def _member_bytes(name: str, value: object) -> int:
+    """One that stands in a record only where there is something to say."""
+    return 0 if value is None else len(name) + _MEMBER_BYTES + json_bytes(value)
+
+
+def _optional(name: str) -> Callable[[Any], int]:
+    return lambda value: _member_bytes(name, value)
+
+
+_PAYLOAD_SIZES: tuple[Callable[[Any], int], ...] = (
+    lambda inputs: json_bytes(inputs) - _EMPTY_BYTES if inputs else 0,
+    lambda output: json_bytes(output) - _NULL_BYTES,
+    lambda traceback: json_bytes(traceback) - _NULL_BYTES,
+    _optional("types"),
+    _error_tail_bytes,
+    _optional("message"),
+    _optional("payload"),
+    _optional("by"),
+    _optional("comment"),
+)
+
+
+def _due_change(old: dict[str, float], new: dict[str, float], task: str | None) -> int:
+    """An event of one task changes what is due in that one."""
+    if not new or task is None:
+        return _items_bytes(new) - _items_bytes(old)
+    return _due_bytes(new, task) - _due_bytes(old, task)
+
+
+def _due_bytes(due: dict[str, float], task: str) -> int:
+    return json_bytes(task) + 2 + json_bytes(due[task]) if task in due else 0
+
+
+def _items_bytes(items: Collection[object]) -> int:
+    """Each with a comma after it."""
+    return json_bytes(items) - 1 if items else 0

@@ -14,13 +14,13 @@ def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         case c.SucceedTask():
             return (_succeeded(command),)
         case c.StartTask():
-            return (_started(command, at),)
+            return (_started(run, command, at),)
         case c.PlanTasks():
             return (_planned(command, at),)
         case c.FailTask():
             return (_failed(command),)
         case c.SkipTask():
-            return (e.TaskCancelled(at=at, task=command.task),)
+            return (e.TaskCancelled(at=_instant(command.skipped_at, at), task=command.task),)
         case c.PutTaskWaiting():
             return () if _is_known_to_wait(run, command) else (_waiting(command, at),)
         case c.ParkRun():
@@ -50,9 +50,14 @@ def _is_known_to_wait(run: Run, command: c.PutTaskWaiting) -> bool:
     return record.wait is not None and record.wait.key == command.wait_key
 
 
-def _started(command: c.StartTask, at: float) -> e.TaskStarted:
-    started_at = at if command.started_at is None else command.started_at
-    return e.TaskStarted(at=started_at, task=command.task, attempt=command.attempt, inputs=command.inputs)
+def _started(run: Run, command: c.StartTask, at: float) -> e.TaskStarted:
+    return e.TaskStarted(
+        at=_instant(command.started_at, at),
+        task=command.task,
+        attempt=command.attempt,
+        inputs=command.inputs,
+        worker_id=run.claim.worker_id if run.claim else None,
+    )
 
 
 def _succeeded(command: c.SucceedTask) -> e.TaskSucceeded:
@@ -81,7 +86,7 @@ def _failed(command: c.FailTask) -> e.TaskFailed:
 
 def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
     return e.TaskWaiting(
-        at=at,
+        at=_instant(command.waiting_since, at),
         task=command.task,
         attempt=command.attempt,
         wait_key=command.wait_key,
@@ -93,5 +98,14 @@ def _waiting(command: c.PutTaskWaiting, at: float) -> e.TaskWaiting:
 
 def _planned(command: c.PlanTasks, at: float) -> e.TasksPlanned:
     return e.TasksPlanned(
-        at=at, tasks=command.tasks, last=command.last, needs=command.needs, any_of=command.any_of
+        at=_instant(command.planned_at, at),
+        tasks=command.tasks,
+        last=command.last,
+        needs=command.needs,
+        any_of=command.any_of,
     )
+
+
+def _instant(reported: float | None, at: float) -> float:
+    """When it happened, if the worker said so. `at` is when it is written down, with other reports."""
+    return at if reported is None else reported

@@ -1,10 +1,10 @@
-"""Make, list, revoke and rotate API keys. A secret is returned once, by what made it, and kept nowhere."""
+"""Make, list, change, revoke and rotate API keys. A secret is returned once and kept nowhere."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
+from pyoco_server import clock
 from pyoco_server.api_keys import ApiKeyRecord, generate_api_key, is_tenant_id, rotated
 from pyoco_server.errors import Conflict, Invalid, NotFound
 from pyoco_server.operations.callers import Scope
@@ -21,8 +21,8 @@ async def create_key(
     scopes: list[str] | None = None,
     expires_in_sec: float | None = None,
 ) -> tuple[str, ApiKeyRecord]:
-    """The key, which is not to be had again, and its record. Without `scopes` it may do everything."""
-    now = time.time()
+    """The key, shown only here, and its record. Without `scopes` it may do everything within its tenant."""
+    now = clock.now()
     api_key, record = generate_api_key(
         tenant_id=_tenant(tenant_id),
         now=now,
@@ -41,12 +41,24 @@ async def list_keys(store: Store) -> list[ApiKeyRecord]:
 
 async def revoke_key(store: Store, key_id: str) -> ApiKeyRecord:
     """For good. A second time changes nothing: it ended when it was first revoked."""
-    now = time.time()
+    now = clock.now()
 
     def revoke(record: ApiKeyRecord) -> ApiKeyRecord:
         return record if record.is_revoked() else replace(record, revoked_at=now)
 
     return _found(await store.keys.change(key_id, revoke), key_id)
+
+
+async def set_scopes(store: Store, key_id: str, scopes: list[str]) -> ApiKeyRecord:
+    """What the key may do from now on, instead of what it might before. Its secret stays."""
+    wanted = _scopes(scopes)
+
+    def change(record: ApiKeyRecord) -> ApiKeyRecord:
+        if record.is_revoked():
+            raise Conflict(f"The API key {key_id} is revoked, and that is for good. Make a new one.")
+        return replace(record, scopes=wanted)
+
+    return _found(await store.keys.change(key_id, change), key_id)
 
 
 async def rotate_key(store: Store, key_id: str, *, grace_sec: float) -> tuple[str, ApiKeyRecord]:
@@ -57,7 +69,7 @@ async def rotate_key(store: Store, key_id: str, *, grace_sec: float) -> tuple[st
         if record.is_revoked():
             raise Conflict(f"The API key {key_id} is revoked, and that is for good. Make a new one.")
         api_key, changed = rotated(
-            record, pepper=store.config.auth_pepper, now=time.time(), grace_sec=grace_sec
+            record, pepper=store.config.auth_pepper, now=clock.now(), grace_sec=grace_sec
         )
         made.append(api_key)
         return changed

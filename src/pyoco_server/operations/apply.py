@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import Command, NeedsAllTasks
 from pyoco_server.lifecycle.commit_meta import CommitMeta
@@ -66,7 +66,7 @@ async def apply(
     for tries in range(DECIDE_TRIES_MAX):
         if earlier is not None and (known := await earlier()) is not None:
             return known
-        instant = time.time() if at is None else at
+        instant = clock.now() if at is None else at
         decided = decide_and_fold(stored.run if stored else None, asked, instant)
         decision = decided if isinstance(decided, Refused) else decided[0]
         if isinstance(decided, Refused) or isinstance(decision, Refused) or not decision:
@@ -78,8 +78,9 @@ async def apply(
             committed = await store.runs.append(stored, decision, commit_id, leads_to=decided[1], meta=meta)
         except Overtaken as overtaken:
             if overtaken.now is None:
-                # Only the mark of an erased run is left: nothing can begin here while it lives.
-                return _nothing(None, Refused(Reason.GONE))
+                # Only the mark of an erased run is left: nothing can begin here while it lives. Where a run
+                # was known and the leader has not even a mark, the log it was in is lost.
+                return _nothing(None, Refused(Reason.GONE if stored is None else Reason.UNKNOWN))
             stored, at_leader = _with_newer_revision(overtaken.now, stored), True
             await _step_aside(tries)
             continue
@@ -111,10 +112,19 @@ async def _follow_up(store: Store, before: StoredRun | None, after: StoredRun, *
             after = await store.runs.project(after)
         if needs_job:
             await publish_job(store, after)
+        if _may_leave_objects(before, after):
+            store.leftovers.note_soon(after.run.run_id)
     except Unavailable as error:
         fields = {"run_id": after.run.run_id, "error": error.message, "job_owed": needs_job}
-        log.warning("committed, but not followed up yet", extra=fields)
+        log.warning("committed, but not followed up yet", exc_info=error, extra=fields)
     return after
+
+
+def _may_leave_objects(before: StoredRun | None, after: StoredRun) -> bool:
+    """It ended, and not every worker that had it may have recorded, or removed, what it had stored."""
+    run = after.run
+    was_over = before is not None and before.run.is_terminal
+    return run.is_terminal and not was_over and not run.gone and (run.fence > 1 or run.losses > 0)
 
 
 async def publish_job(store: Store, stored: StoredRun) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.api_keys import HMAC, SALT_BYTES, ApiKeyError, HashedSecret, matches, parse_api_key
 from pyoco_server.errors import Forbidden
 from pyoco_server.operations.callers import Caller
+from pyoco_server.operations.failed_attempts import FailedAttempts
 from pyoco_server.operations.slow_keys import SlowKeys
 from pyoco_server.store.key_table import KeyTable, KnownKey
 from pyoco_server.store.store import Store
@@ -35,7 +36,8 @@ class _Proven(NamedTuple):
 class KeyCheck:
     """Lives as long as its gateway."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, failures: FailedAttempts | None = None) -> None:
+        self._failures = FailedAttempts(0) if failures is None else failures
         self._pepper = store.config.auth_pepper
         self._slow = SlowKeys(store)
         self._proven: dict[bytes, _Proven] = {}
@@ -48,25 +50,33 @@ class KeyCheck:
         self._slow.stop()
         await self.table.stop()
 
-    async def caller(self, presented: bytes) -> Caller:
-        """Forbidden for a key that is not, or no longer, good; Unavailable while we cannot know."""
+    async def caller(self, presented: bytes, peer: str = "") -> Caller:
+        """Forbidden for a key that is not, or no longer, good; Unavailable while we cannot know.
+
+        Limited when too many that were not good came from this peer.
+        """
         digest = hashlib.sha256(presented).digest()
         proven = self._proven.get(digest)
         if proven is not None and self._still_holds(proven):
             return proven.caller
-        proven = await self._proved(presented.decode("latin-1"))
+        self._failures.check(peer)
+        try:
+            proven = await self._proved(presented.decode("latin-1"))
+        except Forbidden:
+            self._failures.note(peer)
+            raise
         self._remember(digest, proven)
         return proven.caller
 
     def still_good(self, caller: Caller) -> bool:
-        """For what lasts longer than a moment: a stream that began with a good key."""
+        """For a stream that began with a good key: it still is one, and may do what it might then."""
         known = self.table.find(caller.id or "")
-        return known is not None and known.is_good(time.time())
+        return known is not None and known.is_good(clock.now()) and known.scopes == caller.scopes
 
     def _still_holds(self, proven: _Proven) -> bool:
         self.table.check()
         is_same = self.table.find(proven.known.record.key_id) is proven.known
-        return is_same and time.time() < proven.until
+        return is_same and clock.now() < proven.until
 
     def _remember(self, digest: bytes, proven: _Proven) -> None:
         self._proven.pop(digest, None)
@@ -80,7 +90,7 @@ class KeyCheck:
         except ApiKeyError as error:
             raise Forbidden(f"{error} {_MAKE_ONE}") from None
         self.table.check()
-        known, now = self.table.find(key_id), time.time()
+        known, now = self.table.find(key_id), clock.now()
         if known is not None and known.has_slow_secret:
             fitting = await self._fitting_slowly(secret, known, now)
             known = self.table.find(key_id)  # that took its time, in which it may have been revoked

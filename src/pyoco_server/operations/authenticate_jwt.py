@@ -17,10 +17,13 @@ from pyoco_server.api_keys import is_tenant_id
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unauthenticated
 from pyoco_server.operations.callers import DEFAULT_TENANT, Caller
+from pyoco_server.operations.failed_attempts import FailedAttempts
 from pyoco_server.operations.jwks import ALGORITHM, Jwks
+from pyoco_server.printable import has_control
 
 # The two products of the recheck face; everything else is ours (PYOCO_JWT_AUDIENCE).
 RECHECK, GUI = "pdca", "pdca.gui"
+INSTANTS = ("exp", "nbf", "iat")
 TOKEN_CHARS_MAX = 8_192
 SUBJECT_CHARS_MAX = 256
 SCOPES_MAX = 100
@@ -42,7 +45,8 @@ class _Proven(NamedTuple):
 class JwtCheck:
     """Lives as long as its gateway."""
 
-    def __init__(self, config: NatsBackendConfig) -> None:
+    def __init__(self, config: NatsBackendConfig, failures: FailedAttempts | None = None) -> None:
+        self._failures = FailedAttempts(0) if failures is None else failures
         self.jwks = Jwks(config.jwt_jwks)
         self._issuer = config.jwt_issuer
         self._leeway_sec = config.jwt_leeway_sec
@@ -55,18 +59,25 @@ class JwtCheck:
     async def stop(self) -> None:
         await self.jwks.stop()
 
-    async def caller(self, token: str) -> Caller:
-        """InvalidToken, or Unavailable while we cannot know."""
+    async def caller(self, token: str, peer: str = "") -> Caller:
+        """InvalidToken; Unavailable while we cannot know; Limited when this peer sent too many bad ones."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         proven = self._proven.get(digest)
         if proven is not None and self._still_holds(proven):
             return proven.caller
-        caller = await self._proved(token)
+        self._failures.check(peer)
+        try:
+            caller = await self._proved(token)
+        except InvalidToken:
+            self._failures.note(peer)
+            raise
         self._remember(digest, _Proven(caller, self.jwks.version))
         return caller
 
     def still_good(self, caller: Caller) -> bool:
-        return time.time() < caller.good_until
+        """It has not expired, and the key that signed it has not been withdrawn."""
+        is_signed = caller.signed_by is None or self.jwks.has(caller.signed_by)
+        return is_signed and time.time() < caller.good_until
 
     def _still_holds(self, proven: _Proven) -> bool:
         return proven.keys_version == self.jwks.version and self.still_good(proven.caller)
@@ -78,7 +89,8 @@ class JwtCheck:
         self._proven[digest] = proven
 
     async def _proved(self, token: str) -> Caller:
-        key = await self.jwks.key(_kid(token))
+        kid = _kid(token)
+        key = await self.jwks.key(kid)
         if key is None:
             raise InvalidToken("The token's key (kid) is not known.")
         try:
@@ -95,12 +107,15 @@ class JwtCheck:
             raise InvalidToken(_said_of(error)) from None
         except (OverflowError, ValueError, TypeError):  # an instant that is no number, or no finite one
             raise InvalidToken("The token is not valid.") from None
-        return self._caller(claims)
+        _check_instants(claims)
+        return self._caller(claims, kid)
 
-    def _caller(self, claims: Mapping[str, Any]) -> Caller:
+    def _caller(self, claims: Mapping[str, Any], kid: str) -> Caller:
         subject, tenant = claims["sub"], claims.get("tenant_id", DEFAULT_TENANT)
-        if not 1 <= len(subject) <= SUBJECT_CHARS_MAX:
-            raise InvalidToken(f"The token's sub must have 1 to {SUBJECT_CHARS_MAX} characters.")
+        if not 1 <= len(subject) <= SUBJECT_CHARS_MAX or has_control(subject):
+            raise InvalidToken(
+                f"The token's sub must have 1 to {SUBJECT_CHARS_MAX} characters, without control characters."
+            )
         if not isinstance(tenant, str) or not is_tenant_id(tenant):
             raise InvalidToken("The token's tenant_id must be 1 to 64 letters, digits, '_' or '-'.")
         return Caller(
@@ -108,6 +123,8 @@ class JwtCheck:
             id=subject,
             scopes=_scopes(claims),
             audiences=self._known_audiences(claims["aud"]),
+            issuer=self._issuer,
+            signed_by=kid,
             good_until=float(claims["exp"]) + self._leeway_sec,
         )
 
@@ -135,6 +152,13 @@ def _kid(token: str) -> str:
     if not isinstance(kid, str) or not kid:
         raise InvalidToken("The token does not name its key (kid).")
     return kid
+
+
+def _check_instants(claims: Mapping[str, Any]) -> None:
+    """Numbers, as RFC 7519 has them. The library also takes text of digits and truth values."""
+    for name in INSTANTS:
+        if name in claims and type(claims[name]) not in (int, float):
+            raise InvalidToken(f"The token's {name} must be a number.")
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-import time
-
+from pyoco_server import clock
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.codec import encode_job
 from pyoco_server.store.dlq import DeadLetter, payload_text
 from pyoco_server.store.store import Store
 
+MAX_DELIVER = "max_deliver"
+EXECUTION_ERROR = "execution_error"
+# Reasons of runs that are reasons of letters too; any other failure is an execution error.
+OWN_LETTERS = (MAX_DELIVER, "flow_not_found", "invalid_job")
+# The leader of the letters may have another clock than that of the log, by whose clock a run has ended.
+CLOCKS_APART_SEC = 60.0
 
-async def bury(store: Store, run: Run, reason: str) -> None:
+
+def letter_reason(run: Run) -> str:
+    """Of the letter that a failed run leaves."""
+    return run.reason if run.reason in OWN_LETTERS else EXECUTION_ERROR
+
+
+async def is_buried(store: Store, run: Run, reason: str) -> bool:
+    since = (run.ended_at or run.updated_at) - CLOCKS_APART_SEC
+    return await store.dead_letters.has(run.run_id, reason, tag=run.tag, since=since)
+
+
+async def bury(store: Store, run: Run, reason: str) -> bool:
+    """Whether it was published; the id makes a second one soon after the first leave one letter."""
     submission = await store.runs.submission(run.run_id)
     letter = DeadLetter(
-        timestamp=time.time(),
+        timestamp=clock.now(),
         reason=reason,
         error=run.error,
         run_id=run.run_id,
@@ -25,4 +42,4 @@ async def bury(store: Store, run: Run, reason: str) -> None:
         subject=f"{store.config.work_subject_prefix}.{run.tag}",
         payload=payload_text(encode_job(submission, run.tags)) if submission else None,
     )
-    await store.dead_letters.publish(letter, letter_id=f"{run.run_id}.{reason}.{run.job_no}")
+    return await store.dead_letters.publish(letter, letter_id=f"{run.run_id}.{reason}.{run.job_no}")

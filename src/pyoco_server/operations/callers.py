@@ -1,9 +1,10 @@
-"""Who asks: a key, a token, or nobody in particular. What they may see and do follows from this alone."""
+"""The caller of a request: an API key, a token, or anonymous. It decides what may be seen and done."""
 
 from __future__ import annotations
 
 import math
 from enum import StrEnum
+from urllib.parse import quote
 
 import msgspec
 
@@ -11,15 +12,17 @@ from pyoco_server.errors import Forbidden
 
 # Whose things are those of a caller who names no tenant.
 DEFAULT_TENANT = "default"
+API_KEY_PRINCIPAL = "api_key:"
 
 
 class Scope(StrEnum):
-    """What a caller may be limited to, always within its tenant. Few, and named after what they are for."""
+    """What a caller may be limited to. Within its tenant, but for those in `BY_NAME`."""
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
     WHEELS_WRITE = "wheels:write"
     OPS_READ = "ops:read"
+    OPS_READ_ALL = "ops:read_all"
     PDCA_READ = "pdca:read"
     PDCA_RECHECK = "pdca:recheck"
     PDCA_RECHECK_ALL = "pdca:recheck_all"
@@ -28,20 +31,45 @@ class Scope(StrEnum):
     ADMIN = "admin"  # everything, also what is added later
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """`tenant_id` None: authentication is off, and there is only one tenant. `id`: of the key or token.
+# Scopes that reach beyond the caller's tenant: a wheel is code on workers that all tenants share. A key made
+# without scopes has none of these.
+BY_NAME = frozenset({Scope.WHEELS_WRITE, Scope.OPS_READ_ALL, Scope.ADMIN})
+_INCLUDED_IN: dict[str, str] = {Scope.OPS_READ: Scope.OPS_READ_ALL}
 
-    `audiences`: those of a token that are known here; None for whoever has no token.
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """`tenant_id` None: authentication is off: there is one tenant only. `id`: a key's id or a token's sub.
+
+    `audiences`: those of a token that are known here; None for a caller without one. `issuer`: of the token.
     """
 
     tenant_id: str | None = None
     id: str | None = None
-    scopes: frozenset[str] | None = None  # None: everything
+    scopes: frozenset[str] | None = None  # None: everything within the tenant
     audiences: frozenset[str] | None = None
+    issuer: str | None = None
+    signed_by: str | None = None  # the key (kid) of a token
     good_until: float = math.inf
 
+    @property
+    def principal(self) -> str | None:
+        """One name for both kinds of callers: a token whose sub equals a key's id is another principal."""
+        if self.id is None:
+            return None
+        if self.audiences is None:
+            return API_KEY_PRINCIPAL + self.id
+        return f"jwt:{quote(self.issuer or '', safe='/')}:{self.id}"
+
+    @property
+    def api_key_id(self) -> str | None:
+        """What a run stores of its submitter: the key's id, or a token's principal, which cannot be one."""
+        return self.id if self.audiences is None else self.principal
+
     def may(self, scope: str) -> bool:
-        return self.scopes is None or scope in self.scopes or Scope.ADMIN in self.scopes
+        if self.scopes is None:
+            return self.tenant_id is None or scope not in BY_NAME
+        held = self.scopes
+        return scope in held or Scope.ADMIN in held or _INCLUDED_IN.get(scope) in held
 
     def require(self, scope: str) -> None:
         if not self.may(scope):
@@ -50,3 +78,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANYBODY = Caller()
+
+
+def principal_of(api_key_id: str | None) -> str | None:
+    """The principal of a run's submitter, from what the run stores of it (`Caller.api_key_id`)."""
+    is_key = api_key_id is not None and ":" not in api_key_id
+    return f"{API_KEY_PRINCIPAL}{api_key_id}" if is_key else api_key_id

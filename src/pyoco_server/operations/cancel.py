@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.lifecycle.decide import Reason
-from pyoco_server.lifecycle.events import CancelRequested
+from pyoco_server.lifecycle.events import CancelRequested, RunCancelled
 from pyoco_server.operations.apply import Applied, apply, folded
 from pyoco_server.operations.idempotency import Reservation
-from pyoco_server.operations.log_notices import note
+from pyoco_server.operations.log_notices import CANCELLED_UNCLAIMED, note_soon
 from pyoco_server.operations.query import visible
 from pyoco_server.operations.redrive import apply_once
 from pyoco_server.store.runs import StoredRun
@@ -25,10 +25,6 @@ async def cancel_run(
 ) -> Applied:
     """`reservation`: of a request that may come twice, and then gets what came of it the first time."""
     stored = visible(await store.runs.load(run_id, at_leader=True), run_id, tenant_id)
-    run = stored.run
-    if not run.is_terminal and run.cancel is None and run.claim is None:
-        # It may end in this very commit, without a worker to say so; what is said of it comes before.
-        await note(store, run_id, "cancel requested; no worker has the run")
     asked = CancelRun(by=by, reason=reason)
     if reservation is not None:
         applied = await apply_once(store, reservation, run_id, asked)
@@ -36,6 +32,9 @@ async def cancel_run(
         applied = await apply(store, run_id, asked, held=stored)
     if applied.refused is not None and applied.refused.reason in (Reason.UNKNOWN, Reason.GONE):
         visible(None, run_id, tenant_id)
+    if any(isinstance(event, RunCancelled) for event in applied.events):
+        # It ended in this very commit, without a worker to say so. The cancel stands, written or not.
+        await note_soon(store, run_id, CANCELLED_UNCLAIMED)
     return applied
 
 

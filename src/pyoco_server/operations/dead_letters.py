@@ -7,12 +7,12 @@ answer, make one run. Whoever wants a second one says so, and gets the next deri
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.errors import Conflict, Invalid, NotFound
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.callers import Caller
@@ -74,8 +74,8 @@ async def redrive(store: Store, caller: Caller, kept: KeptLetter, *, again: bool
     """A new run of what the letter is about. Conflict if there is nothing to run, or a run already."""
     submission = replace(
         await _submission(store, kept.letter),
-        at=time.time(),
-        api_key_id=caller.id,
+        at=clock.now(),
+        api_key_id=caller.api_key_id,
         retry_of=kept.letter.run_id,
     )
     for number in range(REDRIVES_MAX):
@@ -83,7 +83,7 @@ async def redrive(store: Store, caller: Caller, kept: KeptLetter, *, again: bool
         try:
             return await begin(store, replace(submission, run_id=run_id))
         except Conflict:
-            if not again and not await _was_discarded(store, run_id):
+            if not again and not await store.runs.was_discarded(run_id):
                 raise Conflict(
                     f"Dead letter {kept.seq} was redriven already, as run {run_id}. "
                     'Send {"again": true} for another one.'
@@ -128,12 +128,6 @@ def _derived_id(store: Store, kept: KeptLetter, number: int) -> str:
     letter = kept.letter
     told = (store.config.dlq_stream, kept.seq, letter.run_id, letter.timestamp, number)
     return str(uuid.uuid5(_NAMESPACE, repr(told)))
-
-
-async def _was_discarded(store: Store, run_id: str) -> bool:
-    """A redrive that did not come to an end, because the job could not be published: nobody has run it."""
-    stored = await store.runs.load(run_id, at_leader=True)
-    return stored is not None and stored.run.gone and stored.run.reason == "discarded"
 
 
 def _is_visible(letter: DeadLetter, read_model: ReadModel, caller: Caller) -> bool:

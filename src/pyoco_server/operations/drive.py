@@ -6,12 +6,12 @@ a run that was commanded lately reads nothing: see `held_runs`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import CancelRun, Command
 from pyoco_server.lifecycle.commit_meta import CommitMeta
@@ -113,7 +113,7 @@ async def create(
         desk.held.put(stored)
         return tell(stored, command_id)
 
-    return await once(desk.store, key, asked, do)
+    return await once(desk.store, key, asked, do, needs_room=True)
 
 
 async def found(desk: Desk, run_id: str, tenant_id: str | None) -> StoredRun:
@@ -198,7 +198,7 @@ async def _applied(desk: Desk, asked: Asked, reservation: Reservation) -> Applie
 async def _note(store: Store, asked: Asked, applied: Applied) -> None:
     assert applied.refused is not None
     refusal = Refusal(
-        at=time.time(),
+        at=clock.now(),
         command=asked.name,
         reason=applied.refused.reason,
         task=asked.task,

@@ -33,9 +33,9 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, str] = {}
 
 
-async def fingerprint_of(asked: bytes | Mapping[str, Any]) -> Fingerprint:
-    """Of a body as it was received (an empty one is `{}`), or of the parts of one that is not JSON."""
-    if isinstance(asked, bytes) and len(asked) > ASIDE_BYTES:
+async def fingerprint_of(asked: bytes | Mapping[str, Any], *, size: int = 0) -> Fingerprint:
+    """Of a body as it was received (an empty one is `{}`), or of the parts of one that was `size` bytes."""
+    if (len(asked) if isinstance(asked, bytes) else size) > ASIDE_BYTES:
         return await asyncio.to_thread(_taken, asked)
     return _taken(asked)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import time
 from collections.abc import Sequence
 
 import msgspec
 
-from pyoco_server import canonical_json
+from pyoco_server import canonical_json, clock
 from pyoco_server.errors import Invalid, NotFound, TooLarge, Unavailable
 from pyoco_server.lifecycle.graph import Graph, GraphTask
 from pyoco_server.operations.callers import Caller
@@ -47,8 +46,8 @@ async def register(
         wanted = StoredGraph(
             graph=Graph(id=graph_id, version=version, nodes=tuple(tasks)),
             digest=digest,
-            created_at=time.time(),
-            created_by=caller.id,
+            created_at=clock.now(),
+            created_by=caller.principal,
         )
         revision = latest.revision if latest else 0
         if await _created(store, tenant_id, wanted, revision):

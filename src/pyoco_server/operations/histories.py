@@ -2,7 +2,8 @@
 
 What is made of a history is the caller's (`Grown`); it is made once and grows commit by commit. Whoever
 follows a run is told by the feed that there is more, and then the log is read on: so nothing is missed,
-nothing comes twice, and a gateway that was cut off goes on where it was.
+nothing comes twice, and a gateway that was cut off goes on where it was. After a reconnect the leader
+is asked whether the log still has the commit it stands on; if not, the history is made again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.store.commits import Commit as Commit
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Loop, noticed
 
 log = logging.getLogger(__name__)
 
@@ -54,22 +56,38 @@ class History(Generic[G]):
         self._telling: asyncio.Task[None] | None = None
         self.grown = make()
         self.log_seq = 0
+        self._commit_id = ""
         self.told_seq = 0
+        # How often the broker turned out to have lost commits that were in it.
+        self.losses = 0
         self.guests: set[Ring] = set()
 
     async def catch_up(self, *, at_leader: bool = False) -> None:
         """Everything that was committed before this call; without the leader, all that a replica knows."""
         async with self._turn:
-            commits = await self._store.runs.history(self._run_id, self.log_seq, at_leader=at_leader)
-            for start in range(0, len(commits), SLICE_COMMITS):
-                self._take(commits[start : start + SLICE_COMMITS])
-                await asyncio.sleep(0)
+            await self._catch_up(at_leader)
+
+    async def verify(self) -> None:
+        """The broker was away: begin again if it does not have what we stand on."""
+        async with self._turn:
+            if self.log_seq and not await self._store.runs.has(self._run_id, self.log_seq, self._commit_id):
+                self.grown, self.log_seq, self.told_seq = self._make(), 0, 0
+                self.losses += 1
+            await self._catch_up(at_leader=True)
+        for ring in tuple(self.guests):
+            ring()
+
+    async def _catch_up(self, at_leader: bool) -> None:
+        commits = await self._store.runs.history(self._run_id, self.log_seq, at_leader=at_leader)
+        for start in range(0, len(commits), SLICE_COMMITS):
+            self._take(commits[start : start + SLICE_COMMITS])
+            await asyncio.sleep(0)
 
     def on_commit(self, seq: int, _number: int, _events: Sequence[Event]) -> None:
         """The feed says that there is more."""
         self.told_seq = max(self.told_seq, seq)
         if self._telling is None or self._telling.done():
-            self._telling = asyncio.get_running_loop().create_task(self._tell())
+            self._telling = noticed(asyncio.get_running_loop().create_task(self._tell()), "a history")
 
     def close(self) -> None:
         if self._telling is not None:
@@ -95,7 +113,7 @@ class History(Generic[G]):
             if commit.number == 1 and self.log_seq:
                 self.grown = self._make()  # erased, and begun anew
             self.grown.add(commit)
-            self.log_seq = commit.log_seq
+            self.log_seq, self._commit_id = commit.log_seq, commit.commit_id
 
 
 class Histories(Generic[G]):
@@ -104,6 +122,18 @@ class Histories(Generic[G]):
         self._read_model = read_model
         self._make = make
         self._kept: OrderedDict[str, History[G]] = OrderedDict()
+        self._loop = Loop("histories after a reconnect", self._verify)
+
+    async def start(self) -> None:
+        self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+
+    def reconnected(self) -> None:
+        """What nobody follows is forgotten; the rest is compared with the log."""
+        self.forget()
+        self._loop.wake()
 
     async def read(self, run_id: str, *, tenant_id: str | None = None, known_seq: int = 0) -> G:
         """As of now. NotFound for a run that is not there, or not the tenant's.
@@ -139,6 +169,10 @@ class Histories(Generic[G]):
     def __len__(self) -> int:
         return len(self._kept)
 
+    async def _verify(self) -> None:
+        for history in tuple(self._kept.values()):
+            await history.verify()
+
     def _enter(self, run_id: str, history: History[G], ring: Ring) -> None:
         if not history.guests:
             self._read_model.follow(run_id, history.on_commit)
@@ -146,7 +180,7 @@ class Histories(Generic[G]):
 
     async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> History[G]:
         history = self._history(run_id)
-        await history.catch_up()
+        await history.catch_up(at_leader=self._store.has_copies)
         if history.log_seq < max(known_seq, 1):
             await history.catch_up(at_leader=True)
         run = history.grown.run

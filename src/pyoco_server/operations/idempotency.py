@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server import clock
+from pyoco_server.clock import elapsed
 from pyoco_server.errors import IdempotencyConflict, Internal, PyocoError, Unavailable
 from pyoco_server.ids import new_token, new_uuid
 from pyoco_server.operations.fingerprints import Fingerprint, differing, fingerprint_of
@@ -72,9 +73,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     def may_have_happened(self) -> bool:
         """Somebody else may have had the effect: look for `command_id` before you do.
 
-        Not before others may take over, counted from before it was reserved, by our own clock.
+        Not before others may take over, counted from before it was reserved, by our own stopwatch, which
+        also counts while this machine is suspended.
         """
-        return self.redriven or asyncio.get_running_loop().time() >= self.alone_until
+        return self.redriven or elapsed() >= self.alone_until
 
     def event_ids(self, count: int) -> list[str]:
         """Of the first events of its commit: where they are, for who reads the log."""
@@ -91,12 +93,20 @@ async def once(
     do: Do,
     *,
     resource_id: str | None = None,
+    needs_room: bool = False,
 ) -> Once:
     """`asked`: the body as received. `resource_id`: of what the request is about; else one is minted.
+
+    `needs_room`: of a request that makes something new, refused before it is reserved while the broker has no
+    room; an answer that is there is given all the same.
 
     Whatever can be refused without an effect is refused before: a body that is not valid reserves nothing.
     """
     wanted = asked if isinstance(asked, Fingerprint) else await fingerprint_of(asked)
+    if needs_room and store.room.is_low:
+        known = (await store.ledger.get(key.address)).record
+        if known is None or known.state is not State.DONE:
+            store.room.check()
     turn = _Turn(store.ledger, key, wanted)
     first = turn.reserved(resource_id or new_uuid())
     given = await turn.take(first)
@@ -111,13 +121,12 @@ class _Turn:
         self._key = key
         self._address = key.address
         self._wanted = wanted
-        self._clock = asyncio.get_running_loop().time
-        self._give_up_at = self._clock() + ATTEND_SEC_MAX
+        self._give_up_at = elapsed() + ATTEND_SEC_MAX
         self._mine = NOTHING
         self._alone_until = 0.0
 
     def reserved(self, resource_id: str) -> Record:
-        now = time.time()
+        now = clock.now()
         return Record(
             method=self._key.method,
             path=self._key.path,
@@ -169,18 +178,18 @@ class _Turn:
             raise _conflict(differing(record.members, self._wanted.members))
 
     def _check_patience(self) -> None:
-        if self._clock() > self._give_up_at:
+        if elapsed() > self._give_up_at:
             raise _busy()
 
     async def _attended(self, kept: Kept) -> Kept:
         """How it stands when whoever has it has written something, or had enough time for it."""
         self._check_patience()
-        patience_until = self._clock() + TAKE_OVER_AFTER_SEC
+        patience_until = elapsed() + TAKE_OVER_AFTER_SEC
         async with self._ledger.news_of(self._address) as news:
             while True:
                 news.clear()
                 now = await self._ledger.get(self._address)
-                left_sec = patience_until - self._clock()
+                left_sec = patience_until - elapsed()
                 if now.revision != kept.revision or left_sec <= 0:
                     return now
                 with contextlib.suppress(TimeoutError):
@@ -189,7 +198,7 @@ class _Turn:
 
     async def _reserve(self, record: Record, revision: int) -> bool:
         self._check_patience()
-        began = self._clock()
+        began = elapsed()
         try:
             self._mine = Kept(record, await self._ledger.put(self._address, record, revision=revision))
         except WrongSequence:
@@ -251,7 +260,7 @@ def _is_refusal(error: Exception) -> bool:
 def _taken_over(left: Record, ttl_sec: float) -> Record:
     """The same resource and the same command: only who is at it changes."""
     return replace(
-        left, holder=new_token(), held=True, tries=left.tries + 1, expires_at=time.time() + ttl_sec
+        left, holder=new_token(), held=True, tries=left.tries + 1, expires_at=clock.now() + ttl_sec
     )
 
 
@@ -263,7 +272,7 @@ def _done(record: Record, answer: Answer, ttl_sec: float) -> Record:
         status=answer.status,
         headers=answer.headers,
         event_ids=answer.event_ids,
-        expires_at=time.time() + ttl_sec,
+        expires_at=clock.now() + ttl_sec,
     )
 
 

@@ -40,7 +40,9 @@ class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_for(caller: Caller, method: str, path: str, key: str) -> IdempotencyKey:
-    return IdempotencyKey(tenant=caller.tenant_id, principal=caller.id, method=method, path=path, key=key)
+    return IdempotencyKey(
+        tenant=caller.tenant_id, principal=caller.principal, method=method, path=path, key=key
+    )
 
 
 def owner_of(tenant: str | None, principal: str | None, key: str) -> str:

@@ -65,6 +65,9 @@ class Jwks:
             raise Unavailable("Tokens cannot be checked now: the keys (PYOCO_JWT_JWKS) cannot be read.")
         return self._keys.get(kid)
 
+    def has(self, kid: str) -> bool:
+        return kid in self._keys
+
     async def _keep(self) -> None:
         while not self._stopping.is_set():
             await self._look_unless_just_done()

@@ -30,7 +30,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
 async def uses_of(store: Store, caller: Caller, key: str) -> list[Use]:
     """At least one, the first request first."""
-    owner = owner_of(caller.tenant_id, caller.id, key)
+    owner = owner_of(caller.tenant_id, caller.principal, key)
     uses = []
     for address, record in await store.ledger.below(owner, USES_MAX):
         is_done = record.state is State.DONE

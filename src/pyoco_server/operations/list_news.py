@@ -38,6 +38,7 @@ class ListNews:
         self._numbers = dict.fromkeys(LISTS, 0)
         self._readers: set[ListReader] = set()
         read_model.on_news(self._on_commit)
+        read_model.on_rebuilt(lambda: self._on_change("approvals"))
         rechecks.on_change(lambda: self._on_change("strategies"))
 
     async def start(self) -> None:
@@ -48,6 +49,9 @@ class ListNews:
 
     def reconnected(self) -> None:
         self._changes.reconnected()
+
+    def why_not(self) -> str | None:
+        return self._changes.why_not()
 
     def enter(self, tenant_id: str | None, place: str | None) -> ListReader:
         reader = ListReader(self, tenant_id, self._changed_since(place))

@@ -17,6 +17,7 @@ from pyoco_server.operations.log_views import LogView
 from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.log_chunks import By, Chunk
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import noticed
 
 READ_AHEAD_BYTES = 1_048_576
 READ_AGAIN_SEC = 0.5
@@ -46,6 +47,7 @@ class LogFollower:
         self._ahead: deque[Chunk] = deque()
         self._reading: asyncio.Task[None] | None = None
         self._ring: Ring = nobody
+        self._losses = view.losses
         self.place = after if after.line <= view.lines else Place(0, 0)
 
     def attach(self, ring: Ring) -> None:
@@ -59,19 +61,31 @@ class LogFollower:
             self._reading.cancel()
 
     @property
+    def has_to_begin_again(self) -> bool:
+        """The broker has lost lines, perhaps some that were taken: what there is now is not what was told."""
+        return self._losses != self._view.losses
+
+    def begin_again(self) -> None:
+        self._losses = self._view.losses
+        self._ahead.clear()
+        self.place = Place(0, 0)
+
+    @property
     def is_over(self) -> bool:
         """The run is over, and everything was taken."""
         return self._view.is_final and self.place.line >= self._view.lines
 
     def take(self) -> NewLines | None:
         """What comes next; None when there is nothing now, and a ring when there is."""
+        if self.has_to_begin_again:
+            return None
         after = self.place.line
         while self._ahead and self._ahead[0].last_line <= after:
             self._ahead.popleft()
         chunk = self._ahead[0] if self._ahead else self._view.with_line(after + 1)
         if chunk is None:
             if after < self._view.lines and self._reading is None:
-                self._reading = asyncio.get_running_loop().create_task(self._read())
+                self._reading = noticed(asyncio.get_running_loop().create_task(self._read()), "reading a log")
             return None
         begin = max(after + 1, chunk.line)
         end = min(begin + PORTION_LINES - 1, chunk.last_line)

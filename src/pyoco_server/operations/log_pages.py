@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import NamedTuple
 
-import msgspec
-
+from pyoco_server.operations.log_notices import may_be_noted
 from pyoco_server.operations.log_places import Place, Places
 from pyoco_server.operations.log_search import Search, Sought
+from pyoco_server.operations.log_searches import LogSearches, PausedBy, Searched
 from pyoco_server.store.log_chunks import By, Chunk
 from pyoco_server.store.log_reading import Span
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 
 LINES_DEFAULT, LINES_MAX = 1_000, 5_000
-# One request looks through so many lines; its token leads on from there.
-SEARCHED_LINES_MAX = 1_000_000
-SEARCHES_AT_ONCE = 4
 
 Chunks = AsyncIterator[Chunk]
-
-
-class _Numbered(msgspec.Struct):
-    seq: int
-
-
-_decode = msgspec.json.Decoder(_Numbered).decode
 
 
 class PageAsked(NamedTuple):
@@ -41,6 +30,14 @@ class PageAsked(NamedTuple):
     sought: Sought | None = None
 
 
+class SearchedTo(NamedTuple):
+    """How far a search has looked: up to `line`, of the `lines` there are. `paused_by`: why not further."""
+
+    line: int
+    lines: int
+    paused_by: PausedBy | None
+
+
 class LogPage(NamedTuple):
     """`lines` as they are stored: an object of JSON each. `complete`: the run is over and this was all.
 
@@ -51,6 +48,7 @@ class LogPage(NamedTuple):
     token: str
     complete: bool
     truncated: bool
+    searched: SearchedTo | None = None
 
 
 class LogPages:
@@ -58,44 +56,64 @@ class LogPages:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._searching = asyncio.Semaphore(SEARCHES_AT_ONCE)
+        self.searches = LogSearches(store.config)
 
-    async def read(self, stored: StoredRun, asked: PageAsked) -> LogPage:
-        """`stored` was read before: what a run that was over then has printed is there now."""
+    def close(self) -> None:
+        self.searches.close()
+
+    async def read(self, stored: StoredRun, asked: PageAsked, *, caller: str) -> LogPage:
+        """`stored` was read before: what a run that was over then has printed is there now.
+
+        `caller`: whose searches are counted together. Raises Limited when there are too many.
+        """
+        if asked.sought is None:
+            return await self._read(stored, asked, None)
+        search = Search(asked.sought)
+        with self.searches.concurrency.entered(caller):
+            return await self._read(stored, asked, search)
+
+    async def _read(self, stored: StoredRun, asked: PageAsked, search: Search | None) -> LogPage:
         run = stored.run
         places = Places(await self._store.secrets.for_tokens(), run.run_id)
         after = places.opened(asked.token) if asked.token is not None else Place()
-        search = Search(asked.sought) if asked.sought is not None else None
         span = await self._store.log_reader.span(run.run_id, at_leader=run.is_terminal)
         if span is not None and after.line > span.lines:
             # Said by a replica that lags, or the whole log went by age and began anew.
             span = await self._store.log_reader.span(run.run_id, at_leader=True)
         if span is None:
-            return LogPage([], places.token(after), run.is_terminal, after.line > 0)
+            searched = SearchedTo(0, 0, None) if search is not None else None
+            is_all = run.is_terminal and not may_be_noted(run, None)
+            return LogPage([], places.token(after), is_all, after.line > 0, searched)
         begin = _begin(asked, after, span)
         lost = begin < span.first.line or after.line > span.lines
         if lost:
             begin, after = span.first.line, Place(span.first.line - 1)
-        lines, last = await self._collected(run.run_id, span, begin, after, asked.limit, search)
+        found = await self._collected(run.run_id, span, begin, after, asked.limit, search)
+        last = found.place
         return LogPage(
-            lines,
+            found.lines,
             places.token(last),
-            complete=run.is_terminal and last.line >= span.lines,
+            complete=run.is_terminal and last.line >= span.lines and not may_be_noted(run, span),
             truncated=lost or span.last.omitted > 0,
+            searched=_searched_to(found, span.lines) if search is not None else None,
         )
 
     async def _collected(
         self, run_id: str, span: Span, begin: int, after: Place, limit: int, search: Search | None
-    ) -> tuple[list[bytes], Place]:
+    ) -> Searched:
         if begin > span.lines:
-            return [], after
+            return Searched([], after, None)
         hint = after.seq if begin == after.line + 1 else 0
         chunks = self._store.log_reader.from_place(run_id, span, By.LINE, begin, hint=hint)
-        if search is None:
-            async with aclosing(chunks):
-                return await _plain(chunks, begin, limit)
-        async with self._searching, aclosing(chunks):
-            return await _searched(chunks, begin, limit, search)
+        async with aclosing(chunks):
+            if search is None:
+                return Searched(*await _plain(chunks, begin, limit), None)
+            return await self.searches.through(chunks, begin, limit, search)
+
+
+def _searched_to(found: Searched, lines: int) -> SearchedTo:
+    line = min(found.place.line, lines)
+    return SearchedTo(line, lines, found.paused_by if line < lines else None)
 
 
 def _begin(asked: PageAsked, after: Place, span: Span) -> int:
@@ -119,26 +137,5 @@ async def _plain(chunks: Chunks, begin: int, limit: int) -> tuple[list[bytes], P
     return lines, place
 
 
-async def _searched(chunks: Chunks, begin: int, limit: int, search: Search) -> tuple[list[bytes], Place]:
-    """Where it goes on: after the last line that was found if there may be more, else after all of them."""
-    lines: list[bytes] = []
-    place = Place(begin - 1)
-    async for chunk in chunks:
-        skipped = max(0, begin - chunk.line)
-        data = b"\n".join(chunk.data.splitlines()[skipped:]) if skipped else chunk.data
-        found = search.matching(data)
-        lines += found[: limit - len(lines)]
-        if len(lines) >= limit:
-            return lines, Place(_number_of(lines[-1]), chunk.seq)
-        place = Place(max(begin - 1, chunk.last_line), chunk.seq)
-        if place.line - begin + 1 >= SEARCHED_LINES_MAX:
-            break
-    return lines, place
-
-
 def _lines_from(chunk: Chunk, begin: int) -> list[bytes]:
     return chunk.data.splitlines()[max(0, begin - chunk.line) :]
-
-
-def _number_of(line: bytes) -> int:
-    return _decode(line).seq

@@ -10,11 +10,11 @@ It is called for every commit of the log: a few additions, no lock, no name made
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
+from pyoco_server import clock
 from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
@@ -43,7 +43,7 @@ class Spread:
 
 class Observed:
     def __init__(self) -> None:
-        self.since = time.time()
+        self.since = clock.now()
         self.commits = 0
         self.events: Counter[type[Event]] = Counter()
         self.start_delay = Spread()

@@ -21,15 +21,17 @@ CURSOR = "runs"
 async def get_run(
     store: Store, run_id: str, *, tenant_id: str | None = None, whole: bool = False
 ) -> StoredRun:
-    """404 is only said after a look at the leader; another tenant's run is not there.
+    """404 is only said after a look at the leader; another tenant's run is not there. It has all its tasks.
 
     Of several copies one may lag: whoever has just cancelled a run, or heard of its end, must not be shown it
     as it was before. So where there are copies, all looks are at the leader.
     """
-    has_copies = store.config.nats_replicas > 1
+    has_copies = store.has_copies
     stored = await store.runs.load(run_id, at_leader=has_copies, whole=whole)
     if stored is None and not has_copies:
         stored = await store.runs.load(run_id, at_leader=True, whole=whole)
+    if stored is not None and stored.run.tasks_dropped:
+        stored = await store.runs.load(run_id, at_leader=has_copies, whole=True)
     return visible(stored, run_id, tenant_id)
 
 
@@ -60,8 +62,11 @@ async def page_of_runs(
 
 
 async def get_many(store: Store, run_ids: list[str]) -> list[StoredRun]:
-    """Those of them that still are there."""
-    found = await asyncio.gather(*(store.runs.load(run_id) for run_id in run_ids))
+    """Those of them that still are there, as their snapshots have them: `lacks` says what those leave out.
+
+    So a page costs at most its length times `max_run_snapshot_bytes`, however long the logs are.
+    """
+    found = await asyncio.gather(*(store.runs.load(run_id, at_leader=store.has_copies) for run_id in run_ids))
     return [stored for stored in found if stored is not None and not stored.run.gone]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -13,6 +12,7 @@ from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept, RunStatus
 from pyoco_server.operations.run_views import RunViews
 from pyoco_server.operations.watch import wait_for_end
+from pyoco_server.store.results import Recorded, reference_of
 from pyoco_server.store.store import Store
 
 _NOT_KEPT = {
@@ -21,25 +21,29 @@ _NOT_KEPT = {
 }
 
 
+# Up to this much is read once and kept; beyond it, it is read through first, and then again while it is sent.
+IN_MEMORY_BYTES_MAX = 8 * 1024 * 1024
+
+
 async def result(
     store: Store, views: RunViews, run_id: str, *, tenant_id: str | None, wait_sec: float
 ) -> AsyncIterator[bytes]:
-    """JSON, piece by piece. Conflict if the run has not completed (in time), NotFound if nothing was kept."""
+    """JSON, piece by piece. Conflict if the run has not completed (in time), NotFound if nothing was kept.
+
+    ResultDamaged, before the first piece, if what is stored is not what was recorded.
+    """
     stored = await wait_for_end(views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
     if stored.run.ended is not RunStatus.COMPLETED:
         raise _no_result(stored.run)
     found = results(stored.run)
-    for name, record in found.items():
-        await _check(store, name, record)
-    return _pieces(store, found)
+    return _pieces(store, run_id, found, await _checked(store, run_id, found))
 
 
 async def whole_result(store: Store, run: Run) -> bytes:
     """The same as JSON in one piece, of a run that completed and is whole. NotFound if nothing was kept."""
     found = results(run)
-    for name, record in found.items():
-        await _check(store, name, record)
-    return b"".join([piece async for piece in _pieces(store, found)])
+    known = await _checked(store, run.run_id, found)
+    return b"".join([piece async for piece in _pieces(store, run.run_id, found, known)])
 
 
 def _no_result(run: Run) -> Conflict:
@@ -50,37 +54,41 @@ def _no_result(run: Run) -> Conflict:
     return Conflict(message, details={"run_id": run.run_id, "status": status, "error": run.error})
 
 
-async def _check(store: Store, name: str, record: TaskRecord) -> None:
-    """Before the first byte: after it, all we could do is hang up."""
-    if record.kept in _NOT_KEPT:
-        raise NotFound(f"The result of task {name} is not there: {_NOT_KEPT[record.kept]}.", err_id="")
-    if record.kept is OutputKept.REFERENCED and await store.results.info(_object(record)) is None:
-        raise NotFound(f"The result of task {name} is not there any more.", err_id="")
+async def _checked(store: Store, run_id: str, found: Mapping[str, TaskRecord]) -> dict[str, bytes]:
+    """All of it, before the first byte is sent: after it, all we could do is hang up. Those that are kept."""
+    known: dict[str, bytes] = {}
+    room = IN_MEMORY_BYTES_MAX
+    for name, record in found.items():
+        if record.kept in _NOT_KEPT:
+            raise NotFound(f"The result of task {name} is not there: {_NOT_KEPT[record.kept]}.", err_id="")
+        if record.kept is not OutputKept.REFERENCED:
+            continue
+        reference = reference_of(record.output)
+        recorded = Recorded(run_id, name, record.output)
+        if reference is not None and reference.bytes <= room:
+            known[name] = await store.results.get(recorded)
+            room -= len(known[name])
+        else:
+            await store.results.check(recorded)
+    return known
 
 
-async def _pieces(store: Store, found: Mapping[str, TaskRecord]) -> AsyncIterator[bytes]:
+async def _pieces(
+    store: Store, run_id: str, found: Mapping[str, TaskRecord], known: Mapping[str, bytes]
+) -> AsyncIterator[bytes]:
     if not found:
         yield b"null"
         return
-    if len(found) == 1:
-        async for piece in _output(store, *found.values()):
-            yield piece
-        return
+    is_alone = len(found) == 1
     for place, (name, record) in enumerate(found.items()):
-        yield (b"{" if place == 0 else b",") + msgspec.json.encode(name) + b":"
-        async for piece in _output(store, record):
-            yield piece
-    yield b"}"
-
-
-async def _output(store: Store, record: TaskRecord) -> AsyncIterator[bytes]:
-    if record.kept is not OutputKept.REFERENCED:
-        yield msgspec.json.encode(record.output)
-        return
-    async for piece in store.results.stream(_object(record)):
-        yield piece
-
-
-def _object(record: TaskRecord) -> str:
-    reference: Any = record.output
-    return str(reference["object"])
+        if not is_alone:
+            yield (b"{" if place == 0 else b",") + msgspec.json.encode(name) + b":"
+        if name in known:
+            yield known[name]
+        elif record.kept is OutputKept.REFERENCED:
+            async for piece in store.results.stream(Recorded(run_id, name, record.output)):
+                yield piece
+        else:
+            yield msgspec.json.encode(record.output)
+    if not is_alone:
+        yield b"}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any, assert_never
@@ -11,6 +10,7 @@ from typing import Any, assert_never
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.errors import Conflict, NotFound, TooLarge
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.course import Course, begins_at, course_of
@@ -25,7 +25,7 @@ from pyoco_server.operations.params import check_params, invalid_member
 from pyoco_server.operations.query import visible
 from pyoco_server.operations.submit import begin
 from pyoco_server.store.codec import encode_commit
-from pyoco_server.store.objects import ObjectDamaged
+from pyoco_server.store.results import Recorded, ResultDamaged
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 
@@ -67,7 +67,10 @@ async def retry(
     _check_size(submission, store.config.commit_max_bytes)
     if wanted.from_start:
         return await begin(store, submission, commit_id=commit_id)
+    store.room.check()  # before results are copied
     kept = await _kept(store, old, submission)
+    if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
+        store.leftovers.note_soon(new_id)  # should the run not begin, nothing refers to the copies
     results = [event for one in await _copied(store, old, new_id, kept) for event in carried(*one)]
     commits = _commits(submission, results, store.config.commit_max_bytes)
     return await begin(store, submission, commits, commit_id=commit_id)
@@ -83,11 +86,11 @@ async def _submitted(store: Store, run_id: str) -> RunSubmitted:
 def _submission(first: RunSubmitted, old: Run, new_id: str, wanted: Retry, caller: Caller) -> RunSubmitted:
     return replace(
         first,
-        at=time.time(),
+        at=clock.now(),
         run_id=new_id,
         params=first.params if wanted.params is None else wanted.params,
         tags=list(old.tags),
-        api_key_id=caller.id,
+        api_key_id=caller.api_key_id,
         correlation_id=wanted.correlation_id or first.correlation_id,
         traceparent=wanted.traceparent,
         retry_of=old.run_id,
@@ -148,14 +151,14 @@ async def _copied(
     found: list[tuple[str, TaskRecord]] = []
     for name, record in kept.items():
         if record.kept is OutputKept.REFERENCED:
-            copied = f"{run_id}/{name}/{record.attempt}"
+            recorded = Recorded(old.run_id, name, record.output)
             try:
-                info = await store.results.put(copied, store.results.stream(str(record.output["object"])))
-            except (NotFound, ObjectDamaged) as error:
+                copied = await store.results.copy(recorded, run_id, record.attempt)
+            except (NotFound, ResultDamaged) as error:
                 fields = {"run_id": old.run_id, "task": name, "error": error.message}
-                log.warning("a stored result is missing", extra=fields)
+                log.warning("a stored result cannot be used; its task is executed again", extra=fields)
                 continue
-            found.append((name, replace(record, output={"object": copied, "bytes": info.size})))
+            found.append((name, replace(record, output=msgspec.to_builtins(copied))))
         else:
             found.append((name, record))
     return found

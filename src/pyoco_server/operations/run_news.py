@@ -1,17 +1,18 @@
 """The list of runs as it changes, for whoever looks at it: told in batches, resumable, never piling up.
 
-A reader's place is a place in the log. Whoever comes back is told the runs that have changed since; where
-those are too many, or the place is of another log, to read the list anew. For a slow reader only the latest
-state of each run is kept, and beyond a bound the reader is let go: it comes back with its place.
+A reader's place is a place in the log. A reader that comes back is told the runs that have changed or were
+erased since; where those are too many, or the place is not in the log any more, to read the list again. For
+a slow reader only the latest state of each run is kept, and beyond a bound the reader is let go: it comes
+back with its place.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.ring import Ring, nobody
@@ -26,13 +27,24 @@ WAITING_RUNS_MAX = 5_000
 RESUME_RUNS_MAX = 500
 
 
+class At(NamedTuple):
+    """A place in the log, and when the broker stored the commit that stands there."""
+
+    seq: int = 0
+    stored_at: str = ""
+
+
 class Batch(NamedTuple):
-    """`anew`: what the reader has is of no use, it should read the list again. `place`: reached with this."""
+    """`anew`: what the reader has is of no use, it should read the list again. `place`: reached with this.
+
+    `gone`: ids of runs that were erased while the reader was away.
+    """
 
     runs: list[Run]
+    gone: list[str]
     counts: Mapping[str, int]
     minute: Minute
-    place: int
+    place: At
     anew: bool
     standing: dict[str, Any] | None
 
@@ -45,9 +57,17 @@ class RunNews:
         self._standing = standing
         self._readers: set[NewsReader] = set()
         read_model.on_news(self._on_news)
+        read_model.on_rebuilt(self._on_rebuilt)
 
-    def enter(self, tenant: str | None, place: int | None) -> NewsReader:
+    async def holds(self, place: At) -> bool:
+        """Whether a reader can go on from there."""
+        return await self._read_model.holds(place.seq, place.stored_at)
+
+    def enter(self, tenant: str | None, place: At | None, *, anew: bool = False) -> NewsReader:
+        """`anew`: its place is of no use."""
         reader = NewsReader(self._read_model, self._standing, tenant, place)
+        if anew:
+            reader.begin_again()
         self._readers.add(reader)
         return reader
 
@@ -63,6 +83,11 @@ class RunNews:
     def __len__(self) -> int:
         return len(self._readers)
 
+    def _on_rebuilt(self) -> None:
+        """The broker has lost what readers were told."""
+        for reader in tuple(self._readers):
+            reader.begin_again()
+
     def _on_news(self, before: Run | None, after: Run, events: Sequence[Event]) -> None:
         for reader in tuple(self._readers):
             reader.hear(after)
@@ -74,13 +99,14 @@ class NewsReader:
         read_model: ReadModel,
         standing: Callable[[], dict[str, Any]],
         tenant: str | None,
-        place: int | None,
+        place: At | None,
     ) -> None:
         self._read_model = read_model
         self._standing = standing
         self._tenant = tenant
         self._waiting: dict[str, Run] = {}
-        self._place = read_model.feed.position if place is None else place
+        self._gone: list[str] = []
+        self._place = self._reached() if place is None else place
         self._ring: Ring = nobody
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = float("-inf")
@@ -89,7 +115,7 @@ class NewsReader:
         self._owes_opening = True
         self.is_over = False
         if place is not None:
-            self._catch_up(place)
+            self._catch_up(place.seq)
 
     def attach(self, ring: Ring) -> None:
         self._ring = ring
@@ -109,6 +135,13 @@ class NewsReader:
             self.is_over = True
         self.wake()
 
+    def begin_again(self) -> None:
+        """What was told is not so: the reader has to read the list again."""
+        self._waiting.clear()
+        self._gone.clear()
+        self._anew = True
+        self.wake()
+
     def wake(self) -> None:
         """Rings when it is time: at once, or when the last batch is long enough ago."""
         wait_sec = self._told_at + TELL_INTERVAL_SEC - asyncio.get_running_loop().time()
@@ -121,6 +154,8 @@ class NewsReader:
         """What to tell now; None when there is nothing, or it is too early."""
         now = asyncio.get_running_loop().time()
         standing = self._changed_standing()
+        if self._read_model.is_rebuilding and standing is None:
+            return None  # sums and places of a list that is half filled are of no use
         is_due = self._waiting and now >= self._told_at + TELL_INTERVAL_SEC
         if not (is_due or self._owes_opening or self._anew or standing is not None):
             return None
@@ -130,15 +165,27 @@ class NewsReader:
         if self._waiting:
             self.wake()  # and the place stays: whoever resumes from it is told the rest, and nothing is lost
         else:
-            self._place = self._read_model.feed.position
-        return Batch(runs, self._read_model.counts(self._tenant), self._minute(), self._place, anew, standing)
+            self._place = self._reached()
+        gone, self._gone = self._gone, []
+        counts, minute = self._read_model.counts(self._tenant), self._minute()
+        return Batch(runs, gone, counts, minute, self._place, anew, standing)
+
+    def _reached(self) -> At:
+        footing = self._read_model.feed.footing
+        return At(footing.position, footing.stored_at)
 
     def _catch_up(self, place: int) -> None:
         missed = self._read_model.changed_after(place, self._tenant, RESUME_RUNS_MAX + 1)
-        if place > self._read_model.feed.position or len(missed) > RESUME_RUNS_MAX:
+        gone = self._read_model.gone_after(place, RESUME_RUNS_MAX + 1)
+        # Whose it was is not known of a run of which only the mark of its erasure was read.
+        is_unclear = self._tenant is not None and not all(one.has_owner for one in gone)
+        is_too_much = len(missed) + len(gone) > RESUME_RUNS_MAX
+        if place > self._read_model.feed.position or is_too_much or is_unclear:
             self._anew = True
-        else:
-            self._waiting = {run.run_id: run for run in missed}
+            return
+        self._waiting = {run.run_id: run for run in missed}
+        theirs = (one for one in gone if self._tenant in (None, one.tenant))
+        self._gone = [one.run_id for one in theirs if one.run_id not in self._waiting]
 
     def _changed_standing(self) -> dict[str, Any] | None:
         stands = self._standing()
@@ -148,7 +195,7 @@ class NewsReader:
         return stands
 
     def _minute(self) -> Minute:
-        return self._read_model.tally.minute(self._tenant, time.time())
+        return self._read_model.tally.minute(self._tenant, clock.now())
 
     def _due(self) -> None:
         self._timer = None

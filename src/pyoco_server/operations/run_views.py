@@ -1,6 +1,7 @@
 """One run as it changes, for everybody who looks at it: read once, then folded from the feed.
 
 However many watch a run, it is read from the broker once, kept once, and what is shown of it is made once.
+After a reconnect it is read again: the broker may have lost commits that were shown.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Loop, noticed
 
 # A run of many short tasks changes hundreds of times a second; nobody looks that fast.
 TELL_INTERVAL_SEC = 0.05
 READ_AGAIN_SEC = 0.5
+# After a reconnect, of the runs that are watched.
+READ_AT_ONCE_MAX = 16
 
 
 class RunView:
@@ -39,6 +43,10 @@ class RunView:
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = 0.0
         self.entered = 0
+        # How often the broker turned out to have lost what was shown.
+        self.losses = 0
+        # The broker has lost all of it: there is no such run.
+        self.is_lost = False
 
     @property
     def stored(self) -> StoredRun:
@@ -58,6 +66,13 @@ class RunView:
             self._timer.cancel()
         if self._reading is not None:
             self._reading.cancel()
+
+    async def read_again(self) -> None:
+        """The broker was away. What it tells meanwhile waits until the run is read."""
+        if self._stored is not None and self._reading is None:
+            self._start_reading()
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
 
     def attach(self, ring: Ring) -> None:
         """Call this whenever there is something new to see."""
@@ -89,11 +104,14 @@ class RunView:
         if number and number != stored.commits + 1:
             # Erased and begun anew, or told out of order: what we have is no ground to fold on.
             self._early.append((seq, number, events))
-            self._reading = asyncio.get_running_loop().create_task(self._read_again())
+            self._start_reading()
             return
         run = fold(stored.run, events)
         assert run is not None
         self._change(replace(stored, run=run, commits=stored.commits + 1, log_seq=seq))
+
+    def _start_reading(self) -> None:
+        self._reading = noticed(asyncio.get_running_loop().create_task(self._read_again()), "a watched run")
 
     async def _read_again(self) -> None:
         while True:
@@ -103,10 +121,16 @@ class RunView:
             except Unavailable:
                 await asyncio.sleep(READ_AGAIN_SEC)
         self._reading = None
+        known = self.stored
         if read is None:
             self._early.clear()  # nothing is left of it, and so nothing to show
+            self.is_lost = True
+            self._tell()
             return
-        self._change(read)
+        if read.log_seq <= known.log_seq and read.run != known.run:
+            self.losses += 1
+        if read.log_seq != known.log_seq or read.run != known.run:
+            self._change(read)
         self._take_early()
 
     def _change(self, stored: StoredRun) -> None:
@@ -136,6 +160,16 @@ class RunViews:
         self._read_model = read_model
         self._views: dict[str, RunView] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
+        self._loop = Loop("watched runs after a reconnect", self._read_all_again)
+
+    async def start(self) -> None:
+        self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+
+    def reconnected(self) -> None:
+        self._loop.wake()
 
     async def enter(self, run_id: str, *, tenant_id: str | None = None) -> RunView:
         """Leave it again with `leave`. NotFound for a run that is not there, or not the tenant's."""
@@ -150,7 +184,7 @@ class RunViews:
                 # Shielded: the first of several may hang up while the others still wait.
                 await asyncio.shield(opening)
                 self._opening.pop(run_id, None)
-            visible(view.stored, run_id, tenant_id)
+            visible(None if view.is_lost else view.stored, run_id, tenant_id)
         except BaseException:
             self.leave(run_id, view)
             raise
@@ -167,3 +201,12 @@ class RunViews:
 
     def __len__(self) -> int:
         return len(self._views)
+
+    async def _read_all_again(self) -> None:
+        places = asyncio.Semaphore(READ_AT_ONCE_MAX)
+
+        async def one(view: RunView) -> None:
+            async with places:
+                await view.read_again()
+
+        await asyncio.gather(*map(one, tuple(self._views.values())))

@@ -1,15 +1,18 @@
 """Make, list and delete schedules, find their runs, and begin the run that is planned.
 
-The id of a planned run is derived from its schedule and its instant, and a run begins at an empty place of
-the log or not at all: so two who begin it at once, or one who did not get to write it down, make one run.
+The id of a planned run and of its first commit are derived from its schedule and its instant, and a run
+begins at an empty place of the log or not at all: so two that begin it at once, or one that was stopped in
+the middle, make one run.
+
+A run is begun only after the schedule says so (`beginning_at`). A delete that meets such a schedule begins
+that run first. So once a delete is answered, every run that a gateway may still try to begin exists already.
 """
 
 from __future__ import annotations
 
-import time
-
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
@@ -78,6 +81,10 @@ async def delete(store: Store, schedule_id: str, *, tenant_id: str | None) -> No
     """From now on it begins no run. Those it has begun go on."""
     for _ in range(DELETE_TRIES_MAX):
         stored = await _visible(store, schedule_id, tenant_id)
+        if stored.schedule.beginning_at is not None:
+            begins_with = await store.schedules.begins_with(schedule_id)
+            if begins_with is not None:
+                await begin_planned(store, stored.schedule, begins_with)
         try:
             await store.schedules.delete(schedule_id, revision=stored.revision)
             return
@@ -87,23 +94,21 @@ async def delete(store: Store, schedule_id: str, *, tenant_id: str | None) -> No
 
 
 async def begin_planned(store: Store, schedule: Schedule, begins_with: RunSubmitted) -> str:
-    """The id of the run that is planned at `next_at`, begun now or before by whomever."""
+    """The id of the run that is planned at `next_at`, begun now, or before, here or elsewhere.
+
+    After an Unavailable it is called again and goes on where it was: nothing is given up.
+    """
     assert schedule.next_at is not None
     for number in range(BEGIN_TRIES_MAX):
         run_id = planned_run_id(schedule.schedule_id, schedule.next_at, number)
+        submission = replace(begins_with, run_id=run_id, at=clock.now())
         try:
-            await begin(store, replace(begins_with, run_id=run_id, at=time.time()))
+            await begin(store, submission, commit_id=f"{run_id}.planned")
             return run_id
         except Conflict:
-            if not await _was_discarded(store, run_id):
+            if not await store.runs.was_discarded(run_id):
                 return run_id
     raise Unavailable(f"No job could be published in {BEGIN_TRIES_MAX} tries.")
-
-
-async def _was_discarded(store: Store, run_id: str) -> bool:
-    """A try that did not come to an end, because the job could not be published: nobody has run it."""
-    stored = await store.runs.load(run_id, at_leader=True)
-    return stored is not None and stored.run.gone and stored.run.reason == "discarded"
 
 
 async def _visible(store: Store, schedule_id: str, tenant_id: str | None) -> StoredSchedule:

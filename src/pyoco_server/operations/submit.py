@@ -7,7 +7,6 @@ discarded by a commit; if a worker has claimed it meanwhile, the discard loses a
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.ids import new_uuid
@@ -25,6 +25,7 @@ from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.begun import Carried, carry_on, go_on, is_of_another_try
 from pyoco_server.operations.params import check_params, invalid_member
+from pyoco_server.printable import has_control
 from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.tags import check_routing_tag, check_run_id, check_tags
@@ -67,10 +68,13 @@ async def begin(
 ) -> StoredRun:
     """A run of this, stored and, if workers are to run it, queued. Conflict if one of its id exists.
 
+    NoRoom while the broker runs out of storage.
+
     `carried`: results that it begins with, those of its first commit and then those of the next ones.
     With a `commit_id` the same may be asked again after an Unavailable and makes one run: so nothing is given
     up, and what an earlier try began is brought to its end.
     """
+    store.room.check()
     commits = iter(carried)
     begins_with = next(commits, ())
     try:
@@ -101,10 +105,12 @@ async def begin(
 def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
         raise invalid_member("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
+    if has_control(wanted.flow_name):
+        raise invalid_member("flow_name", "flow_name may not have control characters or line breaks.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
     tags = [tag] if wanted.tags is None else check_tags(wanted.tags)
     check_params(wanted.params, config)
-    now = time.time()
+    now = clock.now()
     return RunSubmitted(
         at=now,
         run_id=check_run_id(wanted.run_id) if wanted.run_id else new_uuid(),
@@ -135,10 +141,11 @@ def _checked_start(start_at: float | None, now: float) -> float | None:
 async def _give_up(store: Store, submission: RunSubmitted, cause: Unavailable) -> StoredRun:
     run_id = submission.run_id
     try:
-        discarded = await apply(store, run_id, DiscardRun(reason=cause.message))
-    except Unavailable:
-        fields = {"run_id": run_id, "err_id": "ERR-PYOCO-0004", "msg_id": "MSG-PYOCO-0004"}
-        log.error("a run may have been left behind", extra=fields)
+        discarded = await apply(store, run_id, DiscardRun(reason=cause.public_message))
+    except Unavailable as error:
+        fields = {"run_id": run_id, "flow_name": submission.flow_name, "tag": submission.tag}
+        fields |= {"err_id": "ERR-PYOCO-0004", "msg_id": "MSG-PYOCO-0004", "reason": cause.message}
+        log.error("a run may have been left behind", exc_info=error, extra=fields)
         raise Unavailable(
             f"The broker cannot be reached; run {run_id} may or may not have been accepted. "
             "Look for it before you submit again.",

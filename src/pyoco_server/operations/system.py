@@ -13,11 +13,13 @@ _NO_LIMIT = (None, 0, -1)
 
 async def system(store: Store) -> dict[str, Any]:
     """Raises Unavailable when the broker is away."""
+    streams = await store.streams()
     return {
         "broker_version": store.broker_version,
-        "replicas": store.config.nats_replicas,
+        # Of the event log, as it is.
+        "replicas": streams[store.config.events_stream]["config"].get("num_replicas", 1),
         "reconnects": store.reconnects,
-        "streams": [_stream(one) for one in (await store.streams()).values()],
+        "streams": [_stream(one) for one in streams.values()],
     }
 
 

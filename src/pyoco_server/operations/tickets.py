@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-import time
 from typing import NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.errors import Forbidden, Invalid
 from pyoco_server.operations.callers import Caller
 from pyoco_server.store.store import Store
@@ -30,7 +30,7 @@ async def issue(store: Store, caller: Caller, path: str) -> Issued:
     if not path.startswith("/") or len(path) > PATH_CHARS_MAX or set(path) & set("?#"):
         message = "path is what follows the host of the address, from its first slash, without a query."
         raise Invalid(message, details=[{"loc": ["path"], "msg": message, "type": "value_error"}])
-    issued = Issued(secrets.token_urlsafe(TICKET_BYTES), time.time() + GOOD_FOR_SEC)
+    issued = Issued(secrets.token_urlsafe(TICKET_BYTES), clock.now() + GOOD_FOR_SEC)
     stored = StoredTicket(
         path=path,
         expires_at=issued.expires_at,
@@ -38,6 +38,8 @@ async def issue(store: Store, caller: Caller, path: str) -> Issued:
         caller_id=caller.id,
         scopes=None if caller.scopes is None else sorted(caller.scopes),
         audiences=None if caller.audiences is None else sorted(caller.audiences),
+        issuer=caller.issuer,
+        signed_by=caller.signed_by,
         good_until=caller.good_until if math.isfinite(caller.good_until) else None,
     )
     await store.tickets.put(_hashed(issued.ticket), stored)
@@ -48,7 +50,7 @@ async def redeem(store: Store, ticket: str, path: str) -> Caller:
     """Whose it is. Forbidden for one that is unknown, used, too old, or for another address."""
     hashed = _hashed(ticket)
     stored, revision = await store.tickets.find(hashed)
-    is_good = stored is not None and stored.path == path and time.time() < stored.expires_at
+    is_good = stored is not None and stored.path == path and clock.now() < stored.expires_at
     if stored is None or not is_good or not await store.tickets.take(hashed, revision=revision):
         raise Forbidden(
             f"This ticket is not good here: one opens one address, once, within {GOOD_FOR_SEC:g} s. "
@@ -60,6 +62,8 @@ async def redeem(store: Store, ticket: str, path: str) -> Caller:
         id=stored.caller_id,
         scopes=None if stored.scopes is None else frozenset(stored.scopes),
         audiences=None if stored.audiences is None else frozenset(stored.audiences),
+        issuer=stored.issuer,
+        signed_by=stored.signed_by,
         good_until=math.inf if stored.good_until is None else stored.good_until,
     )
 

@@ -27,11 +27,17 @@ async def list_wheels(store: Store, caller: Caller) -> list[Wheel]:
 async def list_history(
     store: Store, caller: Caller, *, limit: int, wheel_name: str | None, action: Action | None
 ) -> list[HistoryEntry]:
-    if wheel_name is not None:
-        check_wheel_name(wheel_name)
     return await store.wheels.history.list(
         limit=limit, wheel_name=wheel_name, action=action, tenant_id=caller.tenant_id
     )
+
+
+def is_wheel_name(name: str) -> bool:
+    try:
+        check_wheel_name(name)
+    except Invalid:
+        return False
+    return True
 
 
 def check(name: str, tags: Sequence[str]) -> None:
@@ -50,6 +56,7 @@ async def put_wheel(
     replace: bool,
     source: Source,
 ) -> Wheel:
+    store.room.check()
     return await store.wheels.put(name, file, tags=tags, origin=_origin(caller, source), replace=replace)
 
 
@@ -78,4 +85,4 @@ def _is_visible(wheel: Wheel, caller: Caller) -> bool:
 
 
 def _origin(caller: Caller, source: Source) -> Origin:
-    return Origin(tenant_id=caller.tenant_id, api_key_id=caller.id, source=source)
+    return Origin(tenant_id=caller.tenant_id, api_key_id=caller.api_key_id, source=source)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.lifecycle.graph import Join
 from pyoco_server.lifecycle.run import Claim, Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
-from pyoco_server.operations.workers import Entry, alive
+from pyoco_server.operations.workers import Entry, alive, lease_overdue_sec
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.refusals import Refusal as Refusal
 from pyoco_server.store.store import Store
@@ -20,8 +21,8 @@ from pyoco_server.store.store import Store
 TOLD_MAX = 20
 # Nobody who waits behind so many wants to know it more exactly.
 AHEAD_MAX = 1_000
-# So many renewals of its lease a worker may miss before it is said to be lost.
-OVERDUE = 2.5
+# The leases of so many workers are read; of the others the entry in the registry counts.
+LEASES_READ_MAX = 20
 
 
 class Because(msgspec.Struct, frozen=True):
@@ -69,18 +70,25 @@ async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Bec
         return waits or [Because("parked")]
     if run.claim is not None:
         return [*await _at_worker(store, run.claim), *_tried_again(run), *waits]
-    if run.start_at is not None and run.start_at > time.time():
+    if run.start_at is not None and run.start_at > clock.now():
         return [Because("not_yet", {"at": run.start_at})]
     workers = [one for one in await alive(store) if run.tag in (one["tags"] or ())]
-    return [_in_line(run, workers, read_model)]
+    return [_in_line(run, await _with_lease(store, workers), read_model)]
+
+
+async def _with_lease(store: Store, workers: list[Entry]) -> list[Entry]:
+    """Without those whose lease is overdue: their entries read alive for longer."""
+    read, others = workers[:LEASES_READ_MAX], workers[LEASES_READ_MAX:]
+    overdue = await asyncio.gather(*(lease_overdue_sec(store, one["instance_id"]) for one in read))
+    return [one for one, sec in zip(read, overdue, strict=True) if sec is None] + others
 
 
 async def _at_worker(store: Store, claim: Claim) -> list[Because]:
     """A lease that is overdue is the first sign. When it has stood still for its time, it is taken over."""
-    silent_sec, config = await store.leases.silent_sec(claim.instance_id), store.config
-    if silent_sec is None or silent_sec <= OVERDUE * config.worker_lease_interval_sec:
+    silent_sec, config = await lease_overdue_sec(store, claim.instance_id), store.config
+    if silent_sec is None:
         return [Because("at_worker", {"worker": claim.worker_id})]
-    since = time.time() - silent_sec
+    since = clock.now() - silent_sec
     taken_at = since + config.worker_lease_sec + config.housekeeping_interval_sec
     return [Because("worker_lost", {"worker": claim.worker_id, "since": since, "at": taken_at})]
 

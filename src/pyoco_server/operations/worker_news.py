@@ -7,9 +7,9 @@ say so, so a timer stands at the moment at which the first of the living would b
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.operations import workers
 from pyoco_server.operations.callers import Caller
@@ -149,7 +149,7 @@ class WorkersReader:
 
     def _next_silence_sec(self, entries: list[Entry]) -> float | None:
         """When the first of those that live would be lost, were nothing heard of it any more."""
-        timeout_sec, now = self._store.config.worker_disconnect_timeout_sec, time.time()
+        timeout_sec, now = self._store.config.worker_disconnect_timeout_sec, clock.now()
         seen = [entry["last_seen_at"] for entry in entries if entry["state"] in workers.ACTIVE]
         moments = [at + timeout_sec - now for at in seen if isinstance(at, int | float)]
         return max(TELL_INTERVAL_SEC, min(moments) + SILENCE_MARGIN_SEC) if moments else None

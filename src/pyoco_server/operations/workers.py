@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
+from pyoco_server.lifecycle.run import Claim
 from pyoco_server.operations.callers import Caller
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.registry import DRAIN, NOT_FOUND, NOTHING_YET, state_when_read
@@ -17,6 +18,8 @@ from pyoco_server.tags import check_worker_id
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
 # An entry bears its worker's clock, and the time it was stored the broker's.
 CLOCKS_APART_SEC = 60.0
+# So many renewals of its lease a worker may miss before it is said to be lost.
+LEASE_OVERDUE = 2.5
 # How many a page is kept up to date about.
 TOLD_MAX = 500
 
@@ -62,7 +65,7 @@ async def list_workers(
 
 async def alive(store: Store) -> list[Entry]:
     """Those that run or wait. Costs the same however many workers there once were."""
-    since = time.time() - store.config.worker_disconnect_timeout_sec - CLOCKS_APART_SEC
+    since = clock.now() - store.config.worker_disconnect_timeout_sec - CLOCKS_APART_SEC
     found = await store.registry.list(written_since=since)
     return [entry for entry in _as_read(store, found) if entry["state"] in ACTIVE]
 
@@ -78,7 +81,7 @@ async def patch(
         check_worker_id(worker_id)
     except Invalid as error:
         raise NotFound("There is no such worker. Look at GET /workers.", err_id=NOT_FOUND) from error
-    updated_at = time.time()
+    updated_at = clock.now()
 
     def changes_of(entry: Entry) -> Entry:
         changes: Entry = {"updated_at": updated_at}
@@ -93,20 +96,35 @@ async def patch(
     return updated_at
 
 
-async def liveness(store: Store, worker_id: str) -> Entry:
-    """The members that a run shows of its worker; none when the broker does not say."""
+async def liveness(store: Store, claim: Claim) -> Entry:
+    """The members that a run shows of its worker; none when the broker does not say.
+
+    Another process that was started under the same id is not the one that has the run.
+    """
     try:
-        entry = await store.registry.get(worker_id)
+        entry = await store.registry.get(claim.worker_id)
+        overdue_sec = await lease_overdue_sec(store, claim.instance_id)
     except Unavailable:
         return {}
     if entry is None:
         return {"worker_alive": False, "worker_heartbeat_at": None, "worker_tags": None}
     [read] = _as_read(store, [entry])
+    is_the_same = read["instance_id"] in ("", claim.instance_id)
     return {
-        "worker_alive": read["state"] in ACTIVE,
+        "worker_alive": read["state"] in ACTIVE and is_the_same and overdue_sec is None,
         "worker_heartbeat_at": read["last_heartbeat_at"],
         "worker_tags": read["tags"],
     }
+
+
+async def lease_overdue_sec(store: Store, instance_id: str) -> float | None:
+    """For how long a process has not renewed its lease, once that is too long; None while it is well.
+
+    The first sign of a loss: the entry in the registry reads alive for longer.
+    """
+    silent_sec = await store.leases.silent_sec(instance_id) if instance_id else None
+    allowed_sec = LEASE_OVERDUE * store.config.worker_lease_interval_sec
+    return silent_sec if silent_sec is not None and silent_sec > allowed_sec else None
 
 
 def is_gone(store: Store, entry: Entry, now: float) -> bool:
@@ -119,7 +137,7 @@ async def _all(store: Store) -> list[Entry]:
 
 
 def _as_read(store: Store, entries: list[Entry]) -> list[Entry]:
-    now, timeout_sec = time.time(), store.config.worker_disconnect_timeout_sec
+    now, timeout_sec = clock.now(), store.config.worker_disconnect_timeout_sec
     return [_read(entry, state_when_read(entry, now, timeout_sec)) for entry in entries]
 
 
@@ -138,7 +156,7 @@ def _read(entry: Entry, state: WorkerState) -> Entry:
 
 
 def _check_runs(store: Store, worker_id: str, entry: Entry) -> None:
-    state = state_when_read(entry, time.time(), store.config.worker_disconnect_timeout_sec)
+    state = state_when_read(entry, clock.now(), store.config.worker_disconnect_timeout_sec)
     if state not in ACTIVE:
         message = f"Worker {worker_id} is {state}: it takes no runs, and works again when it is started."
         raise Conflict(message, details={"worker_id": worker_id, "state": state})
@@ -162,6 +180,8 @@ def _for_tenant(entry: Entry, tenant_id: str, read_model: ReadModel, own_wheels:
     }
     if not is_own(entry["last_run_id"]):
         shown |= dict.fromkeys(_OF_THE_LAST_RUN)
+    if entry.get("problem"):
+        shown["problem"] = "It cannot execute runs now."  # the text may name files and modules of others
     if isinstance(entry.get("wheel_sync"), dict):
         shown["wheel_sync"] = _own_wheels_only(entry["wheel_sync"], own_wheels)
     return shown

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyoco_server.errors import Invalid
+from pyoco_server.printable import has_control_beside_breaks
 
 _MISSING: Any = object()
 
@@ -24,8 +25,8 @@ def object_at(value: Any, place: str) -> Mapping[str, Any]:
 def text_at(value: Any, place: str, least: int, most: int) -> str:
     if not isinstance(value, str) or not least <= len(value) <= most:
         raise refused(place, f"must be text of {least} to {most} characters.")
-    if "\0" in value:
-        raise refused(place, "may not have a NUL in it.")
+    if has_control_beside_breaks(value):
+        raise refused(place, "may not have control characters, other than line breaks and tabs.")
     return value
 
 

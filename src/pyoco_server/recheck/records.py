@@ -25,6 +25,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: dict[str, Any] = {}
     trace_id: str | None = None
     run_tenant: str | None = None
+    run_api_key_id: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
     plan: tuple[Batch, ...] | None = None

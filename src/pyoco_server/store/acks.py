@@ -14,9 +14,10 @@ class Place(NamedTuple):
     delivered: int
     stream_seq: int
     consumer_seq: int
+    stored_at: bytes  # the broker's time, in nanoseconds
 
 
 def place_of(reply: bytes) -> Place:
     parts = reply.split(b".")
     skip = 4 if len(parts) == _PARTS_OF_THE_OLD_FORM else 6
-    return Place(int(parts[skip]), int(parts[skip + 1]), int(parts[skip + 2]))
+    return Place(int(parts[skip]), int(parts[skip + 1]), int(parts[skip + 2]), parts[skip + 3])

@@ -7,16 +7,13 @@ that was lost may have missed something: all of them count as changed.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Unavailable
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.feed import Feed
 from pyoco_server.store.jetstream import JetStream
-
-log = logging.getLogger(__name__)
+from pyoco_server.supervision import Loop
 
 OnChange = Callable[[str], None]
 
@@ -36,29 +33,35 @@ class Changes:
             name: Feed(client, jetstream, stream, "", self._heard(name), headers_only=True)
             for name, stream in self._streams.items()
         }
-        self._moving: asyncio.Task[None] | None = None
+        self._reconnects = Loop("changes of lists after a reconnect", self._move_to_the_ends)
 
     async def start(self) -> None:
+        ends = await self._ends()  # all of them first: a start that fails has started nothing
         for name, feed in self._feeds.items():
-            feed.start(await self._jetstream.last_seq(self._streams[name]))
+            feed.start(ends[name])
+        self._reconnects.start()
 
     async def stop(self) -> None:
-        if self._moving is not None:
-            self._moving.cancel()
+        await self._reconnects.stop()
         await asyncio.gather(*(feed.stop() for feed in self._feeds.values()))
 
     def reconnected(self) -> None:
-        """Perhaps to a broker whose streams were made anew: their ends are looked for again."""
-        self._moving = asyncio.get_running_loop().create_task(self._move_to_the_ends())
+        """The broker may have come back with other streams: their ends are looked for again."""
+        self._reconnects.wake()
+
+    def why_not(self) -> str | None:
+        silent = [name for name, feed in self._feeds.items() if not feed.is_heard]
+        return f"changes are not being followed: {', '.join(silent)}" if silent else None
+
+    async def _ends(self) -> dict[str, int]:
+        ends = await asyncio.gather(*map(self._jetstream.last_seq, self._streams.values()))
+        return dict(zip(self._streams, ends, strict=True))
 
     async def _move_to_the_ends(self) -> None:
-        try:
-            for name, feed in self._feeds.items():
-                feed.position = await self._jetstream.last_seq(self._streams[name])
-                feed.reconnected()
-                self._on_change(name)
-        except Unavailable as error:
-            log.debug("lists cannot be followed yet", extra={"error": str(error)})
+        ends = await self._ends()
+        for name, feed in self._feeds.items():
+            feed.go_on_after(ends[name])
+            self._on_change(name)
 
     def _heard(self, name: str) -> Callable[[str, int, bytes, bytes], None]:
         return lambda _subject, _seq, _headers, _data: self._on_change(name)

@@ -16,12 +16,24 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
+from nats.errors import StaleConnectionError
 
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
 from pyoco_server.store.parser import MessageParser
+from pyoco_server.store.transport import Transport
 
 log = logging.getLogger(__name__)
+
+# A ping is sent this often. A connection is given up after so many in a row without a byte from the broker:
+# sooner where there is another server to go to, for a single one is not replaced by hanging up on it.
+PING_INTERVAL_SEC = 1.0
+SILENT_PINGS_MAX = 5
+SILENT_PINGS_MAX_OF_ONLY_SERVER = 10
+# Also where other bytes arrive: what we send may be lost on its way.
+UNANSWERED_PINGS_MAX = 15
+RECONNECT_AGAIN_SEC = 0.5
+CLOSE_WITHIN_SEC = 4.0
 
 # subject, reply, header block (empty if none), payload
 RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
@@ -30,15 +42,22 @@ RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
 class BrokerClient(Client):
     def __init__(self) -> None:
         super().__init__()
-        self._ps = MessageParser(self, self._handed_over)
+        self._parser = MessageParser(self, self._handed_over)
+        self._ps = self._parser
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
         self._is_leaving = False
+        self._leaving: asyncio.Task[None] | None = None
 
     @property
     def was_ever_connecting(self) -> bool:
         """nats-py cannot close what was never opened."""
         return self._flush_queue is not None
+
+    @property
+    def connection_no(self) -> int:
+        """Another one after each reconnect: what was found out before may be of another broker."""
+        return int(self.stats["reconnects"])
 
     async def listen(self, subject: str, handler: RawHandler) -> int:
         """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect.
@@ -87,18 +106,72 @@ class BrokerClient(Client):
         await super().flush(timeout)
 
     async def close(self) -> None:
+        """In order, if the broker takes what is left to be sent; a frozen one is not waited for."""
         self._is_leaving = True
-        await super().close()
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN_SEC):
+                await super().close()
+        except TimeoutError:
+            self._abort()
+
+    def leave_server(self) -> None:
+        """Connect to another one, if another is known: this one is there and of no use."""
+        if self.is_connected and len(self._server_pool) > 1:
+            log.warning("the broker answers no request; another server is tried")
+            self._leaving = asyncio.get_running_loop().create_task(
+                self._process_op_err(StaleConnectionError())
+            )
 
     def drop_unsent(self) -> None:
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
         self._pending, self._pending_data_size = [], 0
+
+    async def _ping_interval(self) -> None:
+        """Is the broker there? Counted in pings, not in seconds: while this process does not get to run, the
+        broker is not waited for. Any byte is a sign of life, so that a long queue in front of a pong is none
+        of its absence."""
+        silent = 0
+        while True:
+            await asyncio.sleep(PING_INTERVAL_SEC)
+            if not self.is_connected:
+                continue
+            silent = 0 if self._parser.has_heard else silent + 1
+            self._parser.has_heard = False
+            self._pings_outstanding += 1
+            if silent >= self._silent_max or self._pings_outstanding > UNANSWERED_PINGS_MAX:
+                await self._process_op_err(StaleConnectionError())
+                return
+            with contextlib.suppress(OSError):  # the connection is broken, which its reader notices
+                await self._send_ping()
+
+    @property
+    def _silent_max(self) -> int:
+        return SILENT_PINGS_MAX if len(self._server_pool) > 1 else SILENT_PINGS_MAX_OF_ONLY_SERVER
+
+    async def _attempt_reconnect(self) -> None:
+        """The old connection is not closed in order: a frozen broker would be waited for. And whatever goes
+        wrong, it is tried again: nothing else would ever connect this process."""
+        self._abort()
+        while True:
+            try:
+                await super()._attempt_reconnect()
+                return
+            except Exception:  # nats-py names what it expects; what it does not would end the task
+                log.exception("reconnecting has failed")
+                self._status = Client.RECONNECTING
+                await asyncio.sleep(RECONNECT_AGAIN_SEC)
+
+    def _abort(self) -> None:
+        if isinstance(self._transport, Transport):
+            self._transport.abort()
 
     async def _connect_to_server(self, server: Any) -> None:
         """Before Python 3.12 a cancel in the middle of connecting may be swallowed: the loop that reconnects
         would then go on for ever, and with it whoever waits for it at the end of the process."""
         if self._is_leaving:
             raise asyncio.CancelledError
+        if self._transport is None and server.uri.scheme not in ("ws", "wss"):
+            self._transport = Transport()
         await super()._connect_to_server(server)
 
     def _check(self, subject: str, size: int) -> None:
@@ -119,7 +192,8 @@ class BrokerClient(Client):
         self._flush_is_due = False
         if self._pending and self.is_connected and self._transport:
             pending, self._pending, self._pending_data_size = self._pending, [], 0
-            self._transport.writelines(pending)
+            with contextlib.suppress(OSError):  # it broke: its reader notices that, and requests fail then
+                self._transport.writelines(pending)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         """What nats-py's own parser has read: a message that came in pieces."""

@@ -13,7 +13,7 @@ from hashlib import sha256
 import msgspec
 
 from pyoco_server.lifecycle.commit_meta import CommitMeta
-from pyoco_server.lifecycle.events import Event, RunErased
+from pyoco_server.lifecycle.events import Event, RunDiscarded, RunErased
 from pyoco_server.store.codec import decode_commit, decode_commit_meta
 from pyoco_server.store.headers import number_of
 from pyoco_server.store.jetstream import StoredMessage
@@ -70,7 +70,8 @@ def commit_of(message: StoredMessage, before: str | None = None) -> Commit:
 def commit_headers(
     log_seq: int, number: int, events: Sequence[Event], commit_id: str, chain: str | None
 ) -> bytes:
-    erasing = any(isinstance(event, RunErased) for event in events)
+    # Nobody was told of a run that is discarded: its log goes like that of an erased one.
+    erasing = any(isinstance(event, RunErased | RunDiscarded) for event in events)
     rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if erasing else ""
     chained = f"Pyoco-Chain: {chain}\r\n" if chain else ""
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
@@ -16,12 +17,23 @@ def connect_options(config: NatsBackendConfig) -> dict[str, Any]:
     """Raises ConfigError for files that cannot be read."""
     options: dict[str, Any] = {"reconnect_time_wait": RECONNECT_PAUSE_SEC}
     if config.nats_creds_file:
+        _check_readable(config.nats_creds_file)
         options |= {"user_credentials": config.nats_creds_file}
     elif config.nats_user:
         options |= {"user": config.nats_user, "password": config.nats_password}
     if _wants_tls(config):
         options |= {"tls": _tls(config)}
     return options
+
+
+def _check_readable(path: str) -> None:
+    try:
+        with Path(path).open("rb"):
+            return
+    except OSError as error:
+        raise ConfigError(
+            f"The credentials for the broker cannot be read ({error}); correct PYOCO_NATS_CREDS_FILE."
+        ) from error
 
 
 def _wants_tls(config: NatsBackendConfig) -> bool:

@@ -51,6 +51,8 @@ class DisposableTables:
     def _connect(self) -> sqlite3.Connection:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Every tenant's runs are in it. Its companions (-wal, -shm) get the same mode.
+            self._path.touch(mode=0o600)
         db = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode=WAL")

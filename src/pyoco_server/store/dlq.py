@@ -1,4 +1,6 @@
-"""Dead letters, for diagnosis and redrive. Best effort: the truth about a run is in its log.
+"""Dead letters, for diagnosis and redrive. The truth about a run is in its log.
+
+A letter that could not be published is noted (`store.owed_letters`) and written by housekeeping.
 
 A letter is named by its sequence in the stream. The broker only reads forwards, so the newest come first by
 reading one stretch of sequences after the other from the end.
@@ -62,9 +64,16 @@ class DeadLetters:
             )
         except Unavailable as error:
             fields = {"err_id": "ERR-PYOCO-0011", "msg_id": "MSG-PYOCO-0011", "run_id": letter.run_id}
-            log.error("dead letter not published", extra=fields | {"error": str(error)})
+            fields |= {"tag": letter.tag, "worker_id": letter.worker_id, "reason": letter.reason}
+            log.error("dead letter not published", exc_info=error, extra=fields)
             return False
         return True
+
+    async def has(self, run_id: str, reason: str, *, tag: str, since: float) -> bool:
+        """Whether there is such a letter. `since`: an instant of the broker's clock before it was written."""
+        found = await self._jetstream.since(self._stream, f"{self._prefix}.{tag}", since)
+        letters = (_letter(message.data) for message in found)
+        return any(letter.run_id == run_id and letter.reason == reason for letter in letters)
 
     async def count(self) -> int:
         return int((await self._jetstream.api(f"STREAM.INFO.{self._stream}"))["state"]["messages"])

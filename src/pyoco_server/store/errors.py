@@ -3,11 +3,23 @@
 Unavailable (503, ERR-PYOCO-0003)
 ├── BrokerAway       not connected: nothing was sent
 ├── AnswerLost       sent, and no answer came: it may have happened
+│   └── InFlight     a message before ours on this subject is not decided on yet, perhaps our own first try
 └── BrokerRefused    the broker answered that it cannot
+    └── NoStorage    … because it has no room for it
 WrongSequence        somebody else wrote first; never leaves the store and operations
 """
 
 from pyoco_server.errors import Unavailable
+
+
+class _OfTheBroker(Unavailable):
+    """The message names subjects and repeats what the broker said: for the log. Clients get `plain`."""
+
+    plain = ""
+
+    @property
+    def public_message(self) -> str:
+        return self.plain
 
 
 class BrokerAway(Unavailable):
@@ -15,15 +27,49 @@ class BrokerAway(Unavailable):
         super().__init__("The broker cannot be reached. Try again when /ready says so.")
 
 
-class AnswerLost(Unavailable):
+class AnswerLost(_OfTheBroker):
+    plain = "The broker did not answer in time. Try again."
+
     def __init__(self, subject: str) -> None:
         super().__init__(f"The broker did not answer in time ({subject}). Try again.")
 
 
-class BrokerRefused(Unavailable):
+class InFlight(AnswerLost):
+    """Not a verdict: asked again in a moment, the broker knows whether the expected sequence was right."""
+
+
+class BrokerRefused(_OfTheBroker):
+    plain = "The broker cannot do this now. Try again; the log of the gateway says more."
+
     def __init__(self, description: str, code: int = 0) -> None:
         super().__init__(f"The broker refused: {description}.")
         self.code = code
+
+
+class NoStorage(BrokerRefused):
+    """A limit of the account, the server or the stream. Whoever erases something may try again."""
+
+    plain = "The broker has no room for this now. Erase runs that are over, or give it more space."
+
+
+class StreamDoesNotFit(_OfTheBroker):
+    """A stream that exists is another one than the configuration asks for."""
+
+    def __init__(self, message: str, plain: str) -> None:
+        super().__init__(message)
+        self.plain = plain
+
+
+class LogLost(_OfTheBroker):
+    """The event log is missing, and something else says that there was one."""
+
+    plain = (
+        "The event log is missing, and there are runs that had one. Restore it from a backup, or give those "
+        "runs up with: pyoco-server-admin accept-lost-log"
+    )
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"{self.plain} (stream {stream})")
 
 
 class WrongSequence(Exception):

@@ -2,6 +2,8 @@
 
 It is ours and not nats-py's, because a gateway lives through broker restarts: a gap in the consumer's own
 numbering, missing heartbeats or a reconnect make it start a new consumer after the last sequence it has.
+Before that it asks the leader whether what was read is still there (`footing`). If not, the owner is told to
+forget what it made of it, and everything is read again.
 """
 
 from __future__ import annotations
@@ -12,22 +14,37 @@ import logging
 import secrets
 from collections.abc import Callable
 
-from pyoco_server.errors import Unavailable
+from pyoco_server.clock import elapsed
 from pyoco_server.store.acks import place_of
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.errors import BrokerAway, BrokerRefused
+from pyoco_server.store.footing import Footing, Step
 from pyoco_server.store.headers import status_of, value_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.resources import NANOSECONDS
+from pyoco_server.supervision import Backoff, Loop
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SEC = 1.0
 SILENCE_MAX_SEC = 3.5
-RESTART_PAUSE_SEC = 0.5
+STOP_WITHIN_SEC = 2.0
+RESTART = Backoff(first_sec=0.1, longest_sec=0.5)
+
+DELETIONS = (b"KV-Operation:", b"Nats-Rollup:")
 
 # the subject below the prefix (of the log: a run id), stream sequence, header block, payload
 OnMessage = Callable[[str, int, bytes, bytes], None]
+# What was read is not in the stream any more. When the stream was created, and its last sequence.
+OnLost = Callable[[str, int], None]
+
+
+def _ignore_loss(_created: str, _last_seq: int) -> None:
+    return
+
+
+def _nobody_waits() -> None:
+    return
 
 
 class Feed:
@@ -40,86 +57,138 @@ class Feed:
         on_message: OnMessage,
         *,
         headers_only: bool = False,
+        on_lost: OnLost = _ignore_loss,
+        on_verified: Callable[[], None] = _nobody_waits,
     ) -> None:
-        """`headers_only`: for whoever only wants to know that something was written."""
+        """`headers_only`: for whoever only wants to know that something was written.
+
+        `on_lost` may raise: then it is called again before anything is read. `on_verified`: it is known
+        again that what was read is still there, or was forgotten.
+        """
         self._client = client
         self._jetstream = jetstream
         self._stream = stream
+        self._subjects = f"{subject_prefix}.>"
         self._subject_skip = len(subject_prefix) + 1
         self._hand_on = on_message
         self._headers_only = headers_only
+        self._on_lost = on_lost
+        self._on_verified = on_verified
         self._name = ""
         self._consumer_seq = 0
         self._sid: int | None = None
         self._heard_at = 0.0
-        self._begun = False
-        self._stopping = False
-        self._restart = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
-        self.position = 0
+        self.begun = asyncio.Event()
+        self._is_restarting = False
+        self._loop = Loop(f"feed of {stream}", self._keep, interval_sec=HEARTBEAT_SEC, backoff=RESTART)
+        self.footing = Footing()
+        # Of which connection it is known that what was read is still there.
+        self._verified_on: int | None = None
+        # Nothing up to here is still to come, as the leader of the stream knows; moves no consumer.
+        self._confirmed = 0
         self.restarts = 0
 
-    def start(self, after: int) -> None:
-        self.position = after
-        self._restart.set()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+    def start(self, after: Footing | int = 0) -> None:
+        """Once: a second start would set the position back and deliver messages twice."""
+        assert not self._loop.is_running, "a feed is started once"
+        self.footing = after if isinstance(after, Footing) else Footing(after)
+        self._restart()
+        self._loop.start()
 
     async def stop(self) -> None:
-        self._stopping = True
-        self._restart.set()
-        if self._keeper is not None:
-            await asyncio.wait([self._keeper], timeout=2.0)
+        await self._loop.stop(STOP_WITHIN_SEC)
         await self._unlisten()
+
+    def _restart(self) -> None:
+        self._is_restarting = True
+        self._loop.wake()
 
     @property
     def is_heard(self) -> bool:
         """Whether the broker tells us news: a consumer of ours is there, and was not silent for too long."""
-        return self._begun
+        return self.begun.is_set() and not self._is_silent
+
+    @property
+    def _is_silent(self) -> bool:
+        """Also right after this machine was suspended: what was published meanwhile is not here."""
+        return elapsed() - self._heard_at > SILENCE_MAX_SEC
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether all that was read is known to be in the stream of the broker we are connected to."""
+        return self._verified_on == self._client.connection_no
+
+    @property
+    def position(self) -> int:
+        return self.footing.position
 
     def reconnected(self) -> None:
-        self._restart.set()
+        self._restart()
+
+    def go_on_after(self, seq: int) -> None:
+        """With a new consumer, from there; what the present one still delivers is left out."""
+        self.footing, self._confirmed, self._consumer_seq = Footing(seq), 0, -1
+        self._restart()
 
     def rewind(self) -> None:
         """Read everything again. What the present consumer still delivers is a gap then, and left out."""
-        self.position, self._consumer_seq = 0, -1
-        self._restart.set()
+        self.go_on_after(0)
+
+    @property
+    def reached(self) -> int:
+        """Every message up to this sequence was handed on, or is gone from the stream."""
+        return max(self.position, self._confirmed)
 
     async def confirm(self, seq: int) -> None:
-        """Move on to `seq` if the broker has nothing left for us: the messages up to it are gone."""
-        consumed = self._consumer_seq
-        try:
-            info = await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
-        except BrokerRefused:
-            self._restart.set()  # our consumer is lost: sooner noticed here than by its silence
+        """Find out whether there is anything left up to `seq`: the messages up to it may be gone.
+
+        The leader is asked. The replica on which our consumer lives may lag behind it, so that what the
+        consumer has left to deliver says nothing.
+        """
+        position = self.position
+        following = await self._jetstream.next_at_leader(self._stream, self._subjects, position)
+        if self.position != position:
             return
-        delivered = int(info["delivered"]["consumer_seq"])
-        if info["num_pending"] == 0 and delivered == consumed == self._consumer_seq:
-            self.position = max(self.position, seq)
+        if following is None or following.seq > seq:
+            self._confirmed = max(self._confirmed, seq)
+            return
+        try:
+            await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+        except BrokerRefused:
+            self._restart()  # our consumer is lost: sooner noticed here than by its silence
 
     async def _keep(self) -> None:
-        """Waits for a reason to begin anew; silence beyond the heartbeats is one."""
-        loop = asyncio.get_running_loop()
-        while not self._stopping:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_SEC):
-                    await self._restart.wait()
-            silent = loop.time() - self._heard_at > SILENCE_MAX_SEC
-            if not self._stopping and (self._restart.is_set() or silent):
-                await self._begin()
+        """Subscribe where there is a reason to; silence beyond the heartbeats is one."""
+        if self._is_restarting or self._is_silent:
+            self.begun.clear()
+            self._is_restarting = False
+            try:
+                await self._unlisten()
+                await self._verify()
+                await self._subscribe()
+            except BaseException:
+                self._is_restarting = True  # the loop repeats it
+                raise
 
-    async def _begin(self) -> None:
-        self._begun = False
-        self._restart.clear()
-        try:
-            await self._unlisten()
-            await self._subscribe()
-        except Unavailable as error:
-            log.debug("feed cannot start yet", extra={"error": str(error)})
-            self._heard_at = asyncio.get_running_loop().time() - SILENCE_MAX_SEC + RESTART_PAUSE_SEC
+    async def _verify(self) -> None:
+        """Nothing is handed on meanwhile: there is no consumer."""
+        connection_no, footing = self._client.connection_no, self.footing
+        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
+        if not await footing.stands(self._jetstream, self._stream, self._subjects, info):
+            if self.footing is not footing:
+                raise BrokerAway  # moved elsewhere meanwhile: that place is looked at instead
+            fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
+            log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
+            self._on_lost(created, last_seq)
+            self.footing, self._confirmed = Footing(), 0
+        self.footing.created = created
+        self._verified_on = connection_no
+        self._on_verified()
 
     async def _subscribe(self) -> None:
         self._consumer_seq = 0
-        self._heard_at = asyncio.get_running_loop().time()
+        self._heard_at = elapsed()
         inbox = self._client.new_inbox()
         self._sid = sid = await self._client.listen(inbox, lambda *message: self._on_message(sid, *message))
         self._name = f"feed_{secrets.token_hex(6)}"
@@ -127,7 +196,7 @@ class Feed:
             f"CONSUMER.CREATE.{self._stream}.{self._name}",
             {"stream_name": self._stream, "config": self._consumer(inbox), "action": "create"},
         )
-        self._begun = True
+        self.begun.set()
         self.restarts += 1
 
     def _consumer(self, inbox: str) -> dict[str, object]:
@@ -149,17 +218,21 @@ class Feed:
     def _on_message(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
         if sid != self._sid:
             return
-        self._heard_at = asyncio.get_running_loop().time()
+        self._heard_at = elapsed()
         if status_of(headers):
             self._on_control(reply, headers)
             return
         place = place_of(reply)
         if place.consumer_seq != self._consumer_seq + 1:
-            self._restart.set()
+            self._restart()
             return
         self._consumer_seq += 1
-        self.position = place.stream_seq
-        self._hand_on(subject[self._subject_skip :].decode(), place.stream_seq, headers, data)
+        if place.stream_seq <= self.footing.position:
+            return  # nothing is handed on twice
+        is_deletion = any(header in headers for header in DELETIONS)
+        step = Step(place.stream_seq, subject.decode(), place.stored_at.decode(), is_deletion)
+        self.footing.moved(step)
+        self._hand_on(step.subject[self._subject_skip :], place.stream_seq, headers, data)
 
     def _on_control(self, reply: bytes, headers: bytes) -> None:
         stalled = value_of(headers, b"Nats-Consumer-Stalled")
@@ -169,7 +242,7 @@ class Feed:
                 self._client.send(answer_to, b"")
         last = value_of(headers, b"Nats-Last-Consumer")
         if last is not None and int(last) != self._consumer_seq:
-            self._restart.set()
+            self._restart()
 
     async def _unlisten(self) -> None:
         sid, self._sid = self._sid, None

@@ -12,6 +12,12 @@ def header_block(**fields: str | int) -> bytes:
     return (_form(tuple(fields)) % tuple(fields.values())).encode()
 
 
+def traced(correlation_id: str | None, traceparent: str | None) -> dict[str, str]:
+    """The fields of a message that something caused, for `header_block`."""
+    fields = {"X_Correlation_Id": correlation_id, "traceparent": traceparent}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 @cache
 def _form(names: tuple[str, ...]) -> str:
     """There are as many as there are calls of `header_block` in the code."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import NamedTuple
 
 from pyoco_server.api_keys import ApiKeyRecord, HashedSecret
@@ -19,10 +18,10 @@ from pyoco_server.store.feed import Feed
 from pyoco_server.store.headers import value_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import PREFIX, record_in
+from pyoco_server.supervision import Backoff, Loop
 
-log = logging.getLogger(__name__)
-
-LOAD_AGAIN_SEC = 0.5
+LOAD_AGAIN = Backoff(first_sec=0.1, longest_sec=0.5)
+STOP_WITHIN_SEC = 2.0
 # When the position stands still this long before its goal, the messages up to it may be gone.
 CONFIRM_AFTER_SEC = 0.25
 
@@ -45,37 +44,50 @@ class KeyTable:
         self._client = client
         self._jetstream = jetstream
         self._stream = f"KV_{config.auth_kv_bucket}"
-        self._feed = Feed(client, jetstream, self._stream, f"$KV.{config.auth_kv_bucket}", self._on_message)
-        self._known: dict[str, KnownKey] = {}
-        self._created = ""
-        self._filled = False
         self._moved = asyncio.Event()
-        self._fill_again = asyncio.Event()
-        self._stopping = False
-        self._keeper: asyncio.Task[None] | None = None
+        self._feed = Feed(
+            client,
+            jetstream,
+            self._stream,
+            f"$KV.{config.auth_kv_bucket}",
+            self._on_message,
+            on_lost=self._on_lost,
+            on_verified=self._moved.set,
+        )
+        self._known: dict[str, KnownKey] = {}
+        self._filled = False
+        self._loaded = asyncio.Event()
+        self._is_stale = False
+        self._loop = Loop("API keys", self._fill, backoff=LOAD_AGAIN)
 
     def start(self) -> None:
         self._feed.start(0)
-        self._fill_again.set()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+        self._fill_again()
+        self._loop.start()
 
     async def stop(self) -> None:
-        self._stopping = True
-        self._fill_again.set()
         self._moved.set()
-        if self._keeper is not None:
-            await asyncio.wait([self._keeper], timeout=2.0)
+        await self._loop.stop(STOP_WITHIN_SEC)
         await self._feed.stop()
 
     def reconnected(self) -> None:
         """What happened meanwhile is not known yet, and may have been a revocation."""
         self._filled = False
         self._feed.reconnected()
-        self._fill_again.set()
+        self._fill_again()
 
     @property
     def is_current(self) -> bool:
-        return self._filled and self._client.is_connected and self._feed.is_heard
+        has_heard = self._feed.is_heard and self._feed.is_verified
+        return self._filled and self._client.is_connected and has_heard
+
+    def why_not(self) -> str | None:
+        return None if self.is_current else "the API keys are not loaded yet"
+
+    async def until_loaded(self) -> None:
+        """For the first time in the life of this process."""
+        await self._loaded.wait()
+        await self._feed.begun.wait()
 
     def check(self) -> None:
         if not self.is_current:
@@ -84,28 +96,24 @@ class KeyTable:
     def find(self, key_id: str) -> KnownKey | None:
         return self._known.get(key_id)
 
-    async def _keep(self) -> None:
-        while not self._stopping:
-            await self._fill_again.wait()
-            self._fill_again.clear()
-            try:
-                await self._fill()
-            except Unavailable as error:
-                log.debug("API keys are not loaded yet", extra={"error": error.message})
-                await self._moves(LOAD_AGAIN_SEC)
-                self._fill_again.set()
+    def _fill_again(self) -> None:
+        self._is_stale = True
+        self._moved.set()
+        self._loop.wake()
 
     async def _fill(self) -> None:
-        """Wait until everything written before now is here; anew, if the broker has another bucket."""
-        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
-        if self._created not in ("", str(info["created"])):
-            self._known.clear()
-            self._feed.rewind()
-        self._created, goal = str(info["created"]), int(info["state"]["last_seq"])
-        while self._feed.position < goal and not self._fill_again.is_set():
+        """Wait until everything written before now is here, and nothing that the broker does not have."""
+        self._is_stale = False
+        goal = await self._jetstream.last_seq(self._stream)
+        while not (self._feed.is_verified and self._feed.reached >= goal) and not self._has_to_end():
             if not await self._moves(CONFIRM_AFTER_SEC):
                 await self._feed.confirm(goal)
-        self._filled = not self._fill_again.is_set()
+        self._filled = not self._has_to_end()
+        if self._filled:
+            self._loaded.set()
+
+    def _has_to_end(self) -> bool:
+        return self._is_stale or self._loop.is_stopping
 
     async def _moves(self, within_sec: float) -> bool:
         self._moved.clear()
@@ -113,6 +121,12 @@ class KeyTable:
             async with asyncio.timeout(within_sec):
                 return await self._moved.wait()
         return False
+
+    def _on_lost(self, _created: str, _last_seq: int) -> None:
+        """A key that was revoked, or one that was not: only what the broker has counts."""
+        self._known.clear()
+        self._filled = False
+        self._fill_again()
 
     def _on_message(self, key: str, revision: int, headers: bytes, data: bytes) -> None:
         self._moved.set()

@@ -45,6 +45,13 @@ class Bucket:
         headers = header_block(KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision)
         return (await self._jetstream.publish(self._prefix + key, b"", headers)).seq
 
+    async def remove(self, key: str, *, upto: int | None = None) -> None:
+        """Leave nothing of the key, no mark of a deletion either. `upto`: what was written after it stays."""
+        asked: dict[str, str | int] = {"filter": self._prefix + key}
+        if upto is not None:
+            asked["seq"] = upto + 1
+        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", asked)
+
 
 def _entry(message: StoredMessage | None) -> Entry:
     if message is None:

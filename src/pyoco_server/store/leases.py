@@ -33,6 +33,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int = 0
     tags: list[str] = []
     free_slots: int = 0
+    # Of a worker: the runs that it has, with their fences. None where a version of before wrote the lease.
+    holds: dict[str, int] | None = None
+    # Of the housekeeper: what it cannot do. Another gateway may relieve it.
+    failing: list[str] = []
 
 
 class Leases:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.recheck.rates import Level, Taken, take
@@ -52,7 +52,7 @@ class Limits:
         known = self._remembered(key)
         async with known.one_at_a_time:
             for _ in range(TAKE_TRIES_MAX):
-                level, taken = take(known.level, per_minute, time.time())
+                level, taken = take(known.level, per_minute, clock.now())
                 if not taken.allowed:
                     return taken
                 try:

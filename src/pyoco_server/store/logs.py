@@ -8,6 +8,7 @@ at the end and stops.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,7 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.errors import AnswerLost, WrongSequence
 from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import JetStream, StoredMessage
-from pyoco_server.store.log_chunks import chunk_of
+from pyoco_server.store.log_chunks import Chunk, chunk_of
 
 APPEND_TRIES_MAX = 3
 
@@ -75,10 +76,19 @@ class Logs:
         self._jetstream = jetstream
         self._stream = config.logs_stream
         self._prefix = config.logs_subject_prefix
+        # Set while appends are not answered: the stream has no leader, or the broker is away.
+        self.silent = asyncio.Event()
 
     async def end(self, run_id: str) -> LogEnd:
         last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
         return _end_of(last) if last else LogEnd()
+
+    async def has(self, run_id: str, end: LogEnd) -> bool:
+        """Whether the log still has the chunk that ends there. Not if it went by age: then all before did."""
+        if not end.seq:
+            return True
+        found = await self._jetstream.at_leader(self._stream, end.seq)
+        return found is not None and found.subject == self._subject(run_id) and _end_of(found) == end
 
     async def append(
         self,
@@ -127,8 +137,11 @@ class Logs:
         subject = self._subject(run_id)
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:
-                return (await self._jetstream.publish(subject, data, headers)).seq
+                stored = (await self._jetstream.publish(subject, data, headers)).seq
+                self.silent.clear()
+                return stored
             except AnswerLost:
+                self.silent.set()
                 # Sent again at the same sequence it is refused if the first one arrived: then it is ours.
                 if not tries_left:
                     raise
@@ -172,7 +185,10 @@ def decode_lines(data: bytes) -> list[Entry]:
 
 
 def _end_of(message: StoredMessage) -> LogEnd:
-    chunk = chunk_of(message)
+    return end_of(chunk_of(message))
+
+
+def end_of(chunk: Chunk) -> LogEnd:
     return LogEnd(
         seq=chunk.seq,
         fence=chunk.fence,

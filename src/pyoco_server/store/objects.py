@@ -18,7 +18,7 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
-from pyoco_server.errors import Internal, NotFound, Unavailable
+from pyoco_server.errors import Conflict, Internal, NotFound, Unavailable
 from pyoco_server.store.errors import AnswerLost, WrongSequence
 from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
@@ -38,6 +38,10 @@ Admit = Callable[[Sequence[ObjectInfo]], None]
 
 class ObjectDamaged(Internal):
     """Chunks are missing, or the bytes are not those that were put."""
+
+
+class NotSame(Conflict):
+    """There is an object of this name with other bytes."""
 
 
 class Objects:
@@ -71,7 +75,7 @@ class Objects:
         before = await self._at_leader(name)
         if expected_revision is not None and _revision_to_see(before) != expected_revision:
             raise WrongSequence
-        nuid = secrets.token_hex(11).upper()
+        nuid = self._new_nuid(name)
         try:
             size, chunks, digest = await self._send(self._chunks + nuid, data)
             info = ObjectInfo(
@@ -92,12 +96,22 @@ class Objects:
             await self._drop_chunks(replaced.nuid)
         return info.at(revision)
 
+    async def create(self, name: str, data: bytes | AsyncIterator[bytes], sha256: str) -> ObjectInfo:
+        """What is there already with this digest is ours, from an earlier try. Raises NotSame for others."""
+        try:
+            return await self.put(name, data, expected_revision=0)
+        except WrongSequence:
+            found = await self.info(name)
+            if found is None or found.sha256_hex != sha256:
+                raise NotSame(f"The object {name} exists already, with other bytes.") from None
+            return found
+
     async def get(self, name: str) -> bytes:
         """All of it. For objects that fit into memory."""
         for _ in range(READ_TRIES_MAX):
             info = await self._present(name)
             try:
-                return b"".join([piece async for piece in self._pieces(info)])
+                return b"".join([piece async for piece in self.pieces(info)])
             except ObjectDamaged:
                 if await self._is_still(info):
                     raise
@@ -107,7 +121,7 @@ class Objects:
         """Piece by piece. The last step of the iteration raises if the bytes were not those that were put."""
         info = await self._present(name)
         try:
-            async for piece in self._pieces(info):
+            async for piece in self.pieces(info):
                 yield piece
         except ObjectDamaged as damaged:
             if await self._is_still(info):
@@ -120,7 +134,7 @@ class Objects:
 
     async def list(self) -> builtins.list[ObjectInfo]:
         """All that are there, by name."""
-        found = _by_name(await self._jetstream.after(self._stream, self._metas + ">", 0))
+        found = by_name(await self._jetstream.after(self._stream, self._metas + ">", 0))
         return [found[name] for name in sorted(found) if not found[name].deleted]
 
     async def delete(self, name: str, *, expected_revision: int | None = None) -> ObjectInfo:
@@ -144,6 +158,13 @@ class Objects:
             raise Unavailable(f"The object {name} changes too fast to be deleted. Try again.")
         await self._drop_chunks(found.nuid)
         return found
+
+    async def remove(self, name: str) -> None:
+        """Nothing is left of it, no mark of its deletion either."""
+        info = await self.info(name)
+        await self._purge(self._meta(name))
+        if info is not None:
+            await self._purge(self._chunks + info.nuid)
 
     async def _send(self, subject: str, data: bytes | AsyncIterator[bytes]) -> tuple[int, int, str]:
         digest, size, chunks = hashlib.sha256(), 0, 0
@@ -179,14 +200,14 @@ class Objects:
     async def _announce_if(self, info: ObjectInfo, admit: Admit) -> tuple[ObjectInfo | None, int]:
         for _ in range(WRITE_TRIES_MAX):
             messages = await self._jetstream.after_at_leader(self._stream, self._metas + ">", 0)
-            found = _by_name(messages)
+            found = by_name(messages)
             admit([other for other in found.values() if not other.deleted])
             try:
                 seq = messages[-1].seq if messages else 0
                 return found.get(info.name), await self._publish_surely(info, seq, of=self._metas + ">")
             except WrongSequence:
                 continue
-        raise Unavailable(f"The bucket {self._bucket} changes too fast to be added to. Try again.")
+        raise Unavailable("Too many objects are added at once. Try again.")
 
     async def _publish_surely(self, info: ObjectInfo, revision: int, of: str | None = None) -> int:
         """Sent again after a lost answer: at one expected revision it is stored once or refused."""
@@ -220,7 +241,8 @@ class Objects:
         )
         return (await self._jetstream.publish(self._meta(info.name), encoded(info), headers)).seq
 
-    async def _pieces(self, info: ObjectInfo) -> AsyncIterator[bytes]:
+    async def pieces(self, info: ObjectInfo) -> AsyncIterator[bytes]:
+        """Of this very object. The last step of the iteration raises if they are not what was put."""
         digest, left, seq = hashlib.sha256(), info.chunks, 0
         while left:
             messages = await self._chunks_after(info, seq, min(left, CHUNKS_READ_AT_ONCE))
@@ -266,8 +288,14 @@ class Objects:
             # They take room and do no harm: no meta message names them.
             log.warning("chunks were not removed", extra={"nuid": nuid, "error": error.message})
 
+    async def _purge(self, subject: str) -> None:
+        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": subject})
+
     def _meta(self, name: str) -> str:
         return self._metas + encoded_name(name)
+
+    def _new_nuid(self, _name: str) -> str:
+        return secrets.token_hex(11).upper()
 
 
 class _NobodyKnows(Unavailable):
@@ -279,7 +307,7 @@ def _info(message: StoredMessage) -> ObjectInfo | None:
     return decoded(message.data, message.seq, message.header(b"Nats-Time-Stamp"))
 
 
-def _by_name(messages: Iterable[StoredMessage]) -> dict[str, ObjectInfo]:
+def by_name(messages: Iterable[StoredMessage]) -> dict[str, ObjectInfo]:
     """The latest of each: one that was replaced while we read on is there twice."""
     return {info.name: info for info in map(_info, messages) if info is not None}
 

@@ -22,8 +22,11 @@ class MessageParser(Parser):
     def __init__(self, client: Any, hand_over: HandOver = lambda *_: False) -> None:
         super().__init__(client)
         self._hand_over = hand_over
+        # Whether anything was received since this was last set to False.
+        self.has_heard = False
 
     async def parse(self, data: bytes = b"") -> None:
+        self.has_heard = True
         if self.state != AWAITING_CONTROL_LINE:
             await super().parse(data)
             return

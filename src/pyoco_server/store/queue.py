@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import RunSubmitted
@@ -24,7 +24,7 @@ from pyoco_server.store.acks import place_of
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.codec import encode_job
 from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
-from pyoco_server.store.headers import header_block, number_of, status_of, value_of
+from pyoco_server.store.headers import header_block, number_of, status_of, traced, value_of
 from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
 from pyoco_server.store.runs import StoredRun
 
@@ -53,7 +53,8 @@ class Delivery:
         self.subject = subject.decode()
         self.headers = headers
         self.data = data
-        self.num_delivered, self.sequence, _ = place_of(reply)
+        self.trouble: BrokerAway | None = None  # why the broker could not be told
+        self.num_delivered, self.sequence = place_of(reply)[:2]
         number = value_of(headers, b"Pyoco-Job")
         # None for a job of another producer; of ours they are asked for several times.
         self.job_no: int | None = number_of(headers, b"Pyoco-Job") if number else None
@@ -77,9 +78,17 @@ class Delivery:
     def _tell(self, word: bytes) -> bool:
         try:
             self._client.send(self._reply, word)
-        except BrokerAway:
+        except BrokerAway as trouble:
+            self.trouble = trouble
             return False
         return True
+
+
+class Line(NamedTuple):
+    """How many jobs wait, and when the broker stored the one that is next; None: not known."""
+
+    waiting: int
+    next_stored_at: float | None
 
 
 class TagQueue(NamedTuple):
@@ -92,10 +101,18 @@ class TagQueue(NamedTuple):
 
 
 class JobQueue:
-    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+    def __init__(
+        self,
+        client: BrokerClient,
+        jetstream: JetStream,
+        config: NatsBackendConfig,
+        may_pull: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_pull`: not while the log is missing, for no job could be judged by it."""
         self._client = client
         self._jetstream = jetstream
         self._config = config
+        self._may_pull = may_pull
 
     async def publish(self, submission: RunSubmitted, stored: StoredRun) -> None:
         """The job of this run's current number. Publishing it twice leaves one."""
@@ -107,6 +124,7 @@ class JobQueue:
             Pyoco_Log_Seq=stored.log_seq,
             Pyoco_Snapshot_Revision=stored.revision,
             **({"Pyoco_Chain": stored.chain} if stored.chain else {}),
+            **traced(run.correlation_id, run.traceparent),
         )
         payload = encode_job(submission, run.tags)
         for tries_left in reversed(range(PUBLISH_TRIES_MAX)):
@@ -125,18 +143,23 @@ class JobQueue:
         async def mend(subject: str) -> None:
             await self._ensure_consumer(tags_by_subject[subject])
 
-        puller = JobPuller(self._client, self._config.work_stream, consumers, mend)
+        puller = JobPuller(self._client, self._config.work_stream, consumers, mend, self._may_pull)
         await puller.open()
         return puller
 
-    async def waiting(self, tag: str) -> int | None:
-        """Jobs of a tag that no worker has; None when the tag has no consumer yet."""
-        name = f"{self._config.consumer_prefix}_{tag}"
+    async def line(self, tag: str) -> Line | None:
+        """Jobs of a tag that were never delivered; None when the tag has no consumer yet."""
+        name, stream = f"{self._config.consumer_prefix}_{tag}", self._config.work_stream
         try:
-            info = await self._jetstream.api(f"CONSUMER.INFO.{self._config.work_stream}.{name}")
+            info = await self._jetstream.api(f"CONSUMER.INFO.{stream}.{name}")
         except BrokerRefused:
             return None
-        return int(info["num_pending"])
+        waiting = int(info["num_pending"])
+        if not waiting:
+            return Line(0, None)
+        subject, delivered = f"{self._config.work_subject_prefix}.{tag}", int(info["delivered"]["stream_seq"])
+        first = await self._jetstream.next_at_leader(stream, subject, delivered)
+        return Line(waiting, first.stored_at if first is not None else None)
 
     async def depths(self, tags_max: int) -> dict[str, TagQueue]:
         """By tag, also of tags that nobody has ever asked for; of the fullest ones if there are many."""
@@ -202,7 +225,9 @@ class JobPuller:
         stream: str,
         consumers: dict[str, str],
         mend: Callable[[str], Awaitable[None]],
+        may_pull: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_pull = may_pull
         self._client = client
         self._stream = stream
         self._consumers = consumers
@@ -288,7 +313,7 @@ class JobPuller:
         self._asks_soon = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
-        if not waiting or self._is_paused:
+        if not waiting or self._is_paused or not self._may_pull():
             return
         timeout_sec = max(waiter.until for waiter in waiting) - now
         for subject, pulls in self._pulls.items():
@@ -314,7 +339,7 @@ class JobPuller:
     def _on_message(self, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
         status = status_of(headers)
         if status in ANSWERS:
-            self.answered_at = time.time()
+            self.answered_at = clock.now()
         if status:
             if status != IDLE_HEARTBEAT and not self._is_paused:
                 self._end_pull(subject[len(self._prefix) :], status)
@@ -350,7 +375,8 @@ class JobPuller:
             await asyncio.sleep(REFUSED_PAUSE_SEC)
             await self._mend(subject)
         except Unavailable as error:
-            log.warning("jobs cannot be pulled", extra={"subject": subject, "error": error.message})
+            fields = {"subject": subject, "error": error.message}
+            log.warning("jobs cannot be pulled", exc_info=error, extra=fields)
         finally:
             del self._mending[subject]
         self._ask_for_more()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
-from pyoco_server.store.read_table import Row
+from pyoco_server.store.read_table import Found, Row
 from pyoco_server.store.tag_table import Begun
 
 _encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Run).decode
 
 
 class Changed(NamedTuple):
@@ -46,3 +49,18 @@ def row_of(changed: Changed) -> Row:
 
 def begun_of(run: Run) -> Begun:
     return Begun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)
+
+
+def slim(run: Run) -> Run:
+    """As lists need it. What there is to know of a task without its record (`due`) stays."""
+    return replace(run, params={}, tasks={}, graph=named_only(run.graph))
+
+
+def decoded(states: list[bytes]) -> list[Run]:
+    return [decode(state) for state in states]
+
+
+def newest_first(found: list[Found]) -> list[Run]:
+    """Which runs they are is a matter of the log; their order in one answer, of the instants it shows."""
+    runs = [decode(one.state) for one in found]
+    return sorted(runs, key=lambda run: (run.updated_at, run.run_id), reverse=True)

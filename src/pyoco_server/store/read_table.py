@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pyoco_server.store import tag_table
 from pyoco_server.store.disposable import DisposableTables
+from pyoco_server.store.gone_runs import CREATE_GONE, Gone, gone_after, write_gone
 from pyoco_server.store.read_waits import (
     CREATE_WAITS,
     OpenWait,
@@ -27,7 +28,7 @@ from pyoco_server.store.read_waits import (
 from pyoco_server.store.tag_table import Begun, Last, Tagged, TagTable
 
 # Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
-SCHEMA = 8
+SCHEMA = 9
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -108,13 +109,13 @@ class Found(NamedTuple):
 
 class ReadTable(DisposableTables):
     def __init__(self, path: Path | None) -> None:
-        tables = _CREATE + tag_table.CREATE + CREATE_WAITS
+        tables = _CREATE + tag_table.CREATE + CREATE_WAITS + CREATE_GONE
         super().__init__(path, str(SCHEMA), tables + "".join(_list_indexes()))
 
     def write(
         self,
         rows: Iterable[Row],
-        gone: Sequence[str],
+        gone: Sequence[Gone],
         meta: dict[str, str],
         begun: Iterable[Begun] = (),
         waits: WaitChanges | None = None,
@@ -122,14 +123,24 @@ class ReadTable(DisposableTables):
         with self._db:
             self._db.execute("BEGIN")
             self._db.executemany(_UPSERT, rows)
-            TagTable(self._db).write(begun, gone)
-            self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((run_id,) for run_id in gone))
+            TagTable(self._db).write(begun, [one.run_id for one in gone])
+            self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((one.run_id,) for one in gone))
+            if gone:
+                write_gone(self._db, gone)
             if waits:
                 write_waits(self._db, waits)
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def state(self, run_id: str) -> bytes | None:
         return self._one("SELECT state FROM runs WHERE run_id = ?", run_id)
+
+    def place(self, run_id: str) -> int:
+        """Where its last change stands in the log; 0 if it is not known."""
+        row = self._db.execute("SELECT seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def gone_after(self, seq: int, limit: int) -> list[Gone]:
+        return gone_after(self._db, seq, limit)
 
     def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
         """Those that match and changed last between these two places of the log, the latest first."""
@@ -188,6 +199,11 @@ class ReadTable(DisposableTables):
         """Tenant, status and how many. Goes through all of them: asked only where no sums were kept."""
         return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
 
+    def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
+        """Tenant, status and last change. Goes through all of them, as above."""
+        query = "SELECT tenant, status, updated_at FROM runs WHERE updated_at >= ?"
+        return list(self._db.execute(query, (instant,)))
+
     def flows(self, tenant: str | None, limit: int) -> list[str]:
         """Names, in order: one step through the index for each, however many runs it has."""
         flows: list[str] = []
@@ -229,6 +245,10 @@ class ReadTable(DisposableTables):
     def claimed_by(self, instance: str, limit: int) -> list[bytes]:
         rows = self._db.execute("SELECT state FROM runs WHERE instance = ? LIMIT ?", (instance, limit))
         return [row[0] for row in rows]
+
+    def ids_claimed_by(self, instance: str) -> list[str]:
+        """From the index alone: asked for every living worker, each second."""
+        return [row[0] for row in self._db.execute("SELECT run_id FROM runs WHERE instance = ?", (instance,))]
 
     def waiting(self, tenant: str | None, limit: int, after: WaitPlace) -> list[tuple[WaitPlace, OpenWait]]:
         return page_of_waits(self._db, tenant, limit, after)

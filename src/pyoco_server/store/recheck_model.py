@@ -1,21 +1,21 @@
 """Strategies, results and requests as lists need them: filled from the bucket of rechecks, kept in tables.
 
 A copy for reading, like that of runs: it goes on from its position after a restart, and is filled anew when
-it is missing, too old, or of a bucket that was made anew. Which batches are open is known the moment their
-request is heard of, for whoever has to judge them.
+it is missing, too old, of a bucket that was created again, or of what the broker has lost. Which batches are
+open is known the moment their request is heard of, for whoever has to judge them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
@@ -23,6 +23,7 @@ from pyoco_server.recheck.records import Request
 from pyoco_server.store import recheck_writing as writing
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.feed import Feed
+from pyoco_server.store.footing import Footing
 from pyoco_server.store.headers import value_of
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.recheck_reading import RecheckReading
@@ -65,13 +66,19 @@ class RecheckModel:
         self._kept_sec = config.recheck_kept_sec
         path = Path(f"{config.read_model_path}.rechecks") if config.read_model_path else None
         self._table = RecheckTable(path)
-        self._feed = Feed(client, jetstream, self._stream, f"$KV.{config.rechecks_kv_bucket}", self._hear)
+        self._moved = asyncio.Event()
+        self._feed = Feed(
+            client,
+            jetstream,
+            self._stream,
+            f"$KV.{config.rechecks_kv_bucket}",
+            self._hear,
+            on_lost=self._on_lost,
+            on_verified=self._moved.set,
+        )
         self._waiting: list[_Waiting] = []
         self._flusher: asyncio.TimerHandle | None = None
-        self._moved = asyncio.Event()
-        self._created = ""
         self._forgot_at = 0.0
-        self._checking: asyncio.Task[None] | None = None
         self._started = False
         self._on_request: list[Callable[[Request], None]] = []
         self._on_change: list[Callable[[], None]] = []
@@ -80,9 +87,7 @@ class RecheckModel:
         self.open: dict[str, OpenBatch] = {}
 
     async def start(self) -> None:
-        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
-        self._created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
-        self._feed.start(self._position_to_continue(last_seq))
+        self._feed.start(self._footing())
         self.open = self._open_batches()
         self._started = True
 
@@ -95,7 +100,10 @@ class RecheckModel:
         self._table.close()
 
     def reconnected(self) -> None:
-        self._checking = asyncio.get_running_loop().create_task(self._go_on())
+        self._feed.reconnected()
+
+    def why_not(self) -> str | None:
+        return None if self._feed.is_heard else "the list of strategies is not being followed"
 
     def on_request(self, act: Callable[[Request], None]) -> None:
         """Call this when a request is heard of that has batches to be run."""
@@ -109,9 +117,9 @@ class RecheckModel:
         """The tables, once everything that was stored before this call is in them."""
         target = await self._jetstream.last_seq(self._stream)
         deadline = asyncio.get_running_loop().time() + self._wait_sec
-        while self._feed.position < target:
+        while self._feed.reached < target or not self._feed.is_verified:
             if asyncio.get_running_loop().time() >= deadline:
-                behind = target - self._feed.position
+                behind = max(0, target - self._feed.reached)
                 raise Unavailable(f"The list of strategies is being rebuilt ({behind} to go). Try again.")
             await self._next_move(target)
         self._flush()
@@ -126,28 +134,21 @@ class RecheckModel:
         rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
         return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in rows}
 
-    def _position_to_continue(self, last_seq: int) -> int:
+    def _footing(self) -> Footing:
         meta = self._table.meta()
-        position = int(meta.get("position", 0))
-        age_sec = time.time() - float(meta.get("fed_at", 0))
-        if meta.get("created") == self._created and position <= last_seq and age_sec < TOO_OLD_SEC:
-            return position
+        footing = Footing.loaded(meta)
+        if clock.now() - float(meta.get("fed_at", 0)) < TOO_OLD_SEC and footing.position:
+            return footing
         self._table.wipe()
-        return 0
+        return Footing()
 
-    async def _go_on(self) -> None:
-        try:
-            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
-        except Unavailable:
-            return  # disconnected again: the next reconnect asks again
-        if str(info["created"]) != self._created:
-            self._created = str(info["created"])
-            self._waiting.clear()
-            self.open.clear()
-            self._table.wipe()
-            self._feed.rewind()
-        else:
-            self._feed.reconnected()
+    def _on_lost(self, _created: str, _last_seq: int) -> None:
+        self._waiting.clear()
+        self.open.clear()
+        self._table.wipe()
+        self._reading.changed()
+        for act in self._on_change:
+            act()
 
     def _hear(self, key: str, seq: int, headers: bytes, data: bytes) -> None:
         self._moved.set()
@@ -186,13 +187,12 @@ class RecheckModel:
         self._table.begin()
         for one in waiting:
             self._write_what_can_be_read(one)
-        now = time.time()
+        now = clock.now()
         if now - self._forgot_at > FORGET_EVERY_SEC:
             self._forgot_at = now
             writing.forget_older(self._table, now - self._kept_sec)
             self.open = self._open_batches()
-        position = {"position": str(self._feed.position), "created": self._created, "fed_at": str(now)}
-        self._table.commit(position)
+        self._table.commit(self._feed.footing.dumped() | {"fed_at": str(now)})
         self._reading.changed()
 
     def _write_what_can_be_read(self, one: _Waiting) -> None:

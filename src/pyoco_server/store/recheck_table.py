@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pyoco_server.store.disposable import DisposableTables
 
-SCHEMA = "1"
+SCHEMA = "2"
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

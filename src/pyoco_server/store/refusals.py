@@ -45,3 +45,6 @@ class Refusals:
         """Oldest first."""
         messages = await self._jetstream.after(self._stream, f"{self._prefix}.{run_id}", 0)
         return [_decode(message.data) for message in messages]
+
+    async def erase(self, run_id: str) -> None:
+        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": f"{self._prefix}.{run_id}"})

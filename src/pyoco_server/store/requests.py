@@ -17,6 +17,10 @@ from pyoco_server.store.headers import status_of
 
 SWEEP_INTERVAL_SEC = 0.1
 NO_RESPONDERS = 503
+_NO_RESPONDERS = b"NATS/1.0 503"
+# A server that has answered no request for so long is left for another one, where there is one. The election
+# of a leader takes up to 9 s, but not all requests are for one stream.
+SILENT_SEC_MAX = 8.0
 
 
 class Reply(NamedTuple):
@@ -60,7 +64,13 @@ class Requests:
         self._next = 0
         self._prefix = ""
         self._sweeper: asyncio.TimerHandle | None = None
+        # When the first request was sent since the last one that was answered.
+        self._silent_since: float | None = None
         self._sid: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._sid is not None
 
     async def open(self) -> None:
         self._prefix = self._client.new_inbox() + "."
@@ -102,6 +112,8 @@ class Requests:
         request = _Waiting(subject, loop.time() + self._timeout_sec, many=many)
         self._client.send(subject, payload, reply=self._prefix + token.decode(), headers=headers)
         self._waiting[token] = request
+        if self._silent_since is None:
+            self._silent_since = loop.time()
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_INTERVAL_SEC, self._sweep)
         return request.future
@@ -112,6 +124,10 @@ class Requests:
         if request is None:
             return
         answer = Reply(headers, data)
+        if headers.startswith(_NO_RESPONDERS):
+            self._notice_silence(asyncio.get_running_loop().time())
+        else:
+            self._silent_since = None
         request.answers.append(answer)
         if request.many and not answer.status:
             return
@@ -130,7 +146,15 @@ class Requests:
         for token, request in late:
             del self._waiting[token]
             request.lose()
+        if late:
+            self._notice_silence(now)
         again = bool(self._waiting)
         self._sweeper = (
             asyncio.get_running_loop().call_later(SWEEP_INTERVAL_SEC, self._sweep) if again else None
         )
+
+    def _notice_silence(self, now: float) -> None:
+        """A server may be cut off from the rest of its cluster: it answers pings, and not one request."""
+        if self._silent_since is not None and now - self._silent_since >= SILENT_SEC_MAX:
+            self._silent_since = None
+            self._client.leave_server()

@@ -1,7 +1,13 @@
-"""Every stream and bucket, as data. Created if missing; what exists is respected as it is (REQ-0007)."""
+"""Every stream and bucket, as data. Created if missing; what exists is respected as it is (REQ-0007).
+
+The event log is the truth, and is never created beside runs that had one: an empty log would make every run
+unknown, and workers would take their jobs away. Which other settings of existing streams are refused is in
+`resource_checks`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -9,9 +15,11 @@ from nats.js import JetStreamContext
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.store.errors import BrokerRefused
+from pyoco_server.store.codec import decode_snapshot
+from pyoco_server.store.errors import BrokerRefused, LogLost, StreamDoesNotFit
 from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
 from pyoco_server.store.requests import Reply
+from pyoco_server.store.resource_checks import Level, Problem, problems
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +112,81 @@ async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> N
     await ensure(JetStream(_OverNatsPy(js)), config)
 
 
-async def ensure(jetstream: JetStream, config: NatsBackendConfig) -> None:
-    for wanted in streams(config):
-        await _ensure_stream(jetstream, {"storage": "file", "num_replicas": config.nats_replicas} | wanted)
+async def ensure(
+    jetstream: JetStream, config: NatsBackendConfig, made: list[str] | None = None
+) -> list[Problem]:
+    """Create what is missing. What exists, is not as it should be, and will do.
+
+    `made`: gets the names of those that were missing, also where another one could not be looked at.
+    """
+    wanted = [_kept(config) | one for one in streams(config)]
+    found = await asyncio.gather(*(_settings(jetstream, one["name"]) for one in wanted))
+    warnings: list[Problem] = []
+    missing = []
+    for existing, one in zip(found, wanted, strict=True):
+        if existing is None:
+            missing.append(one)
+        else:
+            warnings += _checked(existing, one, config)
+    if any(one["name"] == config.events_stream for one in missing):
+        await _check_no_log_is_lost(jetstream, config)
+    await asyncio.gather(*(_create_if_missing(jetstream, one) for one in missing))
+    if made is not None:
+        made += [str(one["name"]) for one in missing]
+    return warnings
+
+
+async def accept_lost_log(jetstream: JetStream, config: NatsBackendConfig) -> bool:
+    """An empty event log in place of one that is lost, on purpose. False: there is one."""
+    wanted = next(one for one in streams(config) if one["name"] == config.events_stream)
+    return await _ensure_stream(jetstream, _kept(config) | wanted, config)
+
+
+async def _check_no_log_is_lost(jetstream: JetStream, config: NatsBackendConfig) -> None:
+    if not await _has_runs_of_ours(jetstream, config):
+        return
+    if await _settings(jetstream, config.events_stream) is None:  # else another process was first just now
+        raise LogLost(config.events_stream)
+
+
+async def _has_runs_of_ours(jetstream: JetStream, config: NatsBackendConfig) -> bool:
+    """Something that is only written beside a log. Runs of an upstream server have none."""
+    logs, results = config.logs_stream, f"OBJ_{config.results_object_bucket}"
+    used = await asyncio.gather(*(_was_written(jetstream, stream) for stream in (logs, results)))
+    return any(used) or await _has_snapshot_of_ours(jetstream, config)
+
+
+async def _was_written(jetstream: JetStream, stream: str) -> bool:
+    try:
+        return await jetstream.last_seq(stream) > 0
+    except BrokerRefused as refused:
+        if refused.code != STREAM_NOT_FOUND:
+            raise
+        return False
+
+
+async def _has_snapshot_of_ours(jetstream: JetStream, config: NatsBackendConfig) -> bool:
+    """The first and the last one are looked at: of many, neither is a mark of a deletion for long."""
+    stream, keys = f"KV_{config.runs_kv_bucket}", f"$KV.{config.runs_kv_bucket}.>"
+    try:
+        found = await asyncio.gather(
+            jetstream.last_at_leader(stream, keys), jetstream.next_at_leader(stream, keys, 0)
+        )
+    except BrokerRefused as refused:
+        if refused.code != STREAM_NOT_FOUND:
+            raise
+        return False
+    snapshots = (decode_snapshot(one.data) for one in found if one is not None and one.data)
+    return any(snapshot is not None and snapshot.pyoco.commits > 0 for snapshot in snapshots)
+
+
+async def ensure_snapshots(jetstream: JetStream, config: NatsBackendConfig) -> bool:
+    """The bucket of the snapshots alone. Whether it was made by this."""
+    return await _ensure_stream(jetstream, _kept(config) | _bucket(config.runs_kv_bucket), config)
+
+
+def _kept(config: NatsBackendConfig) -> dict[str, Any]:
+    return {"storage": "file", "num_replicas": config.nats_replicas}
 
 
 async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
@@ -217,22 +297,35 @@ async def _create_consumer(jetstream: JetStream, stream: str, wanted: dict[str, 
             raise
 
 
-async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
-    name = wanted["name"]
+async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any], config: NatsBackendConfig) -> bool:
+    """Whether it was made by this."""
+    existing = await _settings(jetstream, wanted["name"])
+    if existing is not None:
+        _checked(existing, wanted, config)
+        return False
+    return await _create_if_missing(jetstream, wanted)
+
+
+async def _settings(jetstream: JetStream, name: str) -> dict[str, Any] | None:
     try:
-        existing = await jetstream.api(f"STREAM.INFO.{name}")
+        found: dict[str, Any] = (await jetstream.api(f"STREAM.INFO.{name}"))["config"]
     except BrokerRefused as refused:
         if refused.code != STREAM_NOT_FOUND:
             raise
-    else:
-        return _check_subjects(existing["config"], wanted)
+        return None
+    return found
+
+
+async def _create_if_missing(jetstream: JetStream, wanted: dict[str, Any]) -> bool:
     try:
         await _create_stream(jetstream, wanted)
-        log.info("stream created", extra={"stream": name})
     except BrokerRefused as refused:
         # Two processes start at once: the other one was first.
         if refused.code != NAME_IN_USE:
             raise
+        return False
+    log.info("stream created", extra={"stream": wanted["name"]})
+    return True
 
 
 async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
@@ -250,9 +343,10 @@ async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
             wanted = wanted | {"max_bytes": room}
 
 
-def _check_subjects(existing: dict[str, Any], wanted: dict[str, Any]) -> None:
-    if not set(wanted["subjects"]) <= set(existing.get("subjects") or ()):
-        raise Unavailable(
-            f"Stream {wanted['name']} exists with other subjects ({existing.get('subjects')}). "
-            f"It must carry {wanted['subjects']}: rename it, or choose other names in the configuration."
-        )
+def _checked(existing: dict[str, Any], wanted: dict[str, Any], config: NatsBackendConfig) -> list[Problem]:
+    """What is worth a warning. Raises for what cannot be used."""
+    found = list(problems(existing, wanted, is_log=wanted["name"] == config.events_stream))
+    for problem in found:
+        if problem.level is Level.FATAL:
+            raise StreamDoesNotFit(problem.what, problem.public)
+    return found

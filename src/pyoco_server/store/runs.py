@@ -9,29 +9,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
 from pyoco_server.ids import new_token
 from pyoco_server.lifecycle.commit_meta import CommitMeta
-from pyoco_server.lifecycle.events import Event, RunSubmitted
+from pyoco_server.lifecycle.events import Event, RunDiscarded, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
 from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_snapshot
-from pyoco_server.store.commits import Commit, commit_no, commits_of
-from pyoco_server.store.errors import AnswerLost, WrongSequence
+from pyoco_server.store.commits import Commit, commit_no
+from pyoco_server.store.errors import AnswerLost, BrokerRefused, WrongSequence
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
-from pyoco_server.store.keyvalue import Bucket, Entry
+from pyoco_server.store.keyvalue import Entry
+from pyoco_server.store.run_history import LogReading
+from pyoco_server.store.snapshots import SnapshotBucket, may_be_missing
 from pyoco_server.store.stored_run import (
     NewCommit,
     StoredRun,
     base_of,
     commit_on,
     folded,
+    is_continued,
     is_left_behind,
     nowhere,
 )
@@ -44,6 +48,7 @@ log = logging.getLogger(__name__)
 
 APPEND_TRIES_MAX = 3
 PROJECT_TRIES_MAX = 8
+HEALING_MAX = 8  # snapshots written at once while all are rebuilt
 _TOO_LARGE = {"err_id": "ERR-PYOCO-0010", "msg_id": "MSG-PYOCO-0010"}
 
 
@@ -55,18 +60,24 @@ class Overtaken(Exception):
         self.now = now
 
 
+class Beat(NamedTuple):
+    """What the next beat goes by. `is_behind`: the snapshot shows a newer commit, or is gone for good."""
+
+    stored: StoredRun
+    is_behind: bool
+
+
 def new_commit_id() -> str:
     return new_token()
 
 
-class Runs:
+class Runs(LogReading):
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._stream = config.events_stream
-        self._prefix = config.events_subject_prefix
-        self._bucket = Bucket(jetstream, config.runs_kv_bucket)
+        super().__init__(jetstream, config)
+        self._bucket = SnapshotBucket(jetstream, config, self._rebuild_soon)
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
         self._healing: set[asyncio.Task[None]] = set()
+        self._rebuilding: asyncio.Task[None] | None = None
         self._whole = WholeRuns()
 
     async def create(
@@ -93,6 +104,10 @@ class Runs:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
             # A reader was faster, somebody who lost against us, or it is left from an earlier life.
+            return await self.project(appended)
+        except BrokerRefused as refused:
+            if not may_be_missing(refused):
+                raise
             return await self.project(appended)
 
     async def append(
@@ -121,7 +136,8 @@ class Runs:
         if last is None:
             return None
         snapshot = decode_snapshot(entry.value) if entry.value else None
-        base = base_of(snapshot, last, whole=whole) if snapshot else None
+        max_bytes = self._snapshot_bytes_max
+        base = base_of(snapshot, last, whole=whole, max_bytes=max_bytes) if snapshot else None
         from_log = whole and base is None
         if from_log:
             base = self._whole.before(run_id, last)
@@ -131,7 +147,8 @@ class Runs:
         stored = replace(forwarded, revision=entry.revision)
         if from_log:
             self._whole.keep(stored)
-        if not whole and is_left_behind(snapshot, stored, last, at_leader):
+        behind = is_left_behind(snapshot, stored, last, at_leader=at_leader, max_bytes=max_bytes)
+        if behind and not whole:
             self._heal_soon(stored)
         return stored
 
@@ -154,58 +171,32 @@ class Runs:
         except WrongSequence:
             return None
 
-    async def beat(self, stored: StoredRun, at: float) -> StoredRun:
-        """Renew `heartbeat_at`. Not history: yields to whoever wrote meanwhile."""
+    async def beat(self, stored: StoredRun, at: float) -> Beat:
+        """Renew `heartbeat_at`. Not history: yields to a snapshot that was written meanwhile."""
         try:
             revision = await self._beat(self._snapshot(stored), at, stored.revision)
         except WrongSequence:
             return await self._beat_on_theirs(stored, at)
-        return replace(stored, revision=revision)
-
-    async def events(self, run_id: str) -> list[tuple[int, list[Event]]]:
-        """The whole log of a run: sequence and events of each commit."""
-        messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
-        return [(message.seq, decode_commit(message.data)) for message in messages]
-
-    async def history(self, run_id: str, after_log_seq: int = 0, *, at_leader: bool = False) -> list[Commit]:
-        """Commits after this place of the log, oldest first; without `at_leader` perhaps not the latest."""
-        if not is_run_id(run_id):
-            return []
-        subject = self._subject(run_id)
-        messages = await self._jetstream.after(self._stream, subject, after_log_seq)
-        if at_leader:
-            seen = messages[-1].seq if messages else after_log_seq
-            messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
-        return commits_of(messages)
-
-    async def find_commit(self, run_id: str, commit_id: str) -> Commit | None:
-        """The commit that carries this id; None only if the leader has none."""
-        found = (one for one in await self.history(run_id, at_leader=True) if one.commit_id == commit_id)
-        return next(found, None)
-
-    async def ids(self) -> AsyncIterator[str]:
-        """Of every run that has a log, in no order."""
-        offset, total = 0, 1
-        while offset < total:
-            asked = {"subjects_filter": f"{self._prefix}.>", "offset": offset}
-            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked)
-            subjects = info["state"].get("subjects") or {}
-            for subject in subjects:
-                yield subject.removeprefix(f"{self._prefix}.")
-            offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
-
-    async def submission(self, run_id: str) -> RunSubmitted | None:
-        """The first event, which alone has the whole specification."""
-        first = await self._jetstream.first(self._stream, self._subject(run_id))
-        begun = next(iter(decode_commit(first.data)), None) if first else None
-        return begun if isinstance(begun, RunSubmitted) else None
+        return Beat(replace(stored, revision=revision), is_behind=False)
 
     async def snapshot(self, run_id: str) -> RunSnapshot | None:
         """As stored, folded no further."""
         entry = await self._bucket.get(run_id)
         return decode_snapshot(entry.value) if entry.value else None
 
+    async def remove_snapshot(self, run_id: str) -> None:
+        """Of a run that the log does not have any more. Nothing is left, no mark of its deletion either."""
+        await self._bucket.remove(run_id)
+
+    async def was_discarded(self, run_id: str) -> bool:
+        """Whether its submission was given up: then nobody has executed it."""
+        last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
+        events = decode_commit(last.data) if last is not None else []
+        return any(isinstance(event, RunDiscarded) for event in events)
+
     async def close(self) -> None:
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
         if self._healing:
             await asyncio.wait(self._healing, timeout=1.0)
 
@@ -224,25 +215,39 @@ class Runs:
                     chain=commit.chain,
                 )
             except WrongSequence:
-                return await self._mine_or_overtaken(at, commit.commit_id)
+                if (found := await self._mine_or_overtaken(at, commit.commit_id)) is not None:
+                    return found
+                if not tries_left:
+                    raise AnswerLost(self._subject(commit.run.run_id)) from None
             except AnswerLost:
-                # It may be in the log or not. Sending the same commit again at the same sequence is
-                # harmless: it is refused if the first one arrived, and then we find ourselves.
                 if not tries_left:
                     raise
-                sent = self._send(commit)
+            # It may be in the log or not. Sending the same commit again at the same sequence is
+            # harmless: it is refused if the first one arrived, and then we find ourselves.
+            sent = self._send(commit)
         raise AssertionError("unreachable")
 
-    async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun:
-        """Others may have committed after mine, and before it: an earlier try may have been decided anew."""
-        run_id = at.run.run_id
+    async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun | None:
+        """The run with our commit in it; None when the leader shows neither ours nor another's.
+
+        Others may have committed after mine, and before it: an earlier try may have been decided again.
+        """
+        run_id, is_first = at.run.run_id, not at.commits
         newer = await self._jetstream.after_at_leader(self._stream, self._subject(run_id), at.log_seq)
-        now = folded(at if at.commits else None, newer)
+        if not is_first and not is_continued(at, newer):
+            raise Overtaken(await self.load(run_id, at_leader=True, whole=True))
+        now = folded(None if is_first else at, newer)
         if now is not None and any(message.header(b"Pyoco-Commit") == commit_id for message in newer):
             return now
-        if now is not None and now.log_seq == at.log_seq:
-            # Another sequence, and nothing newer: what we stand on is not in the log any more.
-            now = await self.load(run_id, at_leader=True, whole=True)
+        if newer:
+            raise Overtaken(now)
+        if is_first:
+            return None
+        # Another sequence, and nothing newer: what we stand on is not in the log any more, or a commit
+        # became visible between the refusal and this reading. That one may be ours.
+        now = await self.load(run_id, at_leader=True, whole=True)
+        if now is not None and now.log_seq > at.log_seq:
+            return None
         raise Overtaken(now)
 
     def _reads(
@@ -259,10 +264,14 @@ class Runs:
         behind = commit_no(last) - (base.commits if base else 0)
         if behind == 0:
             return base
-        if behind == 1:
-            return folded(base, [last])
         read_on = self._jetstream.after_at_leader if at_leader else self._jetstream.after
-        return folded(base, await read_on(self._stream, self._subject(run_id), base.log_seq if base else 0))
+        newer = [last]
+        if behind != 1:
+            newer = await read_on(self._stream, self._subject(run_id), base.log_seq if base else 0)
+        if base is not None and not is_continued(base, newer):
+            # It stands on a commit that the broker has lost.
+            return folded(None, await read_on(self._stream, self._subject(run_id), 0))
+        return folded(base, newer)
 
     async def _is_superseded(self, stored: StoredRun, entry: Entry) -> bool:
         theirs = decode_snapshot(entry.value) if entry.value else None
@@ -278,19 +287,41 @@ class Runs:
         beating = replace(snapshot, heartbeat_at=max(at, snapshot.heartbeat_at))
         return await self._bucket.put(snapshot.run_id, encode_snapshot(beating), revision=revision)
 
-    async def _beat_on_theirs(self, stored: StoredRun, at: float) -> StoredRun:
+    async def _beat_on_theirs(self, stored: StoredRun, at: float) -> Beat:
         """A newer snapshot stays as it is but for the heartbeat, and only while our claim stands in it.
 
         The revision we know is then kept as it is, so that the next beat does not write ours over it.
         """
         entry = await self._bucket.get_at_leader(stored.run.run_id)
         theirs = decode_snapshot(entry.value) if entry.value else None
-        if theirs is None or theirs.pyoco.log_seq > stored.log_seq:
-            if theirs is not None and theirs.pyoco.claim == stored.run.claim:
+        if theirs is None:
+            if await self._is_superseded(stored, entry):
+                return Beat(stored, is_behind=True)
+            return Beat(await self.project(replace(stored, revision=entry.revision)), is_behind=False)
+        if theirs.pyoco.log_seq > stored.log_seq:
+            if theirs.pyoco.claim == stored.run.claim:
                 with contextlib.suppress(WrongSequence):
                     await self._beat(theirs, at, entry.revision)
-            return stored
-        return replace(stored, revision=entry.revision)
+            return Beat(stored, is_behind=True)
+        return Beat(replace(stored, revision=entry.revision), is_behind=False)
+
+    def _rebuild_soon(self) -> None:
+        if self._rebuilding is None or self._rebuilding.done():
+            self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
+
+    async def _rebuild(self) -> None:
+        """Every run that has a log gets its snapshot back. Until then readers fold the log."""
+        count = 0
+        try:
+            async for run_id in self.ids():
+                await self.load(run_id)  # what is missing is healed by whoever reads it
+                count += 1
+                while len(self._healing) >= HEALING_MAX:
+                    await asyncio.wait(self._healing, return_when=asyncio.FIRST_COMPLETED)
+        except Unavailable as error:
+            log.warning("snapshots not rebuilt; readers will", extra={"runs": count, "error": error.message})
+        else:
+            log.info("snapshots rebuilt", extra={"runs": count})
 
     def _heal_soon(self, stored: StoredRun) -> None:
         healing = asyncio.get_running_loop().create_task(self._heal(stored))
@@ -325,9 +356,6 @@ class Runs:
         return snapshot_of(
             stored.run, max_bytes=self._snapshot_bytes_max, commits=stored.commits, log_seq=stored.log_seq
         )
-
-    def _subject(self, run_id: str) -> str:
-        return f"{self._prefix}.{run_id}"
 
 
 def _unheard(done: asyncio.Future[PubAck]) -> None:

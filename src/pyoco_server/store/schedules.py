@@ -97,6 +97,29 @@ class Schedules:
         changed = ((one.subject.removeprefix(self._prefix), one) for one in messages)
         return [ChangedSchedule(key, _schedule(key, one.data), one.seq) for key, one in changed]
 
+    async def remove_half_made(self, *, older_than_sec: float) -> int:
+        """What runs would begin with, of schedules that have no record. How many were removed."""
+        without_record = await self._ids("*" + _BEGINS_WITH) - await self._ids("*")
+        if not without_record:
+            return 0
+        now, removed = await self._jetstream.clock(self._stream), 0
+        for schedule_id in sorted(without_record):
+            key = schedule_id + _BEGINS_WITH
+            message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+            if message is None or now - (message.stored_at or now) < older_than_sec:
+                continue
+            await self._bucket.remove(key, upto=message.seq)
+            log.info("what a schedule left was removed", extra={"schedule_id": schedule_id})
+            removed += 1
+        return removed
+
+    async def _ids(self, keys: str) -> set[str]:
+        """Of those with such a key. Names only: workflows are not read for this."""
+        asked = {"subjects_filter": self._prefix + keys}
+        state = (await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked))["state"]
+        names = (subject.removeprefix(self._prefix) for subject in state.get("subjects") or {})
+        return {name.removesuffix(_BEGINS_WITH) for name in names}
+
     async def _remove(self, key: str, **expected: int) -> None:
         headers = header_block(KV_Operation="DEL", Nats_TTL=MARK_KEPT, **expected)
         await self._jetstream.publish(self._prefix + key, b"", headers)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
+import ssl
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,37 +17,47 @@ from urllib.parse import urlsplit
 from nats.errors import Error as NatsError
 
 from pyoco_server.config import NatsBackendConfig, without_credentials
-from pyoco_server.errors import Unavailable
+from pyoco_server.errors import Unavailable, message_id_of
 from pyoco_server.store import resources
+from pyoco_server.store.broker_clock import BrokerClock
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.connecting import connect_options
 from pyoco_server.store.dlq import DeadLetters
+from pyoco_server.store.errors import LogLost, StreamDoesNotFit
 from pyoco_server.store.graphs import Graphs
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
 from pyoco_server.store.leases import Leases
 from pyoco_server.store.ledger import Ledger
+from pyoco_server.store.leftovers import Leftovers
 from pyoco_server.store.limits import Limits
 from pyoco_server.store.log_reading import LogReader
 from pyoco_server.store.logs import Logs
 from pyoco_server.store.objects import Objects
+from pyoco_server.store.owed_letters import OwedLetters
 from pyoco_server.store.queue import JobQueue
 from pyoco_server.store.rechecks import Rechecks
 from pyoco_server.store.refusals import Refusals
 from pyoco_server.store.registry import Registry
 from pyoco_server.store.requests import Requests
+from pyoco_server.store.resource_checks import Problem
+from pyoco_server.store.results import Results
+from pyoco_server.store.room import Room
 from pyoco_server.store.runs import Runs
 from pyoco_server.store.schedules import Schedules
 from pyoco_server.store.secrets import Secrets
 from pyoco_server.store.tickets import Tickets
 from pyoco_server.store.wheels import Wheels
+from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)
+
+# Of lines about a broker that is away where nothing of ours has failed yet.
+_AWAY = {"err_id": Unavailable.default_err_id, "msg_id": message_id_of(Unavailable.default_err_id)}
 
 PROBE_TIMEOUT_SEC = 1.0
 PROBE_PAUSE_SEC = (0.02, 1.0)
 RESOURCES_PAUSE_SEC = 0.5
-PING_INTERVAL_SEC = 10
 SAY_SO_EVERY_SEC = 10.0
 DEFAULT_PORT = 4222
 CREDENTIALS_REFUSED = (
@@ -54,24 +66,46 @@ CREDENTIALS_REFUSED = (
 )
 
 
+CERTIFICATE_REFUSED = (
+    "the certificate of the broker is not trusted; "
+    "name the authority that signed it in PYOCO_NATS_TLS_CA_FILE"
+)
+
+
 class Store:
-    def __init__(self, config: NatsBackendConfig, *, name: str) -> None:
+    def __init__(
+        self,
+        config: NatsBackendConfig,
+        *,
+        name: str,
+        make_client: Callable[[], BrokerClient] | None = None,
+    ) -> None:
+        """`make_client`: tests put a client here that loses and delays messages."""
         self.config = config
         self._name = name
         self._stopping = False
+        self._has_resources = False
         self._hooks: list[Callable[[], None]] = []
         self._hooks_of_loss: list[Callable[[], None]] = []
-        self._resuming: asyncio.Task[None] | None = None
+        self._resuming = Loop("resuming after a reconnect", self._resume)
         self.reconnects = 0
+        # Streams that exist, are not as configured, and will do.
+        self.problems: list[Problem] = []
         self.why_not_ready: str | None = "not connected to the broker yet"
-        self.client = BrokerClient()
+        self.client = (make_client or BrokerClient)()
         self.requests = Requests(self.client, timeout_sec=config.broker_timeout_sec)
-        self.jetstream = JetStream(self.requests)
+        self.room = Room(self.client, config)
+        self.jetstream = JetStream(self.requests, self.room.refused)
+        self.clock = BrokerClock(self.jetstream, config.events_stream)
         self.runs = Runs(self.jetstream, config)
-        self.queue = JobQueue(self.client, self.jetstream, config)
+        self.queue = JobQueue(
+            self.client, self.jetstream, config, may_pull=lambda: self.why_not_ready is None
+        )
         self.dead_letters = DeadLetters(self.client, self.jetstream, config)
         self.registry = Registry(self.client, self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
+        self.leftovers = Leftovers(self.jetstream, config)
+        self.owed_letters = OwedLetters(self.jetstream, config)
         self.schedules = Schedules(self.jetstream, config)
         self.graphs = Graphs(self.jetstream, config)
         self.refusals = Refusals(self.jetstream, config)
@@ -79,7 +113,7 @@ class Store:
         self.keys = Keys(self.jetstream, config)
         self.tickets = Tickets(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
-        self.results = Objects(self.jetstream, config.results_object_bucket)
+        self.results = Results(self.jetstream, config.results_object_bucket)
         self.rechecks = Rechecks(self.jetstream, config)
         self.limits = Limits(self.jetstream, config)
         self.artifacts = Objects(self.jetstream, config.artifacts_object_bucket)
@@ -89,8 +123,14 @@ class Store:
         self.log_reader = LogReader(self.client, self.jetstream, config)
 
     @classmethod
-    async def connect(cls, config: NatsBackendConfig, *, name: str) -> Store:
-        store = cls(config, name=name)
+    async def connect(
+        cls,
+        config: NatsBackendConfig,
+        *,
+        name: str,
+        make_client: Callable[[], BrokerClient] | None = None,
+    ) -> Store:
+        store = cls(config, name=name, make_client=make_client)
         try:
             await store.open()
         except BaseException:  # whatever it was: the connection must not be left behind
@@ -99,21 +139,36 @@ class Store:
         return store
 
     async def open(self) -> None:
-        """Connected, resources there. Waits for a broker that is not up yet; ends early only by `close`."""
+        """Connected, resources there. Waits for a broker that is not up yet; ends early only by `close`.
+
+        Callable again after it raised.
+        """
         if await self.reach():
             await self._ensure_resources()
+            self._has_resources = True
+            self._resuming.start()
+            self.clock.start()
 
     async def reach(self) -> bool:
         """Connected, and nothing made there. False when `close` came first."""
-        await self._wait_for_broker()
-        if self._stopping:
-            return False
-        await self._connect()
-        await self.requests.open()
+        if not self.client.is_connected:
+            options = connect_options(
+                self.config
+            )  # a wrong setting is reported before anything is waited for
+            await self._wait_for_broker()
+            if self._stopping:
+                return False
+            await self._connect(options)
+        resources.check_broker_version(self.broker_version)
+        if not self.requests.is_open:
+            await self.requests.open()
+        await self.room.open()
         return True
 
     async def close(self) -> None:
         self._stopping = True
+        await self._resuming.stop()
+        await self.clock.stop()
         await self.runs.close()
         await self.requests.close()
         if not self.client.is_closed and self.client.was_ever_connecting:
@@ -137,6 +192,11 @@ class Store:
         self._hooks.remove(hook)
 
     @property
+    def has_copies(self) -> bool:
+        """Whether a read may meet a copy of the log that lags: as the broker has it, not as configured."""
+        return self.jetstream.replicas.get(self.config.events_stream, self.config.nats_replicas) > 1
+
+    @property
     def broker_version(self) -> str:
         return str(self.client._server_info.get("version", "0.0"))
 
@@ -156,64 +216,98 @@ class Store:
             if loop.time() - said_at >= SAY_SO_EVERY_SEC:
                 said_at = loop.time()
                 self.why_not_ready = f"no broker answers at {url}"
-                log.warning("waiting for the broker", extra={"url": url})
+                log.warning("waiting for the broker", extra=_AWAY | {"url": url})
             await asyncio.sleep(pause)
             pause = min(pause * 2, PROBE_PAUSE_SEC[1])
 
-    async def _connect(self) -> None:
+    async def _connect(self, options: dict[str, Any]) -> None:
         await self.client.connect(
-            servers=self.config.nats_servers,
+            servers=random.sample(self.config.nats_servers, len(self.config.nats_servers)),
+            # Shuffled once: after a loss the server that was lost is tried last, and not perhaps first.
+            dont_randomize=True,
             name=self._name,
+            inbox_prefix=self.config.nats_inbox_prefix,
             max_reconnect_attempts=-1,
-            ping_interval=PING_INTERVAL_SEC,
-            max_outstanding_pings=2,
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
             error_cb=self._on_error,
-            **connect_options(self.config),
+            **options,
         )
-        resources.check_broker_version(self.broker_version)
 
     async def _ensure_resources(self) -> None:
         """JetStream may need a moment after the port opens (a cluster electing its leader)."""
         while not self._stopping:
             try:
-                await resources.ensure(self.jetstream, self.config)
+                self._note(await resources.ensure(self.jetstream, self.config))
+                await self.clock.measure()
                 self.why_not_ready = None
                 return
             except Unavailable as error:
-                self.why_not_ready = error.message
-                log.warning("streams are not ready", extra={"error": error.message})
+                self.why_not_ready = error.public_message
+                log.warning("streams are not ready", exc_info=error, extra={"error": error.message})
                 await asyncio.sleep(RESOURCES_PAUSE_SEC)
+
+    async def _make_what_is_missing(self) -> bool:
+        """Whether something was. What does not answer has no leader yet; the others are served meanwhile.
+
+        But a stream that does not fit stops everything, as it does at the start: it is answered for, wrongly.
+        """
+        made: list[str] = []
+        while not self._stopping and self.is_connected:
+            try:
+                self._note(await resources.ensure(self.jetstream, self.config, made))
+                return bool(made) or self.why_not_ready is not None
+            except (StreamDoesNotFit, LogLost) as error:
+                self.why_not_ready = error.public_message
+                log.warning("a stream does not fit", exc_info=error, extra={"error": error.message})
+            except Unavailable as error:
+                log.warning("streams are not ready", exc_info=error, extra={"error": error.message})
+            await asyncio.sleep(RESOURCES_PAUSE_SEC)
+        return False
+
+    def _note(self, found: list[Problem]) -> None:
+        """Once for each: it stays as it is until an operator changes it."""
+        for problem in found:
+            if problem not in self.problems:
+                log.warning("a stream is not as configured", extra={"problem": problem.what})
+        self.problems = found
 
     async def _on_disconnected(self) -> None:
         self.why_not_ready = "the connection to the broker is lost"
         self.client.drop_unsent()
         self.requests.fail_all()
         if not self._stopping:
-            log.warning("disconnected from the broker")
+            log.warning("disconnected from the broker", extra=_AWAY)
             for hook in tuple(self._hooks_of_loss):
-                hook()
+                _call(hook)
 
     async def _on_reconnected(self) -> None:
         self.reconnects += 1
         log.info("reconnected to the broker", extra={"reconnects": self.reconnects})
-        if self._resuming is None or self._resuming.done():
-            self._resuming = asyncio.get_running_loop().create_task(self._resume())
+        if self._has_resources:
+            self._go_on()
+            self.clock.reconnected()
+        self._resuming.wake()
 
     async def _resume(self) -> None:
-        """The broker may have come back with an empty disk: make sure of the streams first."""
-        await self._ensure_resources()
-        if self._stopping or not self.is_connected:
-            return
+        """The broker may have come back with an empty disk. Everything is there in nearly all cases, so it is
+        not waited for: in a cluster that has lost a node it takes until the last stream has a new leader."""
+        if await self._make_what_is_missing() and self.is_connected:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self.why_not_ready = None
         self.secrets.forget()
         for hook in tuple(self._hooks):
-            hook()
+            _call(hook)
 
     async def _on_error(self, error: Exception) -> None:
         log.debug("broker connection", extra={"error": repr(error)})
         if not self.is_connected and not self._stopping:
-            self.why_not_ready = self._why_not(error)
+            why_not = self._why_not(error)
+            if why_not != self.why_not_ready:  # once, and not at every try
+                log.warning(why_not, exc_info=error, extra=_AWAY | {"error": repr(error)})
+            self.why_not_ready = why_not
 
     def _why_not(self, error: Exception) -> str:
         """Who is refused is hung up on next, which is then the last that is known: the first one explains."""
@@ -222,7 +316,17 @@ class Store:
         )
         if is_hung_up_on or "authorization violation" in str(error).lower():
             return CREDENTIALS_REFUSED
-        return f"cannot connect to the broker: {error or type(error).__name__}"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return CERTIFICATE_REFUSED
+        return "cannot connect to the broker"
+
+
+def _call(hook: Callable[[], None]) -> None:
+    """One that fails must not keep the others from hearing of it."""
+    try:
+        hook()
+    except Exception:  # a defect of one hook
+        log.exception("a hook of the connection failed")
 
 
 async def _answers(server: str) -> bool:

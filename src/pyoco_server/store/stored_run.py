@@ -5,17 +5,17 @@ Values and what follows from them. Reads nothing and sends nothing: see `runs.py
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of
+from pyoco_server.lifecycle.run import Lack, Run
+from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, to_leave_out
 from pyoco_server.store.codec import decode_commit, encode_commit
 from pyoco_server.store.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no
 from pyoco_server.store.jetstream import StoredMessage
@@ -62,14 +62,14 @@ def commit_on(
     return NewCommit(at, run, data, headers, commit_id, chain)
 
 
-def base_of(snapshot: RunSnapshot, last: StoredMessage, *, whole: bool) -> StoredRun | None:
+def base_of(snapshot: RunSnapshot, last: StoredMessage, *, whole: bool, max_bytes: int) -> StoredRun | None:
     """The snapshot as something to fold on, if it stands where the log says.
 
     One without a sequence was written beside the first commit, which may have lost against another one.
     One ahead of the log is of an end that the broker has lost, or was read beside a lagging replica.
     """
     core = snapshot.pyoco
-    if whole and (snapshot.task_records_truncated or snapshot.tasks_truncated):
+    if not is_measured(snapshot, max_bytes) or (whole and core.lacks > Lack.NOTHING):
         return None
     number = commit_no(last)
     is_there = core.commits == number and core.log_seq == last.seq
@@ -105,11 +105,39 @@ def folded(stored: StoredRun | None, messages: Sequence[StoredMessage]) -> Store
     )
 
 
+def is_continued(base: StoredRun, messages: Sequence[StoredMessage]) -> bool:
+    """Whether these messages after `base` in the log, perhaps only the last ones, were committed on it.
+
+    A broker that has lost the end of its log gives the same numbers to other commits. A commit says at which
+    sequence it was decided: that of the one right after `base` must be the place of `base`.
+    """
+    for message in messages:
+        number = commit_no(message)
+        if number == base.commits + 1:
+            decided_at = message.header(b"Nats-Expected-Last-Subject-Sequence")
+            return decided_at in (None, str(base.log_seq))
+        if number > base.commits or number == 1:
+            return True  # begun again after it was erased, or the one after `base` is not among these
+        if number:
+            return False
+    return True
+
+
+def is_measured(snapshot: RunSnapshot, max_bytes: int) -> bool:
+    """Not if it is of a version that measured otherwise, or was made under a lower limit."""
+    core = snapshot.pyoco
+    if core.lacks is Lack.NOTHING:
+        return core.sizes is not None
+    return core.sizes is not None and core.lacks <= to_leave_out(run_of(snapshot), max_bytes)
+
+
 def is_left_behind(
-    snapshot: RunSnapshot | None, stored: StoredRun, last: StoredMessage, at_leader: bool
+    snapshot: RunSnapshot | None, stored: StoredRun, last: StoredMessage, *, at_leader: bool, max_bytes: int
 ) -> bool:
     if snapshot is None:
         return not stored.run.gone
+    if not is_measured(snapshot, max_bytes):
+        return _age_sec(last) >= HEAL_AFTER_SEC  # whoever wrote it may still be at work
     behind = stored.commits - snapshot.pyoco.commits
     if behind == 0:
         return snapshot.pyoco.log_seq != stored.log_seq and run_of(snapshot) != stored.run
@@ -120,4 +148,4 @@ def is_left_behind(
 
 def _age_sec(message: StoredMessage) -> float:
     at = message.stored_at
-    return HEAL_AFTER_SEC if at is None else time.time() - at
+    return HEAL_AFTER_SEC if at is None else clock.now() - at

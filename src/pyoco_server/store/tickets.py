@@ -24,6 +24,8 @@ class StoredTicket(msgspec.Struct, frozen=True, kw_only=True):
     caller_id: str | None = None
     scopes: list[str] | None = None
     audiences: list[str] | None = None
+    issuer: str | None = None
+    signed_by: str | None = None
     good_until: float | None = None
 
 

@@ -7,14 +7,18 @@ the flow runs; after the grace the run is CANCELLED whether or not its code has 
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
+from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import ConfirmCancelled, FailRun
 from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.log_context import context_of
+from pyoco_server.operations.bury import letter_reason
 from pyoco_server.store.codec import Job
 from pyoco_server.store.dlq import ERROR_CHARS_MAX, DeadLetter, payload_text
 from pyoco_server.store.queue import Delivery
@@ -28,7 +32,8 @@ from pyoco_server.worker.claim import (
     read_job,
     run_id_in,
 )
-from pyoco_server.worker.disposition import Action, Outcome, disposition
+from pyoco_server.worker.disposition import NAK_LETTER_SEC, Action, Disposition, Outcome, disposition
+from pyoco_server.worker.lease_deadline import LeaseDeadline
 from pyoco_server.worker.performer import Ending, Performer
 from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
 from pyoco_server.worker.recorder import Recorder
@@ -63,6 +68,7 @@ class Attempt:
         claimant: Claimant,
         performer: Performer,
         in_hand: Counter[str],
+        lease: LeaseDeadline,
         on_performed: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -70,50 +76,61 @@ class Attempt:
         self._claimant = claimant
         self._performer = performer
         self._in_hand = in_hand
+        self._lease = lease
         self._on_performed = on_performed
         self.claimed_run_id: str | None = None
 
-    async def run(self, on_claimed: Callable[[str], None]) -> Ended:
-        try:
-            ended = await self._handled(on_claimed)
-        except Unavailable as error:
-            log.warning("broker trouble", extra={"error": error.message, "err_id": error.err_id})
-            ended = Ended(Outcome.BROKER_TROUBLE, error=error.message)
-        await self._settle(ended)
-        return ended
+    async def run(self, on_claimed: Callable[[str, int], None]) -> Ended:
+        tag = self._delivery.subject.rsplit(".", 1)[-1]
+        with context_of({"worker_id": self._claimant.worker_id, "tag": tag}):
+            try:
+                ended = await self._handled(on_claimed)
+            except Unavailable as error:
+                fields = {"reason": error.message, "err_id": error.err_id, "msg_id": error.msg_id}
+                log.warning("broker trouble", exc_info=error, extra=fields)
+                ended = Ended(Outcome.BROKER_TROUBLE, error=error.message)
+            await self._settle(ended)
+            return ended
 
-    async def _handled(self, on_claimed: Callable[[str], None]) -> Ended:
+    async def _handled(self, on_claimed: Callable[[str, int], None]) -> Ended:
         job = read_job(self._delivery)
         if isinstance(job, NotOurs):
-            fields = {"subject": self._delivery.subject, "run_id": job.run_id, "error": job.error}
-            log.error("invalid job", extra=fields | _INVALID_JOB)
+            self._say_invalid(job.run_id, job.cause)
             if job.run_id is not None:
                 await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
             return Ended(job.outcome, job.run_id, job.error)
         self._in_hand[job.run_id] += 1
         try:
-            return await self._attempted(job, on_claimed)
-        except RecursionError:  # just readable, and too deep to be written a few calls further down
+            with context_of(_about(job)):
+                return await self._attempted(job, on_claimed)
+        except RecursionError as error:  # just readable, and too deep to be written a few calls further down
+            self._say_invalid(job.run_id, error)
             return Ended(Outcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
             self._in_hand[job.run_id] -= 1
             if not self._in_hand[job.run_id]:
                 del self._in_hand[job.run_id]
 
+    def _say_invalid(self, run_id: str | None, cause: Exception | None) -> None:
+        fields = {"subject": self._delivery.subject, "run_id": run_id, "reason": Outcome.INVALID_JOB.value}
+        log.error("invalid job", exc_info=cause, extra=fields | _INVALID_JOB)
+
     def _is_only_one(self, run_id: str) -> bool:
         """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
         return self._in_hand[run_id] == 1
 
-    async def _attempted(self, job: Job, on_claimed: Callable[[str], None]) -> Ended:
-        under_way = UnderWay(self._store, self._delivery, job.run_id)
+    async def _attempted(self, job: Job, on_claimed: Callable[[str, int], None]) -> Ended:
+        under_way = UnderWay(self._store, self._delivery, job.run_id, self._lease)
         async with under_way:
             claimed = await claim(
                 self._store, self._delivery, job, self._claimant, is_only_one=self._is_only_one
             )
             if isinstance(claimed, NotOurs):
+                if claimed.over is not None:
+                    await self._see_to_letter(claimed.over.run)
                 return Ended(claimed.outcome, claimed.run_id, claimed.error)
             self.claimed_run_id = job.run_id
-            on_claimed(job.run_id)
+            on_claimed(job.run_id, claimed.fence)
             recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
             recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
             # From here on the run is ours: whatever goes wrong is its end, for nobody else would end it.
@@ -142,15 +159,12 @@ class Attempt:
             log.warning("the run was taken over; nothing of ours was written", extra=fields)
             return Ended(Outcome.TAKEN_OVER, run_id)
         await recorder.snapshot.written()
-        return _ended(recorder.stored)
+        return _ended(recorder.stored, recorder.cause)
 
     async def _settle(self, ended: Ended) -> None:
         told = disposition(ended.outcome)
-        wanted = told.letter and (
-            told.letter != EXECUTION_ERROR or self._store.config.dlq_publish_execution_error
-        )
-        if wanted and told.letter:
-            await self._send_letter(told.letter, ended)
+        if self._wants(told.letter) and not await self._is_letter_safe(told.letter, ended):
+            told = self._kept_for_its_letter(told)
         match told.action:
             case Action.ACK:
                 self._delivery.ack()
@@ -168,11 +182,41 @@ class Attempt:
         else:
             self._delivery.nak(delay_sec)
 
-    async def _send_letter(self, reason: str, ended: Ended) -> None:
+    def _wants(self, letter: str | None) -> TypeGuard[str]:
+        return letter is not None and (
+            letter != EXECUTION_ERROR or self._store.config.dlq_publish_execution_error
+        )
+
+    async def _see_to_letter(self, run: Run) -> None:
+        """This job came back after its run had failed: whoever failed it may not have got to the letter."""
+        reason = letter_reason(run)
+        is_of_this_job = self._delivery.job_no in (None, run.job_no)
+        if run.status is RunStatus.FAILED and not run.gone and is_of_this_job and self._wants(reason):
+            await self._store.owed_letters.note(run.run_id, reason)
+
+    async def _is_letter_safe(self, reason: str, ended: Ended) -> bool:
+        """Stored, or noted, so that housekeeping writes it."""
+        if await self._send_letter(reason, ended):
+            return True
+        if ended.stored is None:
+            return False
+        try:
+            await self._store.owed_letters.note(ended.stored.run.run_id, reason)
+        except Unavailable:
+            return False
+        return True
+
+    def _kept_for_its_letter(self, told: Disposition) -> Disposition:
+        """The delivery is the only sign that a letter is owed: it comes back, until it is the last one."""
+        if self._delivery.num_delivered >= self._store.config.consumer_max_deliver:
+            return told
+        return Disposition(Action.NAK, NAK_LETTER_SEC)
+
+    async def _send_letter(self, reason: str, ended: Ended) -> bool:
         run = ended.stored.run if ended.stored else None
         tag = self._delivery.subject.rsplit(".", 1)[-1]
         letter = DeadLetter(
-            timestamp=time.time(),
+            timestamp=clock.now(),
             reason=reason,
             error=(ended.error or "")[:ERROR_CHARS_MAX] or None,
             run_id=ended.run_id,
@@ -186,10 +230,21 @@ class Attempt:
         )
         # Sent again for the same delivery it is the same letter; another message has one of its own.
         letter_id = f"{run.run_id}.{reason}.{run.job_no}" if run else f"{self._delivery.sequence}.{reason}"
-        await self._store.dead_letters.publish(letter, letter_id=letter_id)
+        return await self._store.dead_letters.publish(letter, letter_id=letter_id)
 
 
-def _ended(stored: StoredRun) -> Ended:
+def _about(job: Job) -> dict[str, str | None]:
+    """What every line says that is written while this run is at hand."""
+    return {
+        "run_id": job.run_id,
+        "flow_name": job.flow_name,
+        "tag": job.tag,
+        "correlation_id": job.correlation_id,
+        "traceparent": job.traceparent,
+    }
+
+
+def _ended(stored: StoredRun, cause: dict[str, Any] | None) -> Ended:
     run = stored.run
     if run.parked:
         return Ended(Outcome.PARKED, run.run_id, stored=stored)
@@ -200,7 +255,8 @@ def _ended(stored: StoredRun) -> Ended:
         if run.reason == FLOW_NOT_FOUND:
             outcome = Outcome.FLOW_NOT_FOUND
         number = "0006" if outcome is Outcome.FLOW_NOT_FOUND else "0007"
-        fields = {"run_id": run.run_id, "flow_name": run.flow_name, "error": run.error}
+        fields = {"run_id": run.run_id, "flow_name": run.flow_name, "tag": run.tag, "error": run.error}
+        fields |= {"reason": run.reason, "task": run.failed_task}
         ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
-        log.error("run failed", extra=fields | ids | {"task": run.failed_task})
+        log.error("run failed", extra=fields | ids | (cause or {}))
     return Ended(outcome, run.run_id, run.error, stored)

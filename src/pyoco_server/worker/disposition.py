@@ -12,6 +12,7 @@ from typing import NamedTuple
 NAK_TROUBLE_SEC = 2.0
 NAK_CLAIMED_SEC = 2.0
 NAK_TOO_EARLY_SEC = 1.0
+NAK_LETTER_SEC = 30.0
 TOO_EARLY_DELIVERIES_MAX = 3
 
 
@@ -56,7 +57,8 @@ _TABLE = {
     Outcome.PARKED: Disposition(Action.ACK),
     Outcome.CLAIMED: Disposition(Action.NAK, NAK_CLAIMED_SEC),
     Outcome.TOO_EARLY: Disposition(Action.NAK, NAK_TOO_EARLY_SEC),
-    Outcome.NEVER_BEGAN: Disposition(Action.ACK),
+    # Its run is not in the log. Perhaps the log was lost: the letter has the whole job.
+    Outcome.NEVER_BEGAN: Disposition(Action.ACK, letter="never_began"),
     # The delivery may be the successor's by now: an ACK of ours would take it away from them.
     Outcome.TAKEN_OVER: Disposition(Action.NOTHING),
     # The commit that handed it back has published a new job; this one has its duty behind it.

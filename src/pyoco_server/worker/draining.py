@@ -18,6 +18,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.store.queue import JobPuller
 from pyoco_server.store.registry import DRAIN, Record
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Loop
 from pyoco_server.worker.claim import Claimant
 
 log = logging.getLogger(__name__)
@@ -33,22 +34,18 @@ class Draining:
         self._beginnings = 0
         self._none_begins = asyncio.Event()
         self._none_begins.set()
-        self._news = asyncio.Event()
-        self._stopping = False
-        self._task: asyncio.Task[None] | None = None
+        self._puller: JobPuller | None = None
+        self._loop = Loop("draining", self._look)
         self.is_draining = False
 
     async def start(self, puller: JobPuller) -> None:
+        self._puller = puller
         await self._store.registry.hear(self._claimant.worker_id, self._on_written)
-        self._store.on_reconnect(self._news.set)
-        self._task = asyncio.get_running_loop().create_task(self._keep(puller))
+        self._store.on_reconnect(self._loop.wake)
+        self._loop.start()
 
     async def stop(self) -> None:
-        self._stopping = True
-        self._news.set()
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=self._store.config.broker_timeout_sec * 2)
-            self._task.cancel()  # where something that begins keeps it, nobody wants to know any more
+        await self._loop.stop(self._store.config.broker_timeout_sec * 2)
 
     @contextmanager
     def beginning(self) -> Iterator[Callable[[], None]]:
@@ -71,7 +68,7 @@ class Draining:
 
     def _on_written(self, record: Record) -> None:
         if self._is_wanted(record) is not self.is_draining or self._was_lost(record):
-            self._news.set()
+            self._loop.wake()
 
     def _is_wanted(self, record: Record) -> bool:
         """An entry that was lost says nothing: then it stays as it is."""
@@ -80,20 +77,9 @@ class Draining:
     def _was_lost(self, record: Record) -> bool:
         return self.is_draining and DRAIN not in record
 
-    async def _keep(self, puller: JobPuller) -> None:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            if self._stopping:
-                return
-            try:
-                await self._look(puller)
-            except Unavailable as error:  # the reconnect or our next beat brings it by again
-                log.debug("whether to drain is not known", extra={"error": error.message})
-            except Exception:  # as everywhere in a worker: it must not end it
-                log.exception("draining was not seen to")
-
-    async def _look(self, puller: JobPuller) -> None:
+    async def _look(self) -> None:
+        assert self._puller is not None
+        puller = self._puller
         record = await self._store.registry.get(self._claimant.worker_id, at_leader=True)
         if record is None:
             return  # the next beat writes it, and that is pushed

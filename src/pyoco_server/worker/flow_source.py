@@ -39,8 +39,11 @@ class FlowSource:
         """What those that are announced may be given. Calls the resolver, in a process of its own."""
         return looked_at(self.announced, self._resolver)
 
-    def flow(self, name: str, workflow_yaml: str | None, packages: Iterable[str]) -> Flow:
+    def flow(
+        self, name: str, workflow_yaml: str | None, packages: Iterable[str], variables: Iterable[str]
+    ) -> Flow:
         """`packages`: those whose functions a text may name, besides the resolver's own module.
+        `variables`: what it may read of the environment.
 
         Raises CodeMissing or CodeRefused for a text that cannot be executed here, and whatever a resolver
         raises.
@@ -49,13 +52,15 @@ class FlowSource:
             return self._resolver(name)
         # Most runs bring none: what reads it is only loaded for those that do.
         from pyoco_server.worker.yaml.building import build_flow
+        from pyoco_server.worker.yaml.environment import Readable
         from pyoco_server.workflow_yaml import WorkflowYamlValidationError, parse_workflow_yaml_bytes
 
         try:
             config = parse_workflow_yaml_bytes(workflow_yaml.encode("utf-8", "surrogatepass")).config
         except WorkflowYamlValidationError as error:  # of a job that did not come through a gateway of ours
             raise CodeRefused(str(error)) from error
-        return build_flow(name, config, Callables((*packages, *self._modules)), self._plugins)
+        callables = Callables((*packages, *self._modules))
+        return build_flow(name, config, callables, self._plugins, Readable(variables))
 
 
 def _short(said: Mapping[str, str]) -> dict[str, str]:

@@ -22,10 +22,13 @@ from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX, LossCause, OutputKep
 
 
 class Notice(NamedTuple):
+    """`at`: when it happened, where that is known to be before it is noted; None: now."""
+
     text: str
     task: str | None = None
     attempt: int | None = None
     level: str = "INFO"
+    at: float | None = None
 
 
 _KEPT = {
@@ -45,7 +48,9 @@ def notices_of(command: Command) -> list[Notice]:
     match command:
         case StartTask():
             again = f" (attempt {command.attempt})" if command.attempt > 1 else ""
-            return [Notice(f"task {command.task} started{again}", command.task, command.attempt)]
+            text = f"task {command.task} started{again}"
+            # Not the present: what the task has printed meanwhile has its own, earlier instants.
+            return [Notice(text, command.task, command.attempt, at=command.started_at)]
         case SucceedTask():
             took = _took(command.ended_at - command.started_at)
             kept = _KEPT.get(command.kept, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +31,13 @@ class Performer(Protocol):
 
         Raises NotNow, or what went wrong in loading: what was loaded before then stays in use.
         """
+
+    @property
+    def problem(self) -> str | None:
+        """Why it can execute nothing now; no runs are taken then."""
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        """Call this when `problem` has changed."""
 
     @property
     def paths_in_use(self) -> AbstractSet[Path]:

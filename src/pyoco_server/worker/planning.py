@@ -27,7 +27,7 @@ class Edges(NamedTuple):
 
 
 def plan(
-    fence: int, names: Sequence[str], last: Sequence[str], edges: Edges
+    fence: int, names: Sequence[str], last: Sequence[str], edges: Edges, at: float
 ) -> Iterator[tuple[PlanTasks, int]]:
     """Each with about how many characters it has."""
     if _chars(edges.needs) > DRAWN_CHARS_MAX:
@@ -37,7 +37,14 @@ def plan(
     for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
         tasks = list(names[start : start + PLAN_NAMES_MAX])
         needs, any_of = edges.among(tasks)
-        command = PlanTasks(fence=fence, tasks=tasks, last=told, needs=needs or None, any_of=any_of or None)
+        command = PlanTasks(
+            fence=fence,
+            tasks=tasks,
+            last=told,
+            needs=needs or None,
+            any_of=any_of or None,
+            planned_at=at,
+        )
         yield command, sum(map(len, tasks)) + _chars(needs)
         told = None
 

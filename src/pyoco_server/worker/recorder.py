@@ -7,12 +7,13 @@ signal to the attempt.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.engine import Asked, NullListener
 from pyoco_server.engine.failure import describe
 from pyoco_server.engine.whereabouts import Speaker
@@ -37,7 +38,6 @@ from pyoco_server.operations.apply import Applied, apply
 from pyoco_server.store.logs import Line
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.worker.checkpoints import put_result
 from pyoco_server.worker.facts import Acknowledge, Fact, next_batch
 from pyoco_server.worker.notices import notices_of
 from pyoco_server.worker.open_waits import OpenWaits
@@ -45,6 +45,7 @@ from pyoco_server.worker.overheard import end_of
 from pyoco_server.worker.planning import Edges, plan
 from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.snapshot_writer import SnapshotWriter
+from pyoco_server.worker.uploads import Uploads
 from pyoco_server.worker.values import Result, inputs_kept, result_of
 
 log = logging.getLogger(__name__)
@@ -69,15 +70,18 @@ class Recorder(NullListener):
         self._attempts = _attempts_before(stored.run)
         self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
+        # What comes from a slot comes in the slot's context; lines of ours are about this run.
+        self._context = contextvars.copy_context()
         self._thread = threading.get_ident()
         self._waiting: list[Fact] = []
         self._refused_batch: list[Fact] = []
-        self._putting: set[asyncio.Task[None]] = set()
+        self.uploads = Uploads(store, stored.run.run_id, self._fence, lambda: self._refuse(Reason.FENCED))
         self._writer: asyncio.Task[None] | None = None
         self._is_writing = False
         self._unfinished: set[str] = set()
         self._edges = Edges()
         self.refused: Reason | None = None
+        self.cause: dict[str, Any] | None = None  # the exception that it failed with, as a log line names it
         self.broken: str | None = None  # what happened cannot be written down, today or ever
 
     @property
@@ -105,13 +109,11 @@ class Recorder(NullListener):
         self._edges = Edges(needs, any_of)
 
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
-        self._unfinished = set(names)
-        for command, size in plan(self._fence, names, last, self._edges):
-            self._say(command, size)
+        self.plan(names, last, at=clock.now())
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
-        self.started(name, attempt, kept, size, at=time.time())
+        self.started(name, attempt, kept, size, at=clock.now())
 
     def task_succeeded(
         self,
@@ -127,6 +129,11 @@ class Recorder(NullListener):
         self.succeeded(name, attempt, result, (started_at, ended_at), acknowledged)
 
     # The same with values as they are written down, for those that come from another process
+
+    def plan(self, names: Sequence[str], last: Sequence[str], *, at: float) -> None:
+        self._unfinished = set(names)
+        for command, size in plan(self._fence, names, last, self._edges, at):
+            self._say(command, size)
 
     def started(self, name: str, attempt: int, kept: dict[str, Any], size: int, *, at: float) -> None:
         """`at`: when, and not when it came to be written down, which may be after its end."""
@@ -178,12 +185,15 @@ class Recorder(NullListener):
         self._say(failed, len(error) + len(traceback))
 
     def task_cancelled(self, name: str) -> None:
-        self._say(SkipTask(fence=self._fence, task=name), 0)
+        self.cancelled(name, at=clock.now())
+
+    def cancelled(self, name: str, *, at: float) -> None:
+        self._say(SkipTask(fence=self._fence, task=name, skipped_at=at), 0)
 
     def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
         kept, size = inputs_kept(asked.prompt)
         on_timeout = OnTimeout(asked.on_timeout)
-        self.waiting(name, attempt, asked.key, kept, size, asked.timeout_sec, on_timeout)
+        self.waiting(name, attempt, asked.key, kept, size, asked.timeout_sec, on_timeout, at=clock.now())
 
     def waiting(
         self,
@@ -194,6 +204,8 @@ class Recorder(NullListener):
         size: int,
         timeout_sec: float | None,
         on_timeout: OnTimeout,
+        *,
+        at: float,
     ) -> None:
         waiting = PutTaskWaiting(
             fence=self._fence,
@@ -201,8 +213,9 @@ class Recorder(NullListener):
             attempt=self.attempt_no(name, attempt),
             wait_key=key,
             prompt=prompt or None,
-            deadline_at=None if timeout_sec is None else time.time() + timeout_sec,
+            deadline_at=None if timeout_sec is None else at + timeout_sec,
             on_timeout=on_timeout,
+            waiting_since=at,
         )
         self.waits.add(name)
         self._say(waiting, size)
@@ -225,8 +238,9 @@ class Recorder(NullListener):
 
     async def conclude(self, ending: Command) -> Reason | None:
         """Commit what still waits together with the end. Gives the reason if it was refused."""
-        if self._putting:
-            await asyncio.wait(self._putting)
+        await self.uploads.finished()
+        if self.refused is not None:  # meanwhile, so that some of them were not put
+            return self.refused
         self._note(ending)
         await self.log.flushed()  # whoever sees the end finds the log complete
         self._waiting.append(Fact(ending))
@@ -244,6 +258,7 @@ class Recorder(NullListener):
     async def conclude_alone(self, ending: Command) -> Reason | None:
         """Commit the end without what waits: after a cancel there is no more progress to record."""
         await self._written()
+        self.uploads.stop(remove=self.broken is None)
         self._note(ending)
         await self.log.flushed()
         self._waiting = [Fact(ending)]
@@ -252,7 +267,9 @@ class Recorder(NullListener):
 
     def _note(self, command: Command) -> None:
         for notice in notices_of(command):
-            self.log.notice(notice.text, task=notice.task, attempt=notice.attempt, level=notice.level)
+            self.log.notice(
+                notice.text, task=notice.task, attempt=notice.attempt, level=notice.level, at=notice.at
+            )
 
     def attempt_no(self, task: str, attempt: int) -> int:
         """The engine counts from 1 in each of its lives; the log counts on."""
@@ -277,19 +294,19 @@ class Recorder(NullListener):
         if result is None:
             self._take(fact)
         elif result.kept is OutputKept.REFERENCED:
-            putting = self._loop.create_task(self._take_when_put(fact, result))
-            self._putting.add(putting)
-            putting.add_done_callback(self._putting.discard)
+            self._upload(fact, result)
         else:
             self._take(fact.with_result(result))
 
-    async def _take_when_put(self, fact: Fact, result: Result) -> None:
+    def _upload(self, fact: Fact, result: Result) -> None:
         """A large result is stored before the log says that there is one."""
         command = fact.command
         assert isinstance(command, SucceedTask)
-        run_id = self._stored.run.run_id
-        put = await put_result(self._store, run_id, command.task, command.attempt, result)
-        self._take(fact._replace(size=0).with_result(put))
+
+        def take(put: Result) -> None:
+            self._take(fact._replace(size=0).with_result(put))
+
+        self.uploads.begin(command.task, command.attempt, result, take)
 
     def _take(self, fact: Fact) -> None:
         self._note(fact.command)
@@ -308,7 +325,7 @@ class Recorder(NullListener):
         self._stop_timer()
         idle = self._writer is None and not self._is_writing
         if idle and self._waiting and self.refused is None:
-            self._writer = self._loop.create_task(self._write())
+            self._writer = self._loop.create_task(self._write(), context=self._context)
 
     async def _written(self) -> Reason | None:
         """Whoever waits for it writes what is left: that needs no task of its own."""
@@ -333,6 +350,8 @@ class Recorder(NullListener):
 
     def _refuse(self, reason: Reason) -> None:
         self.refused = reason
+        if reason is not Reason.NOT_WAITING:  # after that one the rest is recorded
+            self.uploads.stop(remove=self.broken is None)
         self._on_refused(reason)
 
     async def _commit(self, batch: list[Fact]) -> None:
@@ -359,9 +378,13 @@ class Recorder(NullListener):
                     self._store, run_id, *commands, held=self._stored, commit_id=commit_id, project=False
                 )
             except Unavailable as error:
-                is_end = isinstance(commands[-1], CompleteRun | FailRun | ConfirmCancelled)
-                ids = {"err_id": "ERR-PYOCO-0008", "msg_id": "MSG-PYOCO-0008"} if is_end else {}
-                log.warning("cannot record yet", extra={"run_id": run_id, "error": error.message} | ids)
+                # The end may wait behind this commit: it cannot be recorded either.
+                last = self._waiting[-1].command if self._waiting else commands[-1]
+                is_end = isinstance(last, CompleteRun | FailRun | ConfirmCancelled)
+                number = "0008" if is_end else "0003"
+                ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
+                fields = {"run_id": run_id, "reason": error.message} | ids
+                log.warning("cannot record yet", exc_info=error, extra=fields)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, BROKER_PAUSE_SEC[1])
 

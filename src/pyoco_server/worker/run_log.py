@@ -1,22 +1,25 @@
 """The log of one run as its worker writes it: lines are gathered and appended in chunks, one in flight.
 
-Never in the way of the run: what cannot be stored in time is left out, and a line says how much. A worker
-that was taken over writes nothing more.
+Never in the way of the run: what cannot be stored in time is left out, and a line says how much. The end of a
+run waits for its log only while that is answered; what is left is stored after the end. A worker that was
+taken over writes nothing more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 
+from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.ids import new_token
 from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.logs import Line, LogEnd, LogMoved
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, count_failure
 from pyoco_server.worker.log_rate import Rate
 from pyoco_server.worker.slots.capture import as_line
 
@@ -32,10 +35,17 @@ CHUNK_BYTES_MAX = 192 * 1024
 CHUNK_LINES_MAX = 2_000
 LINE_WEIGHT = 120  # what a line costs besides its text
 WAITING_BYTES_MAX = 8 * 2**20
-TRY_AGAIN_SEC = (0.1, 1.0)
-# The end of a run does not wait for its log longer than this.
+TRY_AGAIN = Backoff(first_sec=0.1, longest_sec=1.0)
+# The end of a run does not wait for its log longer than this; and no longer than this while appends are not
+# answered.
 LAST_FLUSH_SEC = 10.0
+SILENT_FLUSH_SEC = 0.5
+# After the end it is tried for so long to store what is left, of so many runs at once.
+LATE_SEC = 60.0
+LATE_RUNS_MAX = 100
+LOOP = "log of a run"
 
+_late: set[asyncio.Task[None]] = set()
 
 # Nobody answers, or the stream's leader is being chosen.
 COMES_BACK = (503, 10008)
@@ -46,6 +56,7 @@ class RunLog:
 
     def __init__(self, store: Store, run_id: str, fence: int) -> None:
         self._store = store
+        self._context = contextvars.copy_context()  # of the attempt, whoever wakes us
         self._run_id = run_id
         self._fence = fence
         # The first claim begins an empty log; a later one has to look where its predecessors ended.
@@ -58,6 +69,7 @@ class RunLog:
         self._marked_at = -MARK_SEC
         self._rate = Rate(store.config.log_max_lines_per_sec)
         self._count = 0
+        self._is_closed = False
         self._is_over = False
         self._timer: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -66,14 +78,21 @@ class RunLog:
         self._on_room: Callable[[], None] | None = None
 
     def notice(
-        self, text: str, *, task: str | None = None, attempt: int | None = None, level: str = "INFO"
+        self,
+        text: str,
+        *,
+        task: str | None = None,
+        attempt: int | None = None,
+        level: str = "INFO",
+        at: float | None = None,
     ) -> None:
-        """A line of our own about the run."""
+        """A line of our own about the run, of now or of the instant `at`."""
+        stamp = clock.now() if at is None else at
         for line in text.split("\n"):
-            self.add(Line(time.time(), "system", as_line(line), task, attempt or None, level))
+            self.add(Line(stamp, "system", as_line(line), task, attempt or None, level))
 
     def add(self, line: Line) -> None:
-        if self._is_over:
+        if self._is_over or self._is_closed:
             return
         if why := self._why_not(line):
             self._leave_out(why)
@@ -98,29 +117,59 @@ class RunLog:
     def flush_soon(self) -> None:
         self._forget_timer()
         if self._writer is None and (self._waiting or self._left_out):
-            self._writer = asyncio.get_running_loop().create_task(self._write())
+            self._writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
 
     async def flushed(self) -> None:
-        """Everything added so far is stored, or given up."""
+        """Everything added so far is stored, or is not waited for any longer."""
         self._in_a_hurry = True
         self.flush_soon()
-        if self._writer is not None:
-            done, _ = await asyncio.wait([self._writer], timeout=LAST_FLUSH_SEC)
-            if not done:
-                log.warning("the log is not stored in time", extra={"run_id": self._run_id})
+        if self._writer is not None and not await self._is_written_in_time(self._writer):
+            log.warning("the log is not stored in time", extra={"run_id": self._run_id})
         self._in_a_hurry = False
 
     async def close(self) -> None:
+        """Nothing is added any more. What is not stored yet is stored later, if that is possible soon."""
         await self.flushed()
-        self._is_over = True
+        self._is_closed = True
         self._forget_timer()
-        if self._writer is not None:
-            self._writer.cancel()
+        if self._writer is None:
+            self._is_over = True
+        elif len(_late) < LATE_RUNS_MAX:
+            self._in_a_hurry = True
+            late = asyncio.get_running_loop().create_task(self._written_late(self._writer))
+            _late.add(late)
+            late.add_done_callback(_late.discard)
+        else:
+            self._give_up(self._writer)
+
+    async def _is_written_in_time(self, writer: asyncio.Task[None]) -> bool:
+        done, _ = await asyncio.wait([writer], timeout=SILENT_FLUSH_SEC)
+        if done or self._store.logs.silent.is_set():
+            return bool(done)
+        silence = asyncio.ensure_future(self._store.logs.silent.wait())
+        patience_sec = LAST_FLUSH_SEC - SILENT_FLUSH_SEC
+        await asyncio.wait([writer, silence], timeout=patience_sec, return_when=asyncio.FIRST_COMPLETED)
+        silence.cancel()
+        return writer.done()
+
+    async def _written_late(self, writer: asyncio.Task[None]) -> None:
+        done, _ = await asyncio.wait([writer], timeout=LATE_SEC)
+        if done:
+            self._is_over = True
+        else:
+            self._give_up(writer)
+
+    def _give_up(self, writer: asyncio.Task[None]) -> None:
+        self._is_over = True
+        writer.cancel()
+        log.error("the end of a run's log is lost", extra={"run_id": self._run_id})
 
     def _why_not(self, line: Line) -> str:
         """Empty for a line that is kept. What is said of the run as a whole always is."""
         if line.stream == "system" and line.task is None:
             return ""
+        if self._store.room.is_low:
+            return "the broker is running out of storage"
         most = self._store.config.log_max_lines_per_run
         if self._count >= most:
             return f"a run keeps {most}"
@@ -163,7 +212,7 @@ class RunLog:
         try:
             while True:
                 self._flushed_at = asyncio.get_running_loop().time()
-                await self._store_patiently(*self._next_chunk())
+                await self._store_chunk(*self._next_chunk())
                 is_pressing = self._in_a_hurry or self._weight >= CHUNK_BYTES_MAX
                 if not (is_pressing and (self._waiting or self._left_out)):
                     break
@@ -195,7 +244,7 @@ class RunLog:
         self._marked_at = asyncio.get_running_loop().time()
         self._marked += self._left_out
         text = f"{self._left_out} lines are left out here: {self._why_left_out}"
-        self._waiting.append(Line(time.time(), "system", text, level="WARNING"))
+        self._waiting.append(Line(clock.now(), "system", text, level="WARNING"))
         self._weight += len(text) + LINE_WEIGHT
         self._left_out = 0
 
@@ -206,25 +255,35 @@ class RunLog:
             on_room, self._on_room = self._on_room, None
             on_room()
 
+    async def _store_chunk(self, chunk: list[Line], left_out: int) -> None:
+        try:
+            await self._store_patiently(chunk, left_out)
+        except Exception:  # a defect: these lines are lost, the ones after them need not be
+            count_failure(LOOP)
+            log.exception("lines of a run are lost", extra={"run_id": self._run_id, "lines": len(chunk)})
+
     async def _store_patiently(self, chunk: list[Line], left_out: int) -> None:
         """Until the broker answers; what comes meanwhile is gathered, up to a bound."""
         chunk_id = new_token()
-        pause = TRY_AGAIN_SEC[0]
+        tries = 0
         while not self._is_over:
             try:
                 await self._append(chunk, left_out, chunk_id)
                 return
             except BrokerRefused as refused:
                 if refused.code in COMES_BACK:
-                    await asyncio.sleep(pause)
+                    self._store.logs.silent.set()
+                    tries += 1
+                    await asyncio.sleep(TRY_AGAIN.after(tries))
                     continue
                 extra = {"run_id": self._run_id, "lines": len(chunk), "error": refused.message}
                 log.error("lines of a run cannot be stored", extra=extra)
                 return
             except Unavailable:
+                self._store.logs.silent.set()
                 self._make_room()
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, TRY_AGAIN_SEC[1])
+                tries += 1
+                await asyncio.sleep(TRY_AGAIN.after(tries))
 
     async def _append(self, chunk: list[Line], left_out: int, chunk_id: str) -> None:
         while not self._is_over:

@@ -11,17 +11,20 @@ import logging
 import os
 import platform
 import socket
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from pyoco_server import clock
+from pyoco_server.clock import elapsed
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.registry import WorkerState
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, Loop
 from pyoco_server.worker.claim import Claimant
+from pyoco_server.worker.lease_deadline import LeaseDeadline
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +38,16 @@ class SignOfLife:
         claimant: Claimant,
         tags: list[str],
         slots: int,
+        in_hand: Collection[str],
         extra: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self._store = store
         self._claimant = claimant
         self._tags = tags
         self._slots = slots
+        # Runs from before their claim is sent until the worker has nothing more to do with them.
+        self._in_hand = in_hand
+        self._fences: dict[str, int] = {}
         self._extra = extra
         self._who = _who()
         self._revision = 0
@@ -48,43 +55,58 @@ class SignOfLife:
         self._running: dict[str, float] = {}
         self._changes: dict[str, Any] = {}
         self._saying = asyncio.Lock()
-        self._stopping = asyncio.Event()
-        self._changed = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopped = False
+        config = store.config
+        self.deadline = LeaseDeadline(config.worker_lease_sec)
+        self._lease_loop = Loop(
+            "worker lease",
+            self._keep_lease,
+            interval_sec=config.worker_lease_interval_sec,
+            backoff=Backoff(first_sec=0.1, longest_sec=config.worker_lease_interval_sec),
+            waits_first=True,
+        )
+        self._entry_loop = Loop(
+            "worker registry entry",
+            self._keep_entry,
+            interval_sec=config.worker_heartbeat_interval_sec,
+            waits_first=True,
+        )
 
     async def start(self) -> None:
         """The lease stands before the first claim: a claim without one would look lost."""
         await self._renew()
         self._changes = {"stopped_at": None, "stop_reason": None}
         await self._register()
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._keep_lease()), loop.create_task(self._keep_entry())]
+        self._lease_loop.start()
+        self._entry_loop.start()
 
     async def stop(self, reason: str) -> None:
-        if self._stopping.is_set():
+        if self._is_stopped:
             return
-        self._stopping.set()
-        self._changed.set()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._store.config.broker_timeout_sec * 2)
+        self._is_stopped = True
+        within_sec = self._store.config.broker_timeout_sec * 2
+        await asyncio.gather(self._lease_loop.stop(within_sec), self._entry_loop.stop(within_sec))
         self._changes |= {
             "state": WorkerState.STOPPED_GRACEFUL,
-            "stopped_at": time.time(),
+            "stopped_at": clock.now(),
             "stop_reason": reason,
         }
         with contextlib.suppress(Unavailable, WrongSequence):  # we are leaving: DISCONNECTED is derived then
             await self._register()
             await self._store.leases.release(self._claimant.instance_id, revision=self._revision)
 
-    def run_began(self, run_id: str) -> None:
-        self._running[run_id] = time.time()
-        self._changes["last_run_started_at"] = self._running[run_id]
+    def run_began(self, run_id: str, fence: int = 0) -> None:
+        self._fences[run_id] = fence
+        self._running[run_id] = clock.now()
         self.changed()
 
     def run_ended(self, run_id: str, status: str | None) -> None:
-        if self._running.pop(run_id, None) is not None:
+        self._fences.pop(run_id, None)
+        started_at = self._running.pop(run_id, None)
+        if started_at is not None:
+            # Together: `last_run_*` is of one run, also while another one is under way.
             self._changes |= {"last_run_id": run_id, "last_run_status": status}
-            self._changes["last_run_finished_at"] = time.time()
+            self._changes |= {"last_run_started_at": started_at, "last_run_finished_at": clock.now()}
             self.changed()
 
     def fetched(self, at: float | None) -> None:
@@ -93,29 +115,21 @@ class SignOfLife:
 
     def changed(self) -> None:
         """There is news, of runs or in `extra`: it is told soon instead of at the next beat."""
-        self._changed.set()
+        self._entry_loop.wake()
 
     async def say(self) -> None:
         """Now, and in order: whoever reads the entry after this does not find what was true before."""
         await self._register()
 
     async def _keep_lease(self) -> None:
-        while not self._stopping.is_set():
-            await _pause(self._stopping, self._store.config.worker_lease_interval_sec)
-            # The next second tries again, also where a renewal whose answer was lost came in between.
-            with contextlib.suppress(Unavailable, WrongSequence):
-                await self._renew()
+        # Where a renewal whose answer was lost came in between, the next one finds its own revision.
+        with contextlib.suppress(WrongSequence):
+            await self._renew()
 
     async def _keep_entry(self) -> None:
-        while not self._stopping.is_set():
-            await _pause(self._changed, self._store.config.worker_heartbeat_interval_sec)
-            self._changed.clear()
-            if self._stopping.is_set():
-                return
-            with contextlib.suppress(Unavailable):
-                await self._register()
-            # Runs of a millisecond must not cost a registry write each.
-            await _pause(self._stopping, REGISTRY_PAUSE_SEC)
+        await self._register()
+        # Runs of a millisecond must not cost a registry write each.
+        await self._entry_loop.pause_until_stopped(REGISTRY_PAUSE_SEC)
 
     async def _renew(self) -> None:
         lease = Lease(
@@ -126,10 +140,13 @@ class SignOfLife:
             pid=self._who["pid"],
             tags=self._tags,
             free_slots=self._free_slots,
+            holds={run_id: self._fences.get(run_id, 0) for run_id in self._in_hand},
         )
+        sent_at = elapsed()
         self._revision = await self._store.leases.renew(
             self._claimant.instance_id, lease, revision=self._revision
         )
+        self.deadline.renewed(sent_at)
 
     @property
     def _free_slots(self) -> int:
@@ -145,7 +162,7 @@ class SignOfLife:
                 raise
 
     def _entry(self) -> dict[str, Any]:
-        now = time.time()
+        now = clock.now()
         return (
             (self._extra() if self._extra is not None else {})
             | self._who
@@ -171,7 +188,7 @@ def _who() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "started_at": time.time(),
+        "started_at": clock.now(),
         "versions": {name: _version(package) for name, package in versions.items()}
         | {"python": platform.python_version()},
     }
@@ -182,9 +199,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:  # run from a source tree that was never installed
         return None
-
-
-async def _pause(event: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

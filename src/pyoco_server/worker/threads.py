@@ -18,13 +18,14 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine import Outcome as Performed
+from pyoco_server.engine.failure import describe
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.flow_changes import lost_wait, why_lost
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.overheard import listen_to, stop_listening
 from pyoco_server.worker.performer import Ending, NotNow, metadata_of
-from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, said, why_unresolved
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
 from pyoco_server.worker.values import results_from
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 FlowResolver = Callable[[str], Flow]
 
 THREADS_MAX = 256
+LEAVE_SEC = 1.0
 
 
 class Threads:
@@ -44,6 +46,7 @@ class Threads:
         self._flows = FlowSource(resolver)
         self._path: Path | None = None
         self._running = 0  # without those that were left behind
+        self._left_behind = 0
         self._executor = ThreadPoolExecutor(max_workers=THREADS_MAX, thread_name_prefix="pyoco-run")
 
     async def start(self, path: Path | None = None) -> None:
@@ -59,6 +62,15 @@ class Threads:
         swap_edition(self._path, path)
         self._path = path
         self._flows = FlowSource(self._resolver)
+
+    @property
+    def problem(self) -> str | None:
+        if self._running + self._left_behind < THREADS_MAX:
+            return None
+        return f"all {THREADS_MAX} threads are occupied by runs that did not stop"
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        """Its problem is looked at with each beat of the worker; nothing has to be told."""
 
     @property
     def flows(self) -> dict[str, str]:
@@ -82,12 +94,23 @@ class Threads:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
-        engine = Engine(parallelism=self._config.flow_parallelism, listener=recorder)
+        engine = Engine(
+            parallelism=self._config.flow_parallelism, listener=recorder, may_start=under_way.may_start
+        )
         under_way.begin(engine, recorder)
         loop = asyncio.get_running_loop()
         self._running += 1
+        performing = loop.run_in_executor(self._executor, self._performed, engine, recorder, claimed)
         try:
-            return await loop.run_in_executor(self._executor, self._performed, engine, recorder, claimed)
+            either: list[asyncio.Future[Any]] = [performing, under_way.abandoned]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not performing.done():
+                # The engine returns at once when it is abandoned; code that is being loaded does not.
+                await asyncio.wait([performing], timeout=LEAVE_SEC)
+            if not performing.done():
+                self._leave_behind(performing)
+                return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error="The run did not stop.")
+            return performing.result()
         except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
             log.exception(
                 "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
@@ -97,19 +120,35 @@ class Threads:
             self._running -= 1
             under_way.performed()
 
+    def _leave_behind(self, performing: asyncio.Future[Ending]) -> None:
+        self._left_behind += 1
+
+        def returned(done: asyncio.Future[Ending]) -> None:
+            self._left_behind -= 1
+            if not done.cancelled():
+                done.exception()  # the run has ended without it
+
+        performing.add_done_callback(returned)
+
     def _performed(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
         """In a thread of its own: resolving is user code too, and may import for a second."""
         run = claimed.stored.run
         try:
             flow = self._flows.flow(
-                run.flow_name, claimed.submission.workflow_yaml, self._config.callable_packages
+                run.flow_name,
+                claimed.submission.workflow_yaml,
+                self._config.callable_packages,
+                self._config.flow_env_names,
             )
             recorder.loops = flow.has_control_flow()
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+            recorder.cause = cause_of(describe(error))
             return _unresolved(claimed, error)
         if (lost := lost_wait(flow, claimed.awaited)) is not None:
             return FailRun(fence=claimed.fence, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
-        return _ending(self._run(engine, flow, recorder, claimed), claimed.fence)
+        performed = self._run(engine, flow, recorder, claimed)
+        recorder.cause = cause_of(performed.cause)
+        return _ending(performed, claimed.fence)
 
     def _run(self, engine: Engine, flow: Flow, recorder: Recorder, claimed: Claimed) -> Performed:
         run = claimed.stored.run
@@ -130,13 +169,7 @@ class Threads:
 
 
 def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
-    run = claimed.stored.run
-    log.error(
-        "flow not resolved",
-        exc_info=error,
-        extra={"run_id": run.run_id, "flow_name": run.flow_name, "err_id": "ERR-PYOCO-0006"},
-    )
-    reason, text = why_unresolved(run.flow_name, error)
+    reason, text = why_unresolved(claimed.stored.run.flow_name, error)
     return FailRun(fence=claimed.fence, reason=reason, error=text)
 
 

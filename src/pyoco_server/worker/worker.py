@@ -53,12 +53,14 @@ class PyocoNatsWorker:
         self.worker_id = check_worker_id(worker_id)
         self.instance_id = f"{worker_id}.{secrets.token_hex(6)}"
         self._claimant = Claimant(self.worker_id, self.instance_id)
-        self._life = SignOfLife(store, self._claimant, self._tags, self._slots, self._more_of_us)
+        self._in_hand: Counter[str] = Counter()
+        self._life = SignOfLife(
+            store, self._claimant, self._tags, self._slots, self._in_hand.keys(), self._more_of_us
+        )
         self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.changed)
         self._draining = Draining(store, self._claimant, self._life.say)
         self._puller: JobPuller | None = None
         self._suspects = Suspects(store)
-        self._in_hand: Counter[str] = Counter()
         self._stopping = asyncio.Event()
         self._turns = asyncio.Semaphore(self._slots)
 
@@ -66,23 +68,24 @@ class PyocoNatsWorker:
     async def connect(
         cls,
         config: NatsBackendConfig | None = None,
-        *,
         flow_resolver: FlowResolver | None = None,
-        resolver_spec: str | None = None,
         worker_id: str = "worker",
         tags: Sequence[str] | None = None,
+        *,
+        resolver_spec: str | None = None,
         concurrency: int | None = None,
     ) -> PyocoNatsWorker:
-        """Waits for the broker if it is not up yet.
+        """Waits for the broker if it is not up yet. Without `config` the environment says where it is.
 
         With `flow_resolver`, a function of this program, runs are executed in threads of this process; with
         `resolver_spec` (`module:function` or `file.py:function`) in slots, processes that load it themselves.
         """
-        config = config or NatsBackendConfig()
+        config = config or NatsBackendConfig.from_env()
         store = Store(config, name=f"pyoco-worker-{worker_id}")
         slots = concurrency or config.worker_concurrency or os.cpu_count() or 1
         performer = _performer(config, flow_resolver, resolver_spec, slots)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
+        performer.on_change(worker._life.changed)
         if not config.wheel_sync_enabled:
             await performer.start()  # flows that cannot be loaded are told of before the broker is waited for
         await store.open()
@@ -143,6 +146,7 @@ class PyocoNatsWorker:
             "flows": self._performer.flows,
             "flow_params": self._performer.flow_params,
             "draining": self._draining.is_draining,
+            "problem": self._performer.problem,
         }
 
     async def _start_with_wheels(self) -> None:
@@ -167,11 +171,16 @@ class PyocoNatsWorker:
             async with turn:  # nothing is pulled that could not be executed at once
                 if self._stopping.is_set():
                     return
-                if not self._store.is_connected:
+                if not self._may_take_work:
                     await asyncio.sleep(IDLE_PAUSE_SEC)
                     continue
                 await self._serve_once(turn)
                 await self._wheels.keep_up()
+
+    @property
+    def _may_take_work(self) -> bool:
+        """A run that is claimed without a current lease would be taken over at once."""
+        return self._store.is_connected and self._life.deadline.is_current and self._performer.problem is None
 
     async def _serve_once(self, turn: Turn) -> None:
         assert self._puller is not None
@@ -181,6 +190,9 @@ class PyocoNatsWorker:
             await self._handle(delivery, turn.end)
 
     async def _handle(self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None) -> Ended:
+        if not self._life.deadline.is_current or self._performer.problem is not None:
+            delivery.nak(NAK_TROUBLE_SEC)
+            return Ended(Outcome.BROKER_TROUBLE)
         with self._draining.beginning() as begun:
             if not self._suspects.may_be_one(delivery):
                 return await self._attempt(delivery, begun, on_performed)
@@ -198,11 +210,12 @@ class PyocoNatsWorker:
             claimant=self._claimant,
             performer=self._performer,
             in_hand=self._in_hand,
+            lease=self._life.deadline,
             on_performed=on_performed,
         )
 
-        def on_claimed(run_id: str) -> None:
-            self._life.run_began(run_id)
+        def on_claimed(run_id: str, fence: int) -> None:
+            self._life.run_began(run_id, fence)
             begun()
 
         ended = Ended(Outcome.BROKER_TROUBLE)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast, get_args
 
-from pyoco_server.workflow_yaml.expressions import ExpressionError, expression_source
+from pyoco_server.expressions import ExpressionError
+from pyoco_server.workflow_yaml.expressions import expression_source
 from pyoco_server.workflow_yaml.problems import quoted
 from pyoco_server.workflow_yaml.terms import (
     Case,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pyoco_server.workflow_yaml.expressions import ExpressionError, check_environment_name
+from pyoco_server.expressions import ExpressionError
+from pyoco_server.workflow_yaml.expressions import check_input
 from pyoco_server.workflow_yaml.model import RuntimeConfig, TaskConfig
 from pyoco_server.workflow_yaml.problems import Path, Place, Problems, quoted
 from pyoco_server.workflow_yaml.reading import Broken, Entries, Entry, Items, Node, Scalar, plain
@@ -155,9 +156,9 @@ class Schema:
         if text.startswith("$") and not _REFERENCE.fullmatch(text):
             sentence = "A value that begins with $ is $node.<node>.output, $ctx.params.<name> or $env.<NAME>."
             self._problems.tell("invalid_reference", sentence, node.place, path)
-        elif text.startswith("$env."):
+        elif text.startswith("$"):
             try:
-                check_environment_name(text)
+                check_input(text)
             except ExpressionError as error:
                 self._problems.tell("invalid_reference", str(error), node.place, path)
 

@@ -8,10 +8,10 @@ died, is started by housekeeping.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.errors import Invalid
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.callers import Caller
@@ -28,7 +28,6 @@ from pyoco_server.store.recheck_table import Search
 
 ACCEPTED = 202
 CHOSEN_MAX = 100_000
-NAMED_IN_REFUSAL_MAX = 10
 # Started before the answer; the rest follows behind it.
 STARTED_AT_ONCE_MAX = 100
 SIDE_BY_SIDE = 16
@@ -58,7 +57,7 @@ async def accept(
             await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
         return Answer(status=ACCEPTED, body=shown(request))
 
-    return await once(desk.store, key, wanted, do, resource_id=new_ulid())
+    return await once(desk.store, key, wanted, do, resource_id=new_ulid(), needs_room=True)
 
 
 async def start_batches(desk: RecheckDesk, request: Request, numbers: Iterable[int]) -> None:
@@ -98,11 +97,8 @@ def _named(reading: RecheckReading, tenant: str, strategies: tuple[str, ...]) ->
     found = [(one, reading.find(tenant, one)) for one in strategies]
     unknown = [one for one, listed in found if listed is None]
     if unknown:
-        shown = ", ".join(unknown[:NAMED_IN_REFUSAL_MAX])
-        more = (
-            f" and {len(unknown) - NAMED_IN_REFUSAL_MAX} more" if len(unknown) > NAMED_IN_REFUSAL_MAX else ""
-        )
-        raise Invalid(f"strategies names unknown ids: {shown}{more}.", details={"unknown": unknown})
+        # All of them: a request names at most STRATEGIES_MAX, so the list is bounded.
+        raise Invalid(f"strategies names unknown ids: {', '.join(unknown)}.", details={"unknown": unknown})
     chosen = [(one, listed.strategy.flow) for one, listed in found if listed and listed.strategy.enabled]
     if not chosen:
         raise Invalid("strategies names only disabled ones; nothing is left to be rechecked.")
@@ -143,7 +139,7 @@ async def _stored(
             tenant=tenant,
             client_id=client_of(sender.caller),
             reason=asked.reason,
-            submitted_at=round(time.time(), 3),
+            submitted_at=round(clock.now(), 3),
             strategies=len(chosen),
             batches=len(batches),
             dry_run=asked.dry_run,
@@ -151,6 +147,7 @@ async def _stored(
             params=asked.params,
             trace_id=asked.trace_id,
             run_tenant=sender.caller.tenant_id,
+            run_api_key_id=sender.caller.api_key_id,
             correlation_id=sender.correlation_id,
             traceparent=sender.traceparent,
             **plan,  # type: ignore[arg-type]

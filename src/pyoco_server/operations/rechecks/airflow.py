@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import httpx
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.operations.rechecks.desk import Ended, NotEnded
@@ -24,6 +24,7 @@ from pyoco_server.operations.rechecks.observed import RecheckObserved
 from pyoco_server.operations.rechecks.workers import flow_params
 from pyoco_server.recheck.batches import Batch, run_id_of
 from pyoco_server.recheck.records import Request
+from pyoco_server.tracing import CORRELATION_HEADER, TRACEPARENT_HEADER
 
 DAG = "pdca_recheck"
 # What this task of the DAG returns (its XCom) is what a flow of ours would return.
@@ -36,6 +37,8 @@ BACKOFF_SEC = 0.2
 REQUESTS_PER_SEC = 5.0
 
 _GOING = frozenset({"queued", "running", "restarting", "scheduled", "deferred"})
+
+_IN_CONF = {"correlation_id": CORRELATION_HEADER, "traceparent": TRACEPARENT_HEADER}
 
 
 class Reason(StrEnum):
@@ -71,8 +74,10 @@ class Airflow:
     async def start(self, request: Request, number: int, batch: Batch) -> None:
         conf = flow_params(request, batch) | {"flow": batch.flow, "batch": number}
         run_id = run_id_of(request.request_id, number)
+        traced = _traced(request)
+        conf |= {name: traced[header] for name, header in _IN_CONF.items() if header in traced}
         body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
-        await self._ask("dagRuns.post", "POST", _address(), body, fine=(409,))
+        await self._ask("dagRuns.post", "POST", _address(), body, fine=(409,), headers=traced)
 
     async def ended(self, run_id: str) -> Ended | NotEnded:
         answer = await self._ask("dagRuns.get", "GET", _address(run_id), fine=(404,))
@@ -99,7 +104,14 @@ class Airflow:
         return value
 
     async def _ask(
-        self, endpoint: str, method: str, where: str, body: Any = None, *, fine: tuple[int, ...] = ()
+        self,
+        endpoint: str,
+        method: str,
+        where: str,
+        body: Any = None,
+        *,
+        fine: tuple[int, ...] = (),
+        headers: dict[str, str] | None = None,
     ) -> httpx.Response:
         """An answer that is fine, in as many tries as are worth it and fit the budget."""
         trouble = AirflowTrouble(Reason.TIMEOUT)
@@ -108,7 +120,7 @@ class Airflow:
                 for number in range(TRIES_MAX):
                     await asyncio.sleep(BACKOFF_SEC * (2**number - 1))
                     try:
-                        return await self._try(endpoint, method, where, body, fine)
+                        return await self._try(endpoint, method, where, body, fine, headers)
                     except AirflowTrouble as error:
                         trouble = error
                         if error.reason not in _WORTH_ANOTHER_TRY:
@@ -116,12 +128,18 @@ class Airflow:
         raise trouble
 
     async def _try(
-        self, endpoint: str, method: str, where: str, body: Any, fine: tuple[int, ...]
+        self,
+        endpoint: str,
+        method: str,
+        where: str,
+        body: Any,
+        fine: tuple[int, ...],
+        headers: dict[str, str] | None,
     ) -> httpx.Response:
         await self._turn()
         outcome = "ok"
         try:
-            answer = await self._client.request(method, where, json=body)
+            answer = await self._client.request(method, where, json=body, headers=headers)
             if not answer.is_success and answer.status_code not in fine:
                 raise AirflowTrouble(_reason(answer.status_code), f"status {answer.status_code}")
             return answer
@@ -142,6 +160,12 @@ class Airflow:
         now = asyncio.get_running_loop().time()
         self._next_at = max(self._next_at, now) + 1 / REQUESTS_PER_SEC
         await asyncio.sleep(self._next_at - 1 / REQUESTS_PER_SEC - now)
+
+
+def _traced(request: Request) -> dict[str, str]:
+    """What the request came with, for Airflow's own log and for the DAG's tasks."""
+    traced = {CORRELATION_HEADER: request.correlation_id or request.request_id}
+    return traced | ({TRACEPARENT_HEADER: request.traceparent} if request.traceparent else {})
 
 
 def _address(run_id: str = "") -> str:
@@ -180,4 +204,4 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
 def _instant(text: Any) -> float:
     with contextlib.suppress(ValueError, TypeError):
         return datetime.fromisoformat(text).timestamp()
-    return time.time()
+    return clock.now()

@@ -12,6 +12,8 @@ from pyoco_server.recheck.records import Request
 from pyoco_server.store.recheck_model import RecheckModel
 from pyoco_server.store.store import Store
 
+ANONYMOUS = "anonymous"
+
 
 class Ended(NamedTuple):
     """How a batch's run ended: what its flow returned, or why it returned nothing."""
@@ -52,4 +54,5 @@ def tenant_of(caller: Caller) -> str:
 
 
 def client_of(caller: Caller) -> str:
-    return caller.id or "anonymous"
+    """What the document calls `client_id`: a token's sub. To tell callers apart, use their principal."""
+    return caller.id or ANONYMOUS

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from pyoco_server import clock
 from pyoco_server.errors import Forbidden, NotFound
 from pyoco_server.operations.rechecks.catalogue import unknown_strategy
 from pyoco_server.operations.rechecks.desk import RecheckDesk
@@ -50,7 +50,7 @@ async def detail(desk: RecheckDesk, tenant: str, strategy_id: str, *, window_day
     listed = reading.find(tenant, strategy_id)
     if listed is None:
         raise unknown_strategy(strategy_id)
-    since = time.time() - window_days * DAY_SEC
+    since = clock.now() - window_days * DAY_SEC
     return Detail(
         listed=listed,
         averages=reading.averages(tenant, strategy_id, since),
@@ -84,7 +84,7 @@ async def signed(desk: RecheckDesk, tenant: str, artifact_id: int) -> tuple[Kept
     if artifact is None:
         raise _no_artifact()
     secret = await desk.store.secrets.for_tokens()
-    expires_at = int(time.time()) + SIGNED_FOR_SEC
+    expires_at = int(clock.now()) + SIGNED_FOR_SEC
     return artifact, seal(secret, _SIGNED, {"tenant": tenant}, [artifact_id, expires_at])
 
 
@@ -95,7 +95,7 @@ async def check_signature(desk: RecheckDesk, tenant: str, artifact_id: int, toke
         opened = []
     if len(opened) != 2 or opened[0] != artifact_id:
         raise Forbidden("This address was not signed by us. Ask for a new one.", err_id="")
-    if time.time() >= opened[1]:
+    if clock.now() >= opened[1]:
         raise Forbidden("This address has expired. Ask for a new one.", err_id="")
 
 

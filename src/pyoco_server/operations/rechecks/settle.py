@@ -1,13 +1,14 @@
 """Settle a batch whose run is over: judge what it returned, keep its artifacts, store the outcome. Once.
 
 The artifacts come first and the outcome last, so that what is listed can be had. Whoever does it a second
-time, here or elsewhere, writes the same objects again and finds the outcome there.
+time, here or elsewhere, finds the same objects and the outcome there.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from hashlib import sha256
 from typing import Any
 
 from msgspec.structs import replace
@@ -73,7 +74,9 @@ async def _kept(store: Store, where: str, returned: Any) -> tuple[Artifact, ...]
 
 
 async def _put(store: Store, name: str, attached: Attached) -> Artifact:
-    await store.artifacts.put(name, attached.content)
+    digest = sha256(attached.content).hexdigest()
+    name = f"{name}/{digest}"  # so that what an outcome refers to is never replaced
+    await store.artifacts.create(name, attached.content, digest)
     return Artifact(
         kind=attached.kind,
         name=attached.name,

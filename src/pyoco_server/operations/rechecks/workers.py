@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
@@ -15,6 +15,7 @@ from pyoco_server.operations.result import whole_result
 from pyoco_server.operations.submit import Submission, begin, checked
 from pyoco_server.recheck.batches import Batch, run_id_of
 from pyoco_server.recheck.records import Request
+from pyoco_server.store.results import ResultDamaged
 from pyoco_server.store.store import Store
 
 # Above this, reading takes long enough that others should be answered meanwhile.
@@ -34,7 +35,7 @@ class OwnWorkers:
             flow_name=batch.flow,
             params=flow_params(request, batch),
             tenant_id=request.run_tenant,
-            api_key_id=request.client_id,
+            api_key_id=request.run_api_key_id or request.client_id,
             correlation_id=request.correlation_id or request.request_id,
             traceparent=request.traceparent,
         )
@@ -48,12 +49,12 @@ class OwnWorkers:
         if not (stored.run.is_terminal or stored.run.gone):
             return NotEnded.GOES_ON
         run = stored.run
-        at = run.ended_at or run.updated_at or time.time()
+        at = run.ended_at or run.updated_at or clock.now()
         if run.gone or run.ended is not RunStatus.COMPLETED:
             return Ended(at, error=_why(run))
         try:
             return Ended(at, output=await _parsed(await whole_result(self._store, run)))
-        except NotFound as missing:
+        except (NotFound, ResultDamaged) as missing:
             return Ended(at, error=missing.message)
 
     async def stop(self) -> None:

@@ -12,16 +12,18 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from pyoco_server.errors import Invalid
+from pyoco_server.store.wheels.unpacked import UnpackedMax, check_directory
 from pyoco_server.store.wheels.wheel import WheelName, check_wheel_name
 
 METADATA_BYTES_MAX = 4 * 1024 * 1024
 NEEDED = ("METADATA", "WHEEL", "RECORD")
 
 
-def check_content(name: str, file: Path | IO[bytes]) -> WheelName:
-    """What the name says, if the file says the same. Raises Invalid with what is wrong."""
+def check_content(name: str, file: Path | IO[bytes], at_most: UnpackedMax) -> WheelName:
+    """What the name says, if the file says the same. Raises Invalid with what is wrong, and TooLarge."""
     said = check_wheel_name(name)
     try:
+        check_directory(file, at_most)
         with zipfile.ZipFile(file) as archive:
             folder = _dist_info(archive)
             metadata, _ = parse_email(_read(archive, f"{folder}/METADATA"))

@@ -5,7 +5,6 @@ One key per entry, `<milliseconds>_<id>`, as in the bucket of upstream, whose en
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keyvalue import Bucket
@@ -66,7 +66,7 @@ class History:
         source_names = ("remote_addr", "x_forwarded_for", "x_real_ip", "user_agent", "host", "scheme")
         entry = HistoryEntry(
             event_id=uuid.uuid4().hex,
-            occurred_at=time.time(),
+            occurred_at=clock.now(),
             action=action.value,
             wheel_name=wheel_name,
             tags=list(tags),

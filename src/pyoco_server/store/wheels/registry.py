@@ -23,6 +23,7 @@ from pyoco_server.store.object_info import ObjectInfo
 from pyoco_server.store.objects import Admit, Objects
 from pyoco_server.store.wheels.content import check_content
 from pyoco_server.store.wheels.history import Action, History, Origin
+from pyoco_server.store.wheels.unpacked import UnpackedMax
 from pyoco_server.store.wheels.wheel import (
     SHA256_HEADER,
     TAGS_HEADER,
@@ -46,6 +47,7 @@ class Wheels:
     def __init__(self, jetstream: JetStream, objects: Objects, config: NatsBackendConfig) -> None:
         self._objects = objects
         self._bytes_max = config.wheel_max_bytes
+        self.unpacked_max = UnpackedMax(config.wheel_unpacked_max_bytes, config.wheel_unpacked_max_files)
         self.history = History(jetstream, config)
 
     @property
@@ -125,7 +127,7 @@ class Wheels:
                 f"The wheel has {size} bytes; {self._bytes_max} are taken (PYOCO_WHEEL_MAX_BYTES).",
                 err_id="ERR-PYOCO-0002",
             )
-        return check_content(name, file), _sha256(file)
+        return check_content(name, file, self.unpacked_max), _sha256(file)
 
     async def _remember(
         self, action: Action, wheel: Wheel, origin: Origin | None, *, replace: bool | None = None

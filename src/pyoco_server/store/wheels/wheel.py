@@ -112,5 +112,6 @@ def check_wheel_name(name: str) -> WheelName:
 def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Each once, in their order."""
     if len(tags) > TAGS_MAX:
-        raise Invalid(f"A wheel can have {TAGS_MAX} tags at most.")
-    return tuple(dict.fromkeys(check_routing_tag(tag) for tag in tags))
+        message = f"A wheel can have {TAGS_MAX} tags at most."
+        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "value_error"}])
+    return tuple(dict.fromkeys(check_routing_tag(tag, "tags") for tag in tags))

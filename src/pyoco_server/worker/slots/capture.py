@@ -11,10 +11,10 @@ import codecs
 import io
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.engine.whereabouts import CURRENT, Whereabouts
 
 LINE_BYTES_MAX = 8 * 1024
@@ -51,7 +51,7 @@ class LineStream(io.TextIOBase):
             lines = [as_line(line) for line in whole]
         if begun or rest:
             self._begun[where] = rest
-        self._tell(time.time(), self._stream, where, lines, None)
+        self._tell(clock.now(), self._stream, where, lines, None)
         return len(text)
 
     def end_lines_of(self, task: str | None = None, run_id: str | None = None) -> None:
@@ -59,7 +59,7 @@ class LineStream(io.TextIOBase):
         for where in [w for w in tuple(self._begun) if _is_of(w, task, run_id)]:
             rest = self._begun.pop(where)
             if rest:
-                self._tell(time.time(), self._stream, where, [as_line(rest)], None)
+                self._tell(clock.now(), self._stream, where, [as_line(rest)], None)
 
     def close(self) -> None:
         """A task may think that it is done with printing; the next one is not."""

@@ -13,7 +13,6 @@ import logging
 import math
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -21,12 +20,15 @@ from typing import Any
 import msgspec
 from pyoco.core.models import Flow, RunContext
 
+from pyoco_server import clock
+from pyoco_server.clock import elapsed
 from pyoco_server.engine import Answer, Asked, Engine, Event, NullListener, Outcome, Status
+from pyoco_server.engine.failure import describe
 from pyoco_server.flows import ResolverError, load_resolver
 from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.worker.flow_changes import lost_wait, why_lost
 from pyoco_server.worker.flow_source import FlowSource
-from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, said, why_unresolved
+from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.ears import Ears
 from pyoco_server.worker.slots.output import Output
@@ -54,13 +56,12 @@ class Slot:
         self._engine = Engine(
             parallelism=parallelism,
             listener=self._teller,
-            may_start=self._is_worker_there,
+            may_start=self._may_start,
             lone_tasks_here=True,
             receive=self._receive,
         )
         self._number = 0
-        self._heard_at = time.monotonic()
-        self._silence_sec = math.inf
+        self._may_start_until = -math.inf
 
     def serve(self, ready: m.Ready) -> None:
         self._ears.open()
@@ -77,7 +78,8 @@ class Slot:
         self._output.begin(job.run_id)
         ended = self._performed(job)
         self._waiting.clear()
-        self._output.end()
+        if self._output.end():
+            ended = msgspec.structs.replace(ended, is_worn=True)
         self._ears.run_ended()
         self._voice.say(ended)
 
@@ -86,11 +88,12 @@ class Slot:
             sys.path.insert(0, job.import_path)
             importlib.invalidate_caches()
         try:
-            flow = self._flows.flow(job.flow_name, job.workflow_yaml, job.callable_packages)
+            flow = self._flows.flow(job.flow_name, job.workflow_yaml, job.callable_packages, job.flow_env)
             self._teller.loops = flow.has_control_flow()
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
             reason, text = why_unresolved(job.flow_name, error)
-            return m.Ended(status=Status.FAILED, reason=reason, error=text)
+            cause = cause_of(describe(error))
+            return m.Ended(status=Status.FAILED, reason=reason, error=text, cause=cause)
         if (lost := lost_wait(flow, job.awaited)) is not None:
             return m.Ended(status=Status.FAILED, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
         return self._run(flow, job)
@@ -99,7 +102,6 @@ class Slot:
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
         self._teller.result_bytes_max = job.result_bytes_max
-        self._silence_sec = job.silence_sec
         limit = getattr(flow, "timeout_sec", None) or job.timeout_sec
         params, recorded = msgspec.json.decode(job.params), results_from(job.recorded)
         try:
@@ -109,22 +111,25 @@ class Slot:
             return _ended(outcome)
         except Exception as error:  # the engine promises not to; if it does, the run must end and say so
             logging.getLogger(__name__).exception("the engine broke")
-            return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=said(error))
+            cause = cause_of(describe(error))
+            return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=said(error), cause=cause)
 
     def _receive(self, mailbox: SimpleQueue[Event], timeout_sec: float | None, beside_others: bool) -> Event:
         wait = self._ears.wait_beside_others if beside_others else self._ears.wait_for
         return wait(mailbox, timeout_sec)
 
-    def _is_worker_there(self) -> bool:
-        """Not if it is stopped or asleep: by now somebody else may have been given the run."""
-        return time.monotonic() - self._heard_at < self._silence_sec
+    def _may_start(self) -> bool:
+        """Not while the worker is cut off, stopped or asleep: the run may have been taken over by now."""
+        return elapsed() < self._may_start_until
 
     def _hear(self, message: m.ToSlot) -> None:
-        self._heard_at = time.monotonic()
         match message:
-            case m.Alive():
-                pass
+            case m.MayStart():
+                clock.adopt(message.clock_offset)
+                self._may_start_until = message.until
+                self._engine.wake()
             case m.RunFlow():
+                clock.adopt(message.clock_offset)
                 self._jobs.put(message)
             case m.Stop():
                 self._engine.cancel(message.run_id)
@@ -161,7 +166,12 @@ class _Teller(NullListener):
         self._unfinished = set(names)
         self._last = frozenset() if self.loops else frozenset(last)
         planned = m.Planned(
-            tasks=list(names), last=list(last), loops=self.loops, needs=self._needs, any_of=self._any_of
+            tasks=list(names),
+            last=list(last),
+            loops=self.loops,
+            at=clock.now(),
+            needs=self._needs,
+            any_of=self._any_of,
         )
         self._needs, self._any_of = {}, []
         self._voice.say(planned, patience_sec=WITH_THE_NEXT)
@@ -169,7 +179,7 @@ class _Teller(NullListener):
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         kept, size = inputs_kept(inputs)
         self._voice.say(
-            m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size, at=time.time()),
+            m.Started(task=name, attempt=attempt, inputs=_to_json(kept), size=size, at=clock.now()),
             patience_sec=WITH_THE_NEXT,
         )
 
@@ -221,7 +231,7 @@ class _Teller(NullListener):
         self._voice.say(failed, patience_sec=WITH_THE_NEXT)
 
     def task_cancelled(self, name: str) -> None:
-        self._voice.say(m.Cancelled(task=name), patience_sec=WITH_THE_NEXT)
+        self._voice.say(m.Cancelled(task=name, at=clock.now()), patience_sec=WITH_THE_NEXT)
 
     def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
         kept, size = inputs_kept(asked.prompt)
@@ -233,6 +243,7 @@ class _Teller(NullListener):
             size=size,
             timeout_sec=asked.timeout_sec,
             on_timeout=OnTimeout(asked.on_timeout),
+            at=clock.now(),
         )
         self._voice.say(waiting, patience_sec=WITH_THE_NEXT)
 
@@ -270,6 +281,7 @@ def _ended(outcome: Outcome) -> m.Ended:
         task=outcome.failed_task,
         is_worn=bool(outcome.left_behind),
         waiting=outcome.waiting,
+        cause=cause_of(outcome.cause),
     )
 
 

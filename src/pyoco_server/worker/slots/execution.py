@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
@@ -36,7 +36,7 @@ class Execution:
     def heard_lines(self, stream: str, lines: list[str]) -> None:
         """Printed past Python: of the one task that runs, if there is one."""
         task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, 0)
-        self._recorder.printed(time.time(), stream, task, attempt, lines, None)
+        self._recorder.printed(clock.now(), stream, task, attempt, lines, None)
 
     def break_off(self) -> None:
         if not self.ended.done():
@@ -54,7 +54,7 @@ class Execution:
             case m.Planned():
                 recorder.loops = message.loops
                 recorder.wired(message.needs, message.any_of)
-                recorder.planned(message.tasks, message.last)
+                recorder.plan(message.tasks, message.last, at=message.at)
             case m.Started():
                 self._running[message.task] = message.attempt
                 inputs = _decode_inputs(message.inputs)
@@ -75,7 +75,7 @@ class Execution:
                 )
             case m.Cancelled():
                 self._running.pop(message.task, None)
-                recorder.task_cancelled(message.task)
+                recorder.cancelled(message.task, at=message.at)
             case m.Waiting():
                 self._waiting(message)
             case m.Ended():
@@ -101,6 +101,7 @@ class Execution:
             message.size,
             message.timeout_sec,
             message.on_timeout,
+            at=message.at,
         )
 
     def _acknowledge(self, number: int) -> None:

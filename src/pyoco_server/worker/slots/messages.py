@@ -33,12 +33,13 @@ class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     metadata: dict[str, Any]
     result_bytes_max: int
     timeout_sec: float | None
-    silence_sec: float
     workflow_yaml: str | None = None
     callable_packages: tuple[str, ...] = ()
+    flow_env: tuple[str, ...] = ()  # variables that the text may read
     import_path: str | None = None  # the wheels of the run's tenant; a slot has one tenant
     failures: dict[str, str] = {}
     awaited: tuple[str, ...] = ()
+    clock_offset: float | None = None  # what turns `clock.elapsed` into the broker's time
 
 
 class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -53,8 +54,11 @@ class Acknowledged(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     number: int
 
 
-class Alive(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """The worker is there. A slot that does not hear of it for a while starts no further task."""
+class MayStart(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """Tasks may be started until then (`clock.elapsed`): so long the run is certainly ours."""
+
+    until: float
+    clock_offset: float | None = None  # as measured last
 
 
 class Answer(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -66,7 +70,7 @@ class Answer(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     error: str | None = None
 
 
-ToSlot = RunFlow | Stop | Acknowledged | Alive | Answer
+ToSlot = RunFlow | Stop | Acknowledged | MayStart | Answer
 
 
 # From the slot
@@ -92,6 +96,7 @@ class Planned(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     tasks: list[str]
     last: list[str]
     loops: bool
+    at: float
     needs: dict[str, list[str]] = {}
     any_of: list[str] = []
 
@@ -127,6 +132,7 @@ class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 class Cancelled(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     task: str
+    at: float
 
 
 class Waiting(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -137,6 +143,7 @@ class Waiting(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     size: int
     timeout_sec: float | None
     on_timeout: OnTimeout
+    at: float
 
 
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -157,8 +164,10 @@ class Ended(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     reason: str
     error: str | None = None
     task: str | None = None
-    is_worn: bool = False  # threads of the run are still in user code: the process is of no further use
+    # Threads of the run are still in user code, or processes print here: this one is of no further use.
+    is_worn: bool = False
     waiting: tuple[str, ...] = ()  # PARKED: which waits are open
+    cause: dict[str, Any] | None = None  # FAILED: the exception, as a log line names it
 
 
 FromSlot = Ready | Broken | Planned | Started | Succeeded | Failed | Cancelled | Waiting | Printed | Ended

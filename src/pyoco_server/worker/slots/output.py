@@ -11,6 +11,7 @@ import os
 
 from pyoco_server.engine.whereabouts import Whereabouts, install_thread_inheritance
 from pyoco_server.worker.slots.capture import restore, take_over
+from pyoco_server.worker.slots.left_processes import LeftProcesses
 from pyoco_server.worker.slots.task_pipes import TaskPipes
 from pyoco_server.worker.slots.voice import Voice
 
@@ -26,6 +27,7 @@ class Output:
         self._pipes.install(self._on_fork)
         # A task may close descriptors 1 and 2, or point them elsewhere.
         self._kept = [(os.dup(descriptor), os.fstat(descriptor)) for descriptor in DESCRIPTORS]
+        self._left = LeftProcesses(tuple(kept for kept, _ in self._kept))
         install_thread_inheritance()
 
     def begin(self, run_id: str) -> None:
@@ -37,7 +39,8 @@ class Output:
             stream.end_lines_of(task)
         self._pipes.drain(task)
 
-    def end(self) -> None:
+    def end(self) -> bool:
+        """Whether what the run has left may still print here: then no other run may be executed here."""
         self._pipes.forget()
         for stream in self._streams:
             stream.end_lines_of()
@@ -46,6 +49,7 @@ class Output:
         for descriptor, (kept, known) in zip(DESCRIPTORS, self._kept, strict=True):
             if not _is_same(descriptor, known):
                 os.dup2(kept, descriptor)
+        return self._left.are_there()
 
     def _tell(self, at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
         if self._run_id is None or (where is not None and where.run_id != self._run_id):

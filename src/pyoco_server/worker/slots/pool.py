@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import FailRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
+from pyoco_server.supervision import Backoff, Loop
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.reasons import EXECUTION_ERROR
@@ -25,6 +27,9 @@ from pyoco_server.worker.slots.slot import Edition, ResolverBroken, Slot, SlotDi
 from pyoco_server.worker.under_way import UnderWay
 
 log = logging.getLogger(__name__)
+
+CANNOT_START = (SlotDied, ResolverBroken, TimeoutError, OSError)
+RECOVERY = Backoff(first_sec=0.5, longest_sec=30.0)
 
 
 class Slots:
@@ -39,13 +44,18 @@ class Slots:
         self._free: list[Slot] = []
         self._busy: set[Slot] = set()
         self._stopping = False
-        self._alive: asyncio.TimerHandle | None = None
+        self._on_change: Callable[[], None] = _noop
+        self._recovery = Loop("slots", self._recover, backoff=RECOVERY)
+        self.problem: str | None = None
         self._refilling: asyncio.Task[None] | None = None
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        self._on_change = act
 
     async def start(self, path: Path | None = None) -> None:
         self._edition = Edition(path=path)
-        self._say_alive()
         self._free.extend(await asyncio.gather(*(self._new() for _ in range(self._count))))
+        self._recovery.start()
 
     async def renew(self, path: Path | None = None) -> None:
         """Load everything anew, with `path` (else that of before) first on the path of imports.
@@ -85,8 +95,10 @@ class Slots:
         tenant = claimed.submission.tenant_id
         try:
             slot = self._take(tenant) or await self._replaced()
-        except (SlotDied, ResolverBroken, TimeoutError, OSError) as error:
-            return _failed(claimed, f"no process could be started for it: {error}")
+        except CANNOT_START as error:
+            # Not the run's fault: another worker may be able to, and this one takes no more until it is.
+            self._report(error)
+            return recorder.loss(LossCause.HANDED_BACK, f"no process could be started for it: {error}")
         slot.tenant = tenant
         self._busy.add(slot)
         under_way.begin(slot, recorder)
@@ -113,19 +125,12 @@ class Slots:
 
     async def close(self) -> None:
         self._stopping = True
-        if self._alive is not None:
-            self._alive.cancel()
+        await self._recovery.stop()
         if self._refilling is not None:
             await asyncio.wait([self._refilling])
         slots = [*self._free, *self._busy]
         self._free.clear()
         await asyncio.gather(*(slot.close() for slot in slots))
-
-    def _say_alive(self) -> None:
-        for slot in self._busy:
-            slot.say_alive()
-        interval = self._config.worker_lease_interval_sec
-        self._alive = asyncio.get_running_loop().call_later(interval, self._say_alive)
 
     def _take(self, tenant: str | None) -> Slot | None:
         """A free slot that may run this tenant's code; the one used last, its memory is warm."""
@@ -158,13 +163,40 @@ class Slots:
         while self._has_room:
             try:
                 slot = await self._new()
-            except (SlotDied, ResolverBroken, TimeoutError, OSError) as error:
-                log.error("a slot cannot be replaced", extra={"error": str(error)})
-                return  # the next run tries again, and says so if it fails
+            except CANNOT_START as error:
+                self._report(error)
+                return
             if not self._has_room_for(slot):
                 await slot.close()
                 return
             self._free.append(slot)
+
+    def _report(self, error: Exception) -> None:
+        is_new, self.problem = (
+            self.problem is None,
+            f"no slot can be started: {error or type(error).__name__}",
+        )
+        if is_new:
+            log.error("no slot can be started; no runs are taken", extra={"error": str(error)})
+        self._on_change()
+        self._recovery.wake()
+
+    async def _recover(self) -> None:
+        """Until a slot could be started: then runs are taken again."""
+        if self.problem is None or self._stopping:
+            return
+        try:
+            slot = await self._new()
+        except CANNOT_START as error:
+            raise Unavailable(f"No slot can be started: {error or type(error).__name__}.") from error
+        if self._has_room_for(slot):
+            self._free.append(slot)
+        else:
+            await slot.close()
+        self.problem = None
+        log.info("slots can be started again; runs are taken")
+        self._on_change()
+        self._refill_soon()
 
     def _out_of_date(self) -> Slot | None:
         return next((slot for slot in self._free if slot.edition != self._edition), None)
@@ -188,3 +220,7 @@ class Slots:
 
 def _failed(claimed: Claimed, error: str) -> FailRun:
     return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=error)
+
+
+def _noop() -> None:
+    return

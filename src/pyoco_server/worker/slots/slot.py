@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pyoco_server import clock
 from pyoco_server.broker import die_with_parent
 from pyoco_server.broker.lifeline import Guard
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, environment_for_children
 from pyoco_server.engine import Answer, Status
 from pyoco_server.lifecycle.status import LossCause
+from pyoco_server.printable import one_line
 from pyoco_server.worker.claim import Claimed
 from pyoco_server.worker.performer import Ending, metadata_of
 from pyoco_server.worker.recorder import Recorder
@@ -39,6 +41,8 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_SEC = 60.0
 # From SIGTERM to SIGKILL, for a process that was asked to stop and did not.
 KILL_AFTER_SEC = 0.5
+# Not settings of ours but pyoco's, which looks for plug-ins in the modules that it names.
+FOR_PLUGINS = ("PYOCO_DISCOVERY_MODULES",)
 
 
 class SlotDied(Exception):
@@ -87,6 +91,8 @@ class Slot:
                 stdout=self._outlets[0].writer,
                 stderr=self._outlets[1].writer,
                 pass_fds=[theirs.fileno()],
+                # Read by /proc/self/environ too, so it is not there from the beginning.
+                env=environment_for_children(also=FOR_PLUGINS),
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
@@ -129,12 +135,13 @@ class Slot:
                 metadata=metadata_of(claimed),
                 result_bytes_max=self._config.result_max_bytes,
                 timeout_sec=self._config.run_timeout_sec or None,
-                silence_sec=self._config.worker_lease_sec,
                 workflow_yaml=claimed.submission.workflow_yaml,
                 callable_packages=self._config.callable_packages,
+                flow_env=self._config.flow_env_names,
                 import_path=self._tenants_wheels(),
                 failures=claimed.failures,
                 awaited=claimed.awaited,
+                clock_offset=clock.offset(),
             )
         )
         try:
@@ -149,9 +156,9 @@ class Slot:
             self._execution = None
         self._runs += 1
         self.is_usable = self.is_usable and not ended.is_worn
+        recorder.cause = ended.cause
         if ended.status == Status.ABANDONED:
-            # We were stopped or asleep, and it did not go on without us. If the run is still ours, it begins
-            # anew where it was.
+            # Its listener gave it up. If the run is still ours, another slot goes on where it was.
             return recorder.loss(LossCause.HANDED_BACK, ended.error or "")
         return ending_of(
             Status(ended.status), claimed.fence, ended.reason, ended.error, ended.task, ended.waiting
@@ -163,8 +170,8 @@ class Slot:
         place = tenant_place(self.edition.path, self.tenant)
         return str(place) if place.is_dir() else None
 
-    def say_alive(self) -> None:
-        self._link.say(m.Alive())
+    def grant(self, _run_id: str, until: float) -> None:
+        self._link.say(m.MayStart(until=until, clock_offset=clock.offset()))
 
     def cancel(self, run_id: str) -> None:
         self._link.say(m.Stop(run_id=run_id))
@@ -216,7 +223,7 @@ class Slot:
         if self._execution is not None:
             self._execution.heard_lines(stream, lines)
         else:
-            sys.stderr.write("".join(f"{line}\n" for line in lines))
+            sys.stderr.write("".join(f"{one_line(line)}\n" for line in lines))
 
     def _on_end(self) -> None:
         self.is_usable = False

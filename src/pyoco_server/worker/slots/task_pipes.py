@@ -13,10 +13,10 @@ import selectors
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
+from pyoco_server import clock
 from pyoco_server.engine.whereabouts import CURRENT, Whereabouts
 from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, Tell, decoded_lines
 
@@ -150,7 +150,7 @@ class TaskPipes:
 
     def _say(self, pipe: _Pipe, lines: list[bytes]) -> None:
         if not pipe.is_over:
-            self._tell(time.time(), pipe.stream, pipe.where, decoded_lines(lines), None)
+            self._tell(clock.now(), pipe.stream, pipe.where, decoded_lines(lines), None)
 
 
 def _plain(descriptor: int) -> Any:

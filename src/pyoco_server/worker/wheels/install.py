@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from pyoco_server.broker import die_with_parent
+from pyoco_server.config import environment_for_children
+from pyoco_server.store.wheels.unpacked import UnpackedMax
 
 REASON_CHARS_MAX = 500
 
@@ -18,13 +20,15 @@ class WheelBroken(Exception):
     """It cannot be installed here; the message says why."""
 
 
-async def install(file: Path, folder: Path, *, timeout_sec: float) -> None:
+async def install(file: Path, folder: Path, at_most: UnpackedMax, *, timeout_sec: float) -> None:
     module = "pyoco_server.worker.wheels.unpack"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", module, str(file), str(folder)),
+        *(str(at_most.bytes), str(at_most.files)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
+        env=environment_for_children(),
         start_new_session=True,
         preexec_fn=die_with_parent(),
     )

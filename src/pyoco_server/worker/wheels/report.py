@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyoco_server import clock
 from pyoco_server.store.wheels import Wheel
 
 # The entry is rewritten every few seconds: it is a summary.
@@ -28,17 +28,17 @@ class SyncReport:
     installed_at: dict[str, tuple[Wheel, float]] = field(default_factory=dict)
 
     def began(self) -> None:
-        self.last_attempt_at = time.time()
+        self.last_attempt_at = clock.now()
 
     def ended(self, *, error: str | None) -> None:
         """With an error or without; what is in use stays in use either way."""
-        now = time.time()
+        now = clock.now()
         self.last_error = error[:ERROR_CHARS_MAX] if error else None
         if error is None:
             self.last_success_at = self.last_synced_at = now
 
     def uses(self, wheels: Iterable[Wheel]) -> None:
-        now, known = time.time(), self.installed_at
+        now, known = clock.now(), self.installed_at
         self.installed_at = {wheel.nuid: known.get(wheel.nuid, (wheel, now)) for wheel in wheels}
 
     def described(self) -> dict[str, Any]:

@@ -92,7 +92,8 @@ class WheelSync:
                     await self._change_to(wheels)
             except Exception as error:  # runs need no newer wheels than they have: the worker goes on
                 self._report.ended(error=repr(error))
-                log.exception("wheels not synchronised", extra=self._who | SYNC_FAILED)
+                fields = self._who | SYNC_FAILED | {"reason": repr(error)}
+                log.exception("wheels not synchronised", extra=fields)
         self._on_news()
 
     def poll_sec(self, longest_sec: float) -> float:
@@ -124,8 +125,9 @@ class WheelSync:
             choice = choose(await self._store.wheels.list(), self._tags, self._supported)
             wheels = await self._installed(choice)
         except Unavailable as error:
-            log.error("wheels not synchronised", extra=self._who | BROKER_AWAY | {"reason": error.message})
-            self._report.ended(error=error.message)
+            fields = self._who | BROKER_AWAY | {"reason": error.message}
+            log.error("wheels not synchronised", exc_info=error, extra=fields)
+            self._report.ended(error=error.public_message)
             return None
         self._report.selected, self._report.misfits = choice.newest, choice.misfits
         self._report.updated = self._report.removed = ()
@@ -155,7 +157,7 @@ class WheelSync:
         except (WheelBroken, Internal, OSError) as error:
             self._patience.failed(wheel.nuid, f"{wheel.name}: {error}")
             fields = {"wheel_name": wheel.name, "nuid": wheel.nuid, "reason": str(error)}
-            log.error("wheel not installed", extra=self._who | SYNC_FAILED | fields)
+            log.error("wheel not installed", exc_info=error, extra=self._who | SYNC_FAILED | fields)
             return False
         self._patience.succeeded(wheel.nuid)
         return True
@@ -166,7 +168,8 @@ class WheelSync:
         try:
             file, tree = place / wheel.name, place / "tree"
             await self._store.wheels.download(wheel, file)
-            await install(file, tree, timeout_sec=self._config.wheel_install_timeout_sec)
+            at_most = self._store.wheels.unpacked_max
+            await install(file, tree, at_most, timeout_sec=self._config.wheel_install_timeout_sec)
             await asyncio.to_thread(self._folder.keep, wheel, tree)
         finally:
             await asyncio.to_thread(self._folder.clear, place)
@@ -189,7 +192,8 @@ class WheelSync:
             reason = f"the flows cannot be loaded with the new wheels: {error}"
             patience.failed(key, reason)
             self._report.ended(error=reason)
-            log.error("the wheels in use stay in use", extra=self._who | SYNC_FAILED | {"reason": reason})
+            fields = self._who | SYNC_FAILED | {"reason": reason}
+            log.error("the wheels in use stay in use", exc_info=error, extra=fields)
         else:
             patience.succeeded(key)
             await self._in_use(path, wheels)

@@ -11,16 +11,19 @@ from pyoco.dsl.expressions import ensure_expression
 from pyoco.dsl.syntax import FlowFragment
 
 from pyoco_server.worker.yaml.callables import Callables
+from pyoco_server.worker.yaml.environment import Readable
 from pyoco_server.worker.yaml.plugins import Plugins
 from pyoco_server.workflow_yaml import terms as t
 from pyoco_server.workflow_yaml.model import TaskConfig, WorkflowConfig
 
 
-def build_flow(name: str, config: WorkflowConfig, callables: Callables, plugins: Plugins) -> Flow:
+def build_flow(
+    name: str, config: WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
+) -> Flow:
     """Raises CodeMissing or CodeRefused, naming what to change."""
     assert config.flow is not None, "a workflow without a flow is refused when it is read"
-    tasks = _Tasks(config, callables, plugins)
-    steps = _Compiler(config, tasks).steps(config.flow.pipeline)
+    tasks = _Tasks(config, callables, plugins, readable)
+    steps = _Compiler(config, tasks, readable).steps(config.flow.pipeline)
     flow: Flow = Flow(name=name) >> FlowFragment(steps)
     return flow
 
@@ -28,7 +31,10 @@ def build_flow(name: str, config: WorkflowConfig, callables: Callables, plugins:
 class _Tasks:
     """The tasks of a workflow by their names in it, each made when it is asked for."""
 
-    def __init__(self, config: WorkflowConfig, callables: Callables, plugins: Plugins) -> None:
+    def __init__(
+        self, config: WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
+    ) -> None:
+        self._readable = readable
         self._config = config.tasks
         self._order = {name: number for number, name in enumerate(config.tasks)}
         self._callables = callables
@@ -41,6 +47,8 @@ class _Tasks:
         return self._made[name]
 
     def _make(self, name: str, wanted: TaskConfig) -> Task:
+        for value in wanted.inputs.values():
+            self._readable.check_input(value)
         if wanted.callable is not None:
             task = Task(func=self._callables.get(wanted.callable), name=name)
         else:
@@ -58,9 +66,10 @@ class _Tasks:
 
 
 class _Compiler:
-    def __init__(self, config: WorkflowConfig, tasks: _Tasks) -> None:
+    def __init__(self, config: WorkflowConfig, tasks: _Tasks, readable: Readable) -> None:
         self._pipelines = config.pipelines
         self._tasks = tasks
+        self._readable = readable
 
     def steps(self, pipeline: t.Pipeline) -> list[n.DSLNode]:
         return [step for term in pipeline.terms for step in self._of(term)]
@@ -72,18 +81,22 @@ class _Compiler:
             case t.PipeTerm():
                 return self.steps(self._pipelines[term.pipe])
             case t.SwitchTerm():
-                return [n.SwitchNode(_expression(term.on), [self._case(case) for case in term.cases])]
+                return [n.SwitchNode(self._expression(term.on), [self._case(case) for case in term.cases])]
             case t.RepeatTerm():
-                count = term.count if isinstance(term.count, int) else _expression(term.count)
+                count = term.count if isinstance(term.count, int) else self._expression(term.count)
                 return [n.RepeatNode(self._body(term.body), count, term.collect)]
             case t.ForEachTerm():
-                over = _expression(term.over)
+                over = self._expression(term.over)
                 return [n.ForEachNode(self._body(term.body), over, term.item, term.index, term.collect)]
             case t.UntilTerm():
-                cond = _expression(term.cond)
+                cond = self._expression(term.cond)
                 return [n.UntilNode(self._body(term.body), cond, term.max_iter, term.collect)]
             case _:
                 assert_never(term)
+
+    def _expression(self, expression: t.Expression) -> Any:
+        self._readable.check_expression(expression.source)
+        return ensure_expression(expression.source)
 
     def _task(self, term: t.TaskTerm) -> Task:
         """A node with a name of its own is a task of its own."""
@@ -111,7 +124,3 @@ def copied(task: Task, name: str) -> Task:
         timeout_sec=task.timeout_sec,
         trigger_policy=task.trigger_policy,
     )
-
-
-def _expression(expression: t.Expression) -> Any:
-    return ensure_expression(expression.source)

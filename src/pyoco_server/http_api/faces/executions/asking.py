@@ -9,11 +9,12 @@ from typing import Any
 from starlette.requests import Request
 
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.bodies import is_json
 from pyoco_server.http_api.error_table import FrameworkRefusal
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.tags import is_run_id
 
-JSON = frozenset({"application/json", ""})
+JSON = frozenset({"application/json"})
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 NAME_CHARS_SHOWN = 64
 _NUMBER = re.compile(r"[0-9]{1,15}")
@@ -43,9 +44,10 @@ def shown(name: str) -> str:
 
 def content_type_of(request: Request, accepted: frozenset[str]) -> str:
     """Without a header: JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    given = request.headers.get("content-type", "")
+    kind = "application/json" if is_json(given) else given.partition(";")[0].strip().lower()
     if kind not in accepted:
-        known = ", ".join(sorted(one for one in accepted if one))
+        known = ", ".join(sorted(accepted))
         raise FrameworkRefusal(415, f"The body must be {known}: say so in Content-Type.")
     return kind
 

@@ -19,6 +19,7 @@ from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.faces.executions.listed import Listed, Listing
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.callers import principal_of
 from pyoco_server.operations.histories import Commit
 
 SCHEMA_VERSION = 1
@@ -93,7 +94,7 @@ def _actor(commit: Commit, event: e.Event) -> dict[str, Any]:
         case e.RunSubmitted() if event.schedule_id is not None:
             return {"kind": "scheduler", "id": event.schedule_id}
         case e.RunSubmitted():
-            return {"kind": "user"} | _if_set("id", event.api_key_id)
+            return {"kind": "user"} | _if_set("id", principal_of(event.api_key_id))
         case e.CancelRequested() | e.TaskResumed():
             return {"kind": "user"} | _if_set("id", event.by)
         case _:

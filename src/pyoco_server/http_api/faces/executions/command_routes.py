@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.addresses import path_of
+from pyoco_server.http_api.bodies import read_aside
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.executions import asking
 from pyoco_server.http_api.faces.executions.chronicle import event_ids
@@ -33,8 +34,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 async def create_execution(request: Request) -> Response:
     gateway, caller = asking.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    wanted, said = body_of(envelope.raw, CreateExecution)
-    asked = await fingerprint_of(said)
+    wanted, said = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
+    asked = await fingerprint_of(said, size=len(envelope.raw))
     make = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
 
     def tell(stored: StoredRun, command_id: str) -> Answer:
@@ -53,7 +54,7 @@ async def create_execution(request: Request) -> Response:
         asked=asked,
         submission=make,
         meta=lambda command_id: CommitMeta(
-            actor=Actor(ActorKind.USER, caller.id),
+            actor=Actor(ActorKind.USER, caller.principal),
             correlation_id=envelope.correlation_id,
             causation_id=command_id,
         ),
@@ -72,16 +73,16 @@ def _endpoint(form: Form) -> Endpoint:
 async def _command(request: Request, form: Form) -> Response:
     gateway, caller = asking.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    body, said = body_of(envelope.raw, form.body)
+    body, said = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
     execution_id = asking.execution_id_of(request)
     node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
     asked = Asked(
         run_id=execution_id,
         name=form.name,
-        command=form.build(caller.id, node_id or "", body),
+        command=form.build(caller.principal, node_id or "", body),
         key=key_for(caller, request.method, path_of(request.scope), envelope.key),
-        asked=await fingerprint_of(said),
-        meta=CommitMeta(actor=Actor(form.actor, caller.id), correlation_id=envelope.correlation_id),
+        asked=await fingerprint_of(said, size=len(envelope.raw)),
+        meta=CommitMeta(actor=Actor(form.actor, caller.principal), correlation_id=envelope.correlation_id),
         task=node_id,
     )
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pyoco_server.http_api.faces.executions import asking, wire
 from pyoco_server.http_api.faces.executions.graph_document import GRAPH_ID
 from pyoco_server.http_api.faces.executions.requests import CreateExecution
+from pyoco_server.http_api.tracing_headers import traceparent_of
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations import graphs
@@ -44,7 +45,7 @@ def _submission(
         params=wanted.input,
         tag=wanted.tag,
         tenant_id=caller.tenant_id,
-        api_key_id=caller.id,
+        api_key_id=caller.api_key_id,
         correlation_id=correlation_id,
-        traceparent=headers.get("traceparent"),
+        traceparent=traceparent_of(headers),
     )

@@ -15,6 +15,7 @@ from pyoco_server.http_api.faces.executions import asking
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
 from pyoco_server.operations.idempotency_key import checked_key
+from pyoco_server.printable import LINES_PATTERN, ONE_LINE_PATTERN
 
 KEY_HEADER, CORRELATION_HEADER = "X-Idempotency-Key", "X-Correlation-Id"
 CORRELATION_CHARS_MAX = 256
@@ -25,8 +26,8 @@ _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
-_Name = Annotated[str, Meta(min_length=1, max_length=256)]
-_Text = Annotated[str, Meta(max_length=4096)]
+_Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=ONE_LINE_PATTERN)]
+_Text = Annotated[str, Meta(max_length=4096, pattern=LINES_PATTERN)]
 
 
 class CreateExecution(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """`GET /executions/{id}/stream`: every listed event, from the first or from where the reader was, then live.
 
 The id of an event is its seq. Nothing piles up for a slow reader: what comes next is taken from the list.
+When the broker has lost events that were sent, `reset` says so, and all there is follows from the first.
 """
 
 from __future__ import annotations
@@ -63,11 +64,13 @@ class Events:
         self._seen = seen
         self._ring: sse.Ring = lambda: None
         self._history: History[Chronicle] | None = None
+        self._losses = 0
 
     async def open(self, tenant_id: str | None, known_seq: int) -> None:
         self._history = await self._histories.follow(
             self._execution_id, self._rung, tenant_id=tenant_id, known_seq=known_seq
         )
+        self._losses = self._history.losses
 
     @property
     def is_ahead(self) -> bool:
@@ -77,9 +80,15 @@ class Events:
     def is_over(self) -> bool:
         run = self._chronicle.run
         is_final = run is None or run.gone or run.is_terminal
+        if run is not None and self._history is not None and self._losses != self._history.losses:
+            return False
         return is_final and self._seen >= len(self._chronicle.events)
 
     def take(self) -> bytes | None:
+        assert self._history is not None, "opened before it is read"
+        if self._losses != self._history.losses and self._chronicle.run is not None:
+            self._losses, self._seen = self._history.losses, 0
+            return sse.event("reset", b"{}", "0")
         if self._seen >= len(self._chronicle.events):
             return None
         self._seen += 1

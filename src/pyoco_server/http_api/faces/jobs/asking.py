@@ -41,11 +41,11 @@ def job_id_of(request: HTTPConnection) -> str:
     return str(job_id)
 
 
-async def found_job(request: HTTPConnection) -> StoredRun:
+async def found_job(request: HTTPConnection, *, whole: bool = False) -> StoredRun:
     """The run behind the job in the path, if it is there and the caller's."""
-    gateway = ready_gateway(request)
+    gateway, tenant_id = ready_gateway(request), caller_of(request).tenant_id
     try:
-        return await query.get_run(gateway.store, job_id_of(request), tenant_id=caller_of(request).tenant_id)
+        return await query.get_run(gateway.store, job_id_of(request), tenant_id=tenant_id, whole=whole)
     except NotFound:
         raise JobNotFound from None
 

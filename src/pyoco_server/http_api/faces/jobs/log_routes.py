@@ -15,7 +15,13 @@ from pyoco_server.http_api.log_questions import LogWords
 from pyoco_server.http_api.log_stream import check_accept, log_stream
 from pyoco_server.operations.query import StoredRun
 
-WORDS = LogWords(since_token="sinceToken", from_line="fromLine", next_token="nextToken")
+WORDS = LogWords(
+    since_token="sinceToken",
+    from_line="fromLine",
+    next_token="nextToken",
+    to_line="toLine",
+    paused_by="pausedBy",
+)
 
 
 async def get_logs(request: Request) -> Response:

@@ -31,7 +31,7 @@ PATHS: dict[str, Any] = {
                 query("tail", number(LINES_DEFAULT, LINES_MAX), "The last so many lines."),
                 query("limit", number(LINES_DEFAULT, LINES_MAX), "How many lines at most."),
                 query("q", _TEXT, "Only lines with this text."),
-                query("regex", {"type": "boolean"}, "`q` is a pattern of RE2."),
+                query("regex", {"type": "boolean"}, "`q` is a pattern of RE2, of bounded size."),
                 query("task", _TEXT, "Only what this task printed."),
                 query("since", _TEXT, "Only what is not older: unix seconds, or RFC 3339."),
                 header("Range", "A part of the representation."),
@@ -45,7 +45,7 @@ PATHS: dict[str, Any] = {
                     "Nothing begins there; `Content-Range` says how much there is", ref("JobError")
                 ),
             }
-            | errors(400, 403, 404, 406, 422, 503),
+            | errors(400, 403, 404, 406, 422, 429, 503),
         }
     },
     "/jobs/{job_id}/logs/stream": {
@@ -67,7 +67,7 @@ PATHS: dict[str, Any] = {
                 },
                 "204": {"description": "The job is over, and nothing came after: do not come back"},
             }
-            | errors(400, 403, 404, 406, 503),
+            | errors(400, 403, 404, 406, 429, 503),
         }
     },
     "/jobs/{job_id}/ws": {
@@ -77,7 +77,7 @@ PATHS: dict[str, Any] = {
             "description": _SOCKET,
             "operationId": "job_socket",
             "parameters": [JOB_ID, query("ticket", _TEXT, "Of POST /tickets.")],
-            "responses": {"101": {"description": "A WebSocket"}} | errors(403, 404, 503),
+            "responses": {"101": {"description": "A WebSocket"}} | errors(403, 404, 429, 503),
         }
     },
 }

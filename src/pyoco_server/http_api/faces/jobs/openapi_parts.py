@@ -94,6 +94,18 @@ SCHEMAS: dict[str, Any] = {
             "nextToken": _TEXT,
             "complete": {"type": "boolean", "description": "The job is over and this was the rest."},
             "truncated": {"type": "boolean", "description": "Lines are missing: retention, or a limit."},
+            "searched": _object(
+                ["toLine", "lines", "pausedBy"],
+                {
+                    "toLine": {"type": "integer", "description": "The last line that was searched."},
+                    "lines": {"type": "integer", "description": "Of so many."},
+                    "pausedBy": {
+                        "type": ["string", "null"],
+                        "enum": ["time", "bytes", None],
+                        "description": "The budget that was used up; `nextToken` goes on from there.",
+                    },
+                },
+            ),
         },
     ),
     "JobError": _object(

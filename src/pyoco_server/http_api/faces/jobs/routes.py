@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.bodies import params_body, read_aside, small_body
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.jobs import asking, log_routes, socket, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.keyed import key_of, once_answer
 from pyoco_server.http_api.replies import json_answer
+from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations import cancel, erase, query, run_list, submit, tagging
 from pyoco_server.operations.idempotency import Answer, Reservation, once
@@ -21,9 +27,8 @@ from pyoco_server.operations.query import StoredRun
 
 async def create_job(request: Request) -> Response:
     gateway = asking.ready_gateway(request)
-    caller, body = caller_of(request), await request.body()
-    wanted = wire.submission(body, request.headers, caller, gateway.config.jobs_flow)
-    submission = submit.checked(wanted, gateway.config)
+    body = await params_body(request, gateway.config)
+    submission = await read_aside(body, _checked, body, request, gateway.config)
     key = key_of(request)
     if key is None:
         return created(await submit.begin(gateway.store, submission))
@@ -33,7 +38,12 @@ async def create_job(request: Request) -> Response:
         answer = created(await submit.begin(gateway.store, begun, commit_id=reservation.command_id))
         return Answer(status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]})
 
-    return once_answer(await once(gateway.store, key, body, begin))
+    return once_answer(await once(gateway.store, key, body, begin, needs_room=True))
+
+
+def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSubmitted:
+    wanted = wire.submission(body, request.headers, caller_of(request), config.jobs_flow)
+    return submit.checked(wanted, config)
 
 
 def created(stored: StoredRun) -> Response:
@@ -41,7 +51,7 @@ def created(stored: StoredRun) -> Response:
 
 
 async def get_job(request: Request) -> Response:
-    return json_answer(wire.job((await asking.found_job(request)).run))
+    return json_answer(wire.job((await asking.found_job(request, whole=True)).run))
 
 
 async def list_jobs(request: Request) -> Response:
@@ -63,9 +73,9 @@ async def delete_job(request: Request) -> Response:
     try:
         job_id = asking.job_id_of(request)
         if purge:
-            await erase.erase_run(gateway.store, job_id, by=caller.id, tenant_id=caller.tenant_id)
+            await erase.erase_run(gateway.store, job_id, by=caller.principal, tenant_id=caller.tenant_id)
         else:
-            await cancel.cancel_run(gateway.store, job_id, by=caller.id, tenant_id=caller.tenant_id)
+            await cancel.cancel_run(gateway.store, job_id, by=caller.principal, tenant_id=caller.tenant_id)
     except NotFound:
         pass
     return Response(status_code=204)
@@ -77,7 +87,7 @@ async def get_tags(request: Request) -> Response:
 
 async def add_tag(request: Request) -> Response:
     gateway = asking.ready_gateway(request)
-    tag = wire.tag_asked(await request.body(), request.headers)
+    tag = wire.tag_asked(await small_body(request), request.headers)
     try:
         stored = await tagging.add_tag(
             gateway.store, asking.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
@@ -99,7 +109,21 @@ async def remove_tag(request: Request) -> Response:
     return Response(status_code=204)
 
 
+class _IdWithSlash(Route):
+    """`/jobs/a%2Fb`: the router sees a decoded path, where an id with a slash looks like a deeper address."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http" or scope["method"] not in (self.methods or ()):
+            return Match.NONE, {}
+        above, _, last = scope.get("raw_path", b"").decode("latin-1").partition("?")[0].rpartition("/")
+        if "%2f" not in last.lower() or above not in ("/jobs", f"{scope.get('root_path', '')}/jobs"):
+            return Match.NONE, {}
+        return Match.FULL, {"endpoint": self.endpoint, "path_params": {"job_id": unquote(last)}}
+
+
 ROUTES: list[BaseRoute] = [
+    _IdWithSlash("/jobs/{job_id}", get_job, methods=["GET"]),
+    _IdWithSlash("/jobs/{job_id}", delete_job, methods=["DELETE"]),
     Route("/jobs", create_job, methods=["POST"]),
     Route("/jobs", list_jobs, methods=["GET"]),
     Route("/jobs/{job_id}", get_job, methods=["GET"]),
@@ -120,5 +144,6 @@ def _with_tasks(runs: list[Run], stored: list[StoredRun]) -> list[dict[str, obje
     for run in runs:
         known = tasks.get(run.run_id)
         if known is not None:  # else it was erased this moment
-            shown.append(wire.job(replace(run, tasks=known.tasks, last_tasks=known.last_tasks)))
+            tasked = replace(run, tasks=known.tasks, last_tasks=known.last_tasks, lacks=known.lacks)
+            shown.append(wire.job(tasked))
     return shown

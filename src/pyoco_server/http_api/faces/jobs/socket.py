@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from typing import Any
 
-from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from pyoco_server import clock
 from pyoco_server.errors import NotFound, PyocoError
 from pyoco_server.http_api import sse
-from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.callers import caller_of, counted_as
+from pyoco_server.http_api.error_table import retry_header
 from pyoco_server.http_api.faces.jobs import asking, frames
 from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
 from pyoco_server.http_api.faces.jobs.log_routes import shown
+from pyoco_server.http_api.refusal_log import note_refusal
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import cancel
 from pyoco_server.operations.callers import Scope
@@ -29,6 +30,8 @@ from pyoco_server.operations.log_places import Place, Places
 from pyoco_server.operations.log_views import LogView
 
 NORMAL, GOING_AWAY, UNREADABLE, TOO_BIG = 1000, 1001, 1003, 1009
+# The broker has lost lines, perhaps some that were sent: the client connects again and reads from the start.
+SERVICE_RESTART = 1012
 # What sending ends in when nobody is there to receive.
 _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 
@@ -36,14 +39,26 @@ _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 async def job_socket(socket: WebSocket) -> None:
     try:
         gateway = asking.ready_gateway(socket)
+        leave = gateway.streams.concurrency.enter(counted_as(socket))
+    except PyocoError as error:
+        await _deny(socket, error)
+        return
+    try:
+        await _serve(socket, gateway)
+    finally:
+        leave()
+
+
+async def _serve(socket: WebSocket, gateway: Any) -> None:
+    try:
         job_id = asking.job_id_of(socket)
         places = Places(await gateway.store.secrets.for_tokens(), job_id)
         view = await gateway.log_views.enter(job_id, tenant_id=caller_of(socket).tenant_id)
     except NotFound:
-        await socket.send_denial_response(_refusal(JobNotFound()))
+        await _deny(socket, JobNotFound())
         return
     except PyocoError as error:
-        await socket.send_denial_response(_refusal(error))
+        await _deny(socket, error)
         return
     try:
         await socket.accept()
@@ -96,12 +111,15 @@ class _Talk:
             if self._gateway.streams.ended:
                 self._close_code = GOING_AWAY
                 return
+            if self._follower is not None and self._follower.has_to_begin_again:
+                self._close_code = SERVICE_RESTART
+                return
             news = self._next()
             if not news and self._is_over:
                 await self._send(frames.end_frame(self._told))
                 return
             if not news and self._subscribed is not None and loop.time() >= speaks_at:
-                news = [frames.heartbeat_frame(time.time())]
+                news = [frames.heartbeat_frame(clock.now())]
             for frame in news:
                 await self._send(frame)
             if news:
@@ -156,12 +174,12 @@ class _Talk:
             case frames.Subscribe():
                 self._subscribe(frame)
             case frames.Ping():
-                await self._send(frames.heartbeat_frame(time.time()))
+                await self._send(frames.heartbeat_frame(clock.now()))
             case frames.Cancel():
                 caller = caller_of(self._socket)
                 caller.require(Scope.RUNS_WRITE)
                 await cancel.cancel_run(
-                    self._gateway.store, self._job_id, by=caller.id, tenant_id=caller.tenant_id
+                    self._gateway.store, self._job_id, by=caller.principal, tenant_id=caller.tenant_id
                 )
 
     def _subscribe(self, asked: frames.Subscribe) -> None:
@@ -189,5 +207,8 @@ async def _rung(bell: asyncio.Event, until: float | None) -> None:
             await bell.wait()
 
 
-def _refusal(error: PyocoError) -> Response:
-    return json_answer(TABLE.body(error, "en"), TABLE.status_of(error))
+async def _deny(socket: WebSocket, error: PyocoError) -> None:
+    note_refusal(socket.scope, error)
+    status = TABLE.status_of(error)
+    answer = json_answer(TABLE.body(error, "en"), status, retry_header(error, status))
+    await socket.send_denial_response(answer)

@@ -9,14 +9,17 @@ import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, parse
 from pyoco_server.errors import Invalid
-from pyoco_server.http_api.error_table import FrameworkRefusal
 from pyoco_server.http_api.faces.jobs.errors import Malformed
 from pyoco_server.http_api.instants import rfc3339, rfc3339_or_none
+from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.lifecycle.retry import results
-from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import OutputKept, RunStatus
+from pyoco_server.lifecycle.run import Lack, Run
+from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.submit import Submission
+
+# Of a job that has not completed, however many of its tasks have.
+NOT_COMPLETED_MAX = 99
 
 STATUS_OF = {
     RunStatus.PENDING: "pending",
@@ -48,9 +51,9 @@ def submission(body: bytes, headers: Mapping[str, str], caller: Caller, default_
         tag=None if asked.tag is msgspec.UNSET else asked.tag,
         tags=asked.tags,
         tenant_id=caller.tenant_id,
-        api_key_id=caller.id,
-        correlation_id=headers.get("x-correlation-id"),
-        traceparent=headers.get("traceparent"),
+        api_key_id=caller.api_key_id,
+        correlation_id=correlation_id_of(headers),
+        traceparent=traceparent_of(headers),
     )
 
 
@@ -75,19 +78,23 @@ def job(run: Run) -> dict[str, Any]:
 
 
 def _progress(run: Run) -> int | None:
-    """Tasks that are over, in a hundred; None while nobody knows how many there are."""
+    """Tasks that have succeeded, in a hundred; None while it is not known how many there are.
+
+    100 is said of a completed job only: what failed, was canceled or skipped was not done.
+    """
     if run.ended is RunStatus.COMPLETED:
         return 100
     # Iterations of a loop come one by one: only what was planned is counted.
     planned = [record for name, record in run.tasks.items() if not name.endswith("]")]
     if not planned:
         return None
-    return 100 * sum(record.state.is_finished for record in planned) // len(planned)
+    done = sum(record.state is TaskStatus.SUCCEEDED for record in planned)
+    return min(100 * done // len(planned), NOT_COMPLETED_MAX)
 
 
 def _result(run: Run) -> Any:
-    """Small ones only: a large one, or one that was not kept, is asked for at `/runs/{id}/result`."""
-    if run.ended is not RunStatus.COMPLETED:
+    """Small ones only: a large one, or one that this copy lacks, is asked for at `/runs/{id}/result`."""
+    if run.ended is not RunStatus.COMPLETED or run.lacks > Lack.NOTHING:
         return None
     found = results(run)
     if any(record.kept is not OutputKept.STORED for record in found.values()):
@@ -97,7 +104,6 @@ def _result(run: Run) -> Any:
 
 
 def _converted(body: bytes, headers: Mapping[str, str], kind: type[_Wanted]) -> _Wanted:
-    _check_content_type(headers.get("content-type", ""))
     try:
         return msgspec.convert(parse(body), kind)
     except CanonicalJsonError as error:
@@ -106,13 +112,3 @@ def _converted(body: bytes, headers: Mapping[str, str], kind: type[_Wanted]) -> 
         message = str(error)
         problem = {"loc": ["body"], "msg": message, "type": "value_error"}
         raise Invalid(f"The body is not valid: {message}.", details=[problem]) from None
-
-
-def _check_content_type(given: str) -> None:
-    kind = given.partition(";")[0].strip().lower()
-    if (
-        kind
-        and kind != "application/json"
-        and not (kind.startswith("application/") and kind.endswith("+json"))
-    ):
-        raise FrameworkRefusal(415, "Send JSON, with Content-Type: application/json.")

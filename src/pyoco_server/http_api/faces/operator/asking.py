@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid
 
 INVALID = "ERR-PYOCO-0002"
@@ -54,8 +55,10 @@ def wrong(place: str, name: str, message: str, err_id: str = INVALID) -> Invalid
 def decoded_body(body: bytes, kind: type[Any], err_id: str = INVALID) -> Any:
     """Members we do not know are passed over; one of the wrong type is not."""
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        asked = msgspec.json.decode(body, type=kind)
+        check_members(body)  # the decoder takes the last of two
+        return asked
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, CanonicalJsonError) as error:
         message = str(error) or "the body is nested too deeply"
         problem = {"loc": ["body"], "msg": message, "type": "value_error"}
         raise Invalid("The body is not valid.", err_id=err_id, details=[problem]) from error

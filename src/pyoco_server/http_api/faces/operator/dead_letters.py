@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from pyoco_server.http_api.bodies import small_body
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
@@ -37,7 +38,7 @@ async def get_letter(request: Request) -> Response:
 @router.post("/dlq/{letter_id}/redrive", summary="Run it again, as a new run", openapi_extra=REDRIVE)
 async def redrive(request: Request) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
-    again = wire.again_wanted(await request.body())
+    again = wire.again_wanted(await small_body(request))
     letter_id = wire.letter_id(request.path_params)
     kept = await dead_letters.get_letter(gateway.store, gateway.read_model, caller, letter_id)
     stored = await dead_letters.redrive(gateway.store, caller, kept, again=again)

@@ -150,4 +150,6 @@ APPROVALS: Described = {
 }
 FLOWS: Described = {"responses": _answers("Flows, by name", _OBJECTS, 401, 403, 503)}
 SYSTEM: Described = {"responses": _answers("How it stands", _OBJECT, 401, 403, 503)}
-CALLER: Described = {"responses": _answers("Tenant, id and scopes; null without keys", _OBJECT, 401, 403)}
+CALLER: Described = {
+    "responses": _answers("Tenant, id, principal and scopes; null without keys", _OBJECT, 401, 403)
+}

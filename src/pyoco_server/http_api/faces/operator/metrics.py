@@ -1,12 +1,13 @@
 """`/metrics` in Prometheus' text format (REQ-0014): the specification's names, and better ones beside them.
 
+A tenant's caller gets the figures of its tenant; one with the scope `ops:read_all` those of the installation.
 What each number means, and how two gateways are read together, is in docs/metrics.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TypeVar
 
@@ -16,12 +17,18 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.connections import REASONS, Connections
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
 from pyoco_server.http_api.faces.operator.described import METRICS
 from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
-from pyoco_server.operations.metrics import Standing, standing
+from pyoco_server.operations.callers import Scope
+from pyoco_server.operations.concurrency import Concurrency
+from pyoco_server.operations.metrics import Figures, Standing, figures, standing
 from pyoco_server.operations.observed import BOUNDS_SEC, Observed, Spread
 from pyoco_server.operations.rechecks.observed import RecheckObserved
+from pyoco_server.operations.storage import StorageWatch
+from pyoco_server.supervision import failures_by_loop
 
 VERSION = version("pyoco-server")
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,17 +42,37 @@ router = APIRouter()
 
 @router.get("/metrics", summary="Numbers for Prometheus", openapi_extra=METRICS)
 async def metrics(request: Request) -> Response:
-    gateway = ready_gateway(request)
+    gateway, caller = ready_gateway(request), caller_of(request)
+    if caller.tenant_id is not None and not caller.may(Scope.OPS_READ_ALL):
+        own = await figures(gateway.store, gateway.read_model, caller.tenant_id)
+        return Response(_text(_shown_to_tenants(own)), media_type=TEXT_FORMAT)
     now = await standing(gateway.store, gateway.read_model)
-    text = exposition(now, gateway.observed, gateway.is_housekeeper, gateway.rechecks.observed)
+    at_once = {
+        "streams": gateway.streams.concurrency,
+        "log_searches": gateway.log_pages.searches.concurrency,
+    }
+    of_gateway = [
+        *_gateway(now, gateway.is_housekeeper),
+        *_storage(gateway.storage),
+        *_http(gateway.connections),
+        *_at_once(at_once),
+    ]
+    text = exposition(now, of_gateway, gateway.observed, gateway.rechecks.observed)
     return Response(text, media_type=TEXT_FORMAT)
 
 
-def exposition(now: Standing, seen: Observed, is_housekeeper: bool, rechecks: RecheckObserved) -> bytes:
+def exposition(
+    now: Standing, of_gateway: Iterable[Metric], seen: Observed, rechecks: RecheckObserved
+) -> bytes:
+    families = [*_standing(now), *of_gateway, *_seen(seen), *recheck_families(rechecks)]
+    return _text([*_shown_to_tenants(now.figures), *families], ProcessCollector)
+
+
+def _text(families: Iterable[Metric], *more: Callable[..., Collector]) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    families = [*_standing(now), *_gateway(now, is_housekeeper), *_seen(seen), *recheck_families(rechecks)]
     registry.register(_Families(families))
-    ProcessCollector(registry=registry)
+    for collector in more:
+        collector(registry=registry)
     # Whole numbers as the specification shows them: `1` and not `1.0`.
     return _WHOLE.sub(b"", generate_latest(registry))
 
@@ -60,17 +87,21 @@ class _Families(Collector):
         return self._families
 
 
-def _standing(now: Standing) -> Iterator[Metric]:
+def _shown_to_tenants(now: Figures) -> Iterator[Metric]:
     yield _gauge("pyoco_runs_total", "Runs by status (the specification's name).", now.runs, "status")
     yield _gauge("pyoco_runs", "Runs by status.", now.runs, "status")
+    text = "Runs that changed last today, by status."
+    yield _gauge("pyoco_runs_today_total", text, now.runs_today, "status")
     yield _gauge("pyoco_workers_alive_total", "Living workers (the specification's name).", now.workers_alive)
     yield _gauge("pyoco_workers_alive", "Workers that run or wait.", now.workers_alive)
     yield _gauge("pyoco_workers_draining", "Of those, how many take no new runs.", now.workers_draining)
     yield _gauge("pyoco_worker_slots", "Slots of the living workers.", now.slots)
     yield _gauge("pyoco_worker_slots_free", "Of those, how many a new run may have.", now.slots_free)
-    yield _gauge(
-        "pyoco_dlq_messages_total", "Kept dead letters (the specification's name).", now.dead_letters
-    )
+
+
+def _standing(now: Standing) -> Iterator[Metric]:
+    text = "Kept dead letters (the specification's name)."
+    yield _gauge("pyoco_dlq_messages_total", text, now.dead_letters)
     yield _gauge("pyoco_dead_letters", "Dead letters that are kept.", now.dead_letters)
     waiting = {tag: queue.waiting for tag, queue in now.queues.items()}
     in_work = {tag: queue.in_work for tag, queue in now.queues.items()}
@@ -86,6 +117,32 @@ def _gateway(now: Standing, is_housekeeper: bool) -> Iterator[Metric]:
     yield _gauge("pyoco_housekeeper", "1 where housekeeping is done, 0 where it is watched.", is_housekeeper)
     yield _counter("pyoco_broker_reconnects", "Connections to the broker lost and renewed.", now.reconnects)
     yield _counter("pyoco_feed_restarts", "Times the log had to be followed anew.", now.feed_restarts)
+    yield _counter("pyoco_loop_failures", "Failures of background loops.", failures_by_loop(), "loop")
+
+
+def _storage(watch: StorageWatch) -> Iterator[Metric]:
+    yield _gauge("pyoco_storage_low", "1 while new work is refused for lack of storage.", watch.is_low)
+    disk, used = watch.disk, watch.used_bytes
+    text = "What the broker keeps, counted before it compresses."
+    yield _gauge("pyoco_broker_storage_bytes", text, used)
+    text = "Free on the disk of the embedded broker."
+    yield _gauge("pyoco_broker_disk_free_bytes", text, None if disk is None else disk.free_bytes)
+    text = "Size of the disk of the embedded broker."
+    yield _gauge("pyoco_broker_disk_bytes", text, None if disk is None else disk.total_bytes)
+
+
+def _http(connections: Connections) -> Iterator[Metric]:
+    yield _gauge("pyoco_http_connections", "Connections that are open.", connections.open)
+    rejected = dict.fromkeys(REASONS, 0) | connections.rejected
+    text = "Connections and requests refused or ended because of a limit, by which one."
+    yield _counter("pyoco_http_rejected", text, rejected, "reason")
+
+
+def _at_once(kinds: Mapping[str, Concurrency]) -> Iterator[Metric]:
+    for name, one in kinds.items():
+        words = name.replace("_", " ")
+        yield _gauge(f"pyoco_{name}_open", f"Open {words} of this gateway.", one.under_way)
+        yield _counter(f"pyoco_{name}_refused", f"Refused {words}: too many were open.", one.refused)
 
 
 def _seen(seen: Observed) -> Iterator[Metric]:
@@ -103,8 +160,10 @@ def _seen(seen: Observed) -> Iterator[Metric]:
     yield _histogram("pyoco_cancel_delay_seconds", "From a cancel request to the end.", seen.cancel_delay)
 
 
-def _gauge(name: str, text: str, value: float | Mapping[str, float], label: str = "") -> Metric:
-    return _filled(GaugeMetricFamily(name, text, labels=_labels(label)), value)
+def _gauge(name: str, text: str, value: float | Mapping[str, float] | None, label: str = "") -> Metric:
+    """Without a sample where the value is not known."""
+    known = {} if value is None else value
+    return _filled(GaugeMetricFamily(name, text, labels=_labels(label)), known)
 
 
 def _counter(name: str, text: str, value: float | Mapping[str, float], label: str = "") -> Metric:

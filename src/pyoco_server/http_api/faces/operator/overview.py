@@ -44,5 +44,12 @@ async def get_caller(request: Request) -> Response:
     caller = caller_of(request)
     scopes = None if caller.scopes is None else sorted(caller.scopes)
     grace_sec = request.app.state.gateway.config.cancel_grace_period_sec
-    shown = {"tenant_id": caller.tenant_id, "id": caller.id, "scopes": scopes, "cancel_grace_sec": grace_sec}
-    return json_answer(shown)
+    return json_answer(
+        {
+            "tenant_id": caller.tenant_id,
+            "id": caller.id,
+            "principal": caller.principal,
+            "scopes": scopes,
+            "cancel_grace_sec": grace_sec,
+        }
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from pyoco_server.http_api.error_table import RETRY_AFTER_SEC
 from pyoco_server.http_api.faces.operator import (
     approvals,
     dead_letters,
@@ -16,6 +17,7 @@ from pyoco_server.http_api.faces.operator import (
     wheels,
     workers,
 )
+from pyoco_server.http_api.refusal_log import NotReady, note_refusal
 
 router = APIRouter(tags=["operator"])
 for part in (workers, metrics, wheels, dead_letters, approvals, known_keys, overview):
@@ -30,4 +32,7 @@ async def health() -> dict[str, str]:
 @router.get("/ready", summary="Can it serve, and if not, why?")
 async def ready(request: Request) -> JSONResponse:
     state: dict[str, Any] = request.app.state.gateway.ready()
-    return JSONResponse(state, 200 if state["ready"] else 503)
+    if state["ready"]:
+        return JSONResponse(state)
+    note_refusal(request.scope, NotReady(f"Not ready: {'; '.join(state['reasons'])}."))
+    return JSONResponse(state, 503, {"Retry-After": str(RETRY_AFTER_SEC)})

@@ -12,7 +12,7 @@ from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.faces.operator.asking import decoded_body, flag, whole_number, wrong
 from pyoco_server.operations.dead_letters import Asked, KeptLetter
 from pyoco_server.operations.query import StoredRun
-from pyoco_server.operations.wheels import Action, Wheel
+from pyoco_server.operations.wheels import Action, Wheel, is_wheel_name
 from pyoco_server.operations.workers import Wanted, WorkerState
 
 WORKERS_DEFAULT, WORKERS_MAX = 100, 500
@@ -89,7 +89,10 @@ def history_wanted(asked: Mapping[str, str]) -> tuple[int, str | None, Action | 
     action = asked.get("action", "").strip().lower() or None
     if action is not None and action not in {known.value for known in Action}:
         raise wrong("query", "action", f"action must be {' or '.join(Action)}.")
-    return limit, asked.get("wheel_name", "").strip() or None, Action(action) if action else None
+    name = asked.get("wheel_name", "").strip() or None
+    if name is not None and not is_wheel_name(name):
+        raise wrong("query", "wheel_name", "wheel_name must be like demo_pkg-1.0-py3-none-any.whl.")
+    return limit, name, Action(action) if action else None
 
 
 def source(request: Request) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from pyoco_server.http_api import sse
+from pyoco_server.http_api.bodies import small_body
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
 from pyoco_server.http_api.faces.operator.asking import ready_gateway
@@ -50,7 +51,7 @@ def open_workers(gateway: Any, caller: Caller) -> sse.Source:
 async def patch_worker(request: Request) -> Response:
     gateway = ready_gateway(request)
     worker_id = request.path_params["worker_id"]
-    changes = wire.worker_changes(await request.body())
+    changes = wire.worker_changes(await small_body(request))
     updated_at = await workers.patch(gateway.store, worker_id, **changes)
     return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.bodies import is_json
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.operations.rechecks.desk import RecheckDesk, tenant_of
 
@@ -31,9 +32,8 @@ def note_about(request: Request, request_id: str) -> None:
 
 async def body_of(request: Request) -> bytes:
     """JSON only, up to the limit: counted while it is read."""
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Invalid(f"The body must be application/json, not {kind or 'nothing'}.")
+    if not is_json(request.headers.get("content-type", "")):
+        raise Invalid("The body must be JSON: send it with Content-Type: application/json.")
     length = request.headers.get("content-length", "")
     if length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):
         raise _too_large()

@@ -43,7 +43,7 @@ def word_of(error: PyocoError) -> str:
 
 
 def _body(error: PyocoError, language: Language) -> dict[str, Any]:
-    body: dict[str, Any] = {"error": word_of(error), "message": error.message}
+    body: dict[str, Any] = {"error": word_of(error), "message": error.public_message}
     if isinstance(error, Limited):
         body["retry_after"] = round(error.retry_after_sec)
     return body

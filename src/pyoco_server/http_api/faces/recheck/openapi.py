@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from pyoco_server.http_api.faces.recheck import questions
+from pyoco_server.http_api.faces.recheck.openapi_examples import ERRORS, EXAMPLES
 from pyoco_server.http_api.faces.recheck.openapi_parts import HEALTH, ID, SCHEMAS, ULID, Schema, count, ref
 from pyoco_server.http_api.faces.recheck.routes import KEY_CHARS
 from pyoco_server.operations.rechecks.look import ORDERS
@@ -20,7 +21,9 @@ _LIMIT_HEADERS = {
         ("RateLimit", "string", "The same, as the IETF draft has it."),
     )
 }
-_RETRY = {"Retry-After": {"description": "Seconds, as `retry_after` says.", "schema": {"type": "integer"}}}
+_RETRY = {
+    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
+}
 _REPLAYED = {"Idempotency-Replayed": {"description": "Given again.", "schema": {"const": "true"}}}
 
 
@@ -38,14 +41,24 @@ def add_to(schema: dict[str, Any], schemes: Schema) -> dict[str, Any]:
 
 
 def _answer(said: str, name: str, **headers: Any) -> Schema:
-    content = {"application/json": {"schema": ref(name)}}
+    content = _json(name, EXAMPLES[name])
     return {"description": said, "headers": _LIMIT_HEADERS | headers, "content": content}
+
+
+def _refusal(status: str, said: str = "Error", **headers: Any) -> Schema:
+    content = _json("RecheckError", ERRORS[status])
+    return {"description": said, "headers": _LIMIT_HEADERS | headers, "content": content}
+
+
+def _json(name: str, example: Any) -> Schema:
+    return {"application/json": {"schema": ref(name), "example": example}}
 
 
 def _errors(*statuses: int) -> Schema:
     always = {"400", "401", "403", "429", "500", "502", *map(str, statuses)}
-    answers = {status: _answer("Error", "RecheckError") for status in sorted(always)}
-    answers["429"] = _answer("Too many requests", "RecheckError", **_RETRY)
+    answers = {status: _refusal(status) for status in sorted(always)}
+    answers["429"] = _refusal("429", "Too many requests", **_RETRY)
+    answers["502"] = _refusal("502", "The broker, or Airflow, is away", **_RETRY)
     return answers
 
 
@@ -63,7 +76,7 @@ def _path(name: str, schema: Schema) -> Schema:
 
 
 def _body(name: str) -> Schema:
-    return {"required": True, "content": {"application/json": {"schema": ref(name)}}}
+    return {"required": True, "content": _json(name, EXAMPLES[name])}
 
 
 def _asking(name: str, summary: str, body: str) -> Schema:

@@ -16,6 +16,7 @@ from pyoco_server.http_api.faces.recheck.asking import body_of, desk_of, note_ab
 from pyoco_server.http_api.faces.recheck.table import RECHECK, RECHECK_ALL, Endpoint
 from pyoco_server.http_api.keyed import key_of, once_answer
 from pyoco_server.http_api.replies import json_answer
+from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.operations.callers import DEFAULT_TENANT
 from pyoco_server.operations.rechecks import look
 from pyoco_server.operations.rechecks.accept import Sender, accept
@@ -39,7 +40,7 @@ async def _accepted(request: Request, read: Callable[[Any], Asked]) -> Response:
     key = key_of(request, least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
     assert key is not None
     headers = request.headers
-    sender = Sender(caller_of(request), headers.get("x-correlation-id"), headers.get("traceparent"))
+    sender = Sender(caller_of(request), correlation_id_of(headers), traceparent_of(headers))
     outcome = await accept(desk_of(request), sender, key, body, asked, wire.accepted)
     note_about(request, outcome.resource_id)
     return once_answer(outcome)
@@ -102,16 +103,14 @@ async def get_artifact_url(request: Request) -> Response:
     artifact_id, tenant = _artifact_id(request), tenant_in(request)
     kept, token = await look.signed(desk_of(request), tenant, artifact_id)
     proof = urlencode({"tenant": tenant, "token": token})
-    address = f"{str(request.base_url).rstrip('/')}/gui/artifacts/{artifact_id}/content?{proof}"
+    here = request.app.state.gateway.own_hosts.url_of(request)
+    address = f"{here}/gui/artifacts/{artifact_id}/content?{proof}"
     return json_answer(wire.signed(kept, address))
 
 
 async def get_artifact_content(request: Request) -> Response:
-    """The address itself is the proof. What a flow wrote is never shown as a page of ours."""
-    # What is no number was never signed either: nobody learns here which ones there are.
-    artifact_id = questions.artifact_id_in(request.path_params["artifact_id"]) or 0
-    tenant = request.query_params.get("tenant", DEFAULT_TENANT)
-    await look.check_signature(desk_of(request), tenant, artifact_id, request.query_params.get("token", ""))
+    """What a flow wrote is never shown as a page of ours."""
+    artifact_id, tenant = _signed_for(request)
     kept, pieces = await look.content(desk_of(request), tenant, artifact_id)
     headers = {
         "Content-Length": str(kept.bytes_size),
@@ -122,6 +121,17 @@ async def get_artifact_content(request: Request) -> Response:
         "Cache-Control": "private, no-store",
     }
     return StreamingResponse(pieces, headers=headers)
+
+
+async def check_signed(request: Request) -> None:
+    artifact_id, tenant = _signed_for(request)
+    await look.check_signature(desk_of(request), tenant, artifact_id, request.query_params.get("token", ""))
+
+
+def _signed_for(request: Request) -> tuple[int, str]:
+    # What is no number was never signed either: which ones there are is not told here.
+    artifact_id = questions.artifact_id_in(request.path_params["artifact_id"]) or 0
+    return artifact_id, request.query_params.get("tenant", DEFAULT_TENANT)
 
 
 def _artifact_id(request: Request) -> int:
@@ -142,5 +152,5 @@ ROUTES = [
     Endpoint("DELETE", "/gui/strategies/{strategy_id}", delete_strategy, access.CHANGE),
     Endpoint("GET", "/gui/strategies/{strategy_id}/results", get_results, access.READ),
     Endpoint("GET", "/gui/artifacts/{artifact_id}/url", get_artifact_url, access.DOWNLOAD),
-    Endpoint("GET", "/gui/artifacts/{artifact_id}/content", get_artifact_content, None),
+    Endpoint("GET", "/gui/artifacts/{artifact_id}/content", get_artifact_content, None, proof=check_signed),
 ]

@@ -15,13 +15,14 @@ READS, RECHECK, RECHECK_ALL = "reads", "recheck", "recheck_all"
 
 
 class Endpoint(NamedTuple):
-    """`access` None: the address is its own proof."""
+    """`access` None: the address is its own proof, and `proof` raises Forbidden where it is not one."""
 
     method: str
     path: str
     serve: Callable[[Request], Awaitable[Response]]
     access: Access | None
     limit: str = READS
+    proof: Callable[[Request], Awaitable[None]] | None = None
 
     def as_route(self) -> Route:
         """For the application's own table of what it serves; requests come another way."""

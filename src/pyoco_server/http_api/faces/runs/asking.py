@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from pyoco_server.errors import NotFound
+from pyoco_server.errors import Limited, NotFound
+from pyoco_server.http_api.callers import counted_as
+from pyoco_server.http_api.connected import while_connected
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations import query
 from pyoco_server.tags import is_run_id
+
+T = TypeVar("T")
 
 
 def ready_gateway(request: Request) -> Any:
@@ -28,6 +33,19 @@ def checked_id(run_id: str) -> str:
     if not is_run_id(run_id):
         raise NotFound("There is no such run. Check the id, or list runs with GET /runs.")
     return run_id
+
+
+async def while_allowed(request: Request, gateway: Any, waiting: Coroutine[Any, Any, T]) -> T:
+    """What a request waits for: one of the caller's streams for so long, and no longer than it is there."""
+    try:
+        leave = gateway.streams.concurrency.enter(counted_as(request))
+    except Limited:
+        waiting.close()
+        raise
+    try:
+        return await while_connected(request, waiting)
+    finally:
+        leave()
 
 
 async def shown_in_lists(store: Any, runs: list[Run], *, detailed: bool) -> list[Any]:

@@ -27,7 +27,7 @@ async def submit_once(
         stored = await submit.begin(store, named, commit_id=reservation.command_id)
         return _answer(wire.accepted(stored), reservation.event_ids(1))
 
-    return once_answer(await once(store, key, asked, do))
+    return once_answer(await once(store, key, asked, do, needs_room=True))
 
 
 async def retry_once(
@@ -37,7 +37,7 @@ async def retry_once(
         stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
         return _answer(wire.retried(stored), reservation.event_ids(1))
 
-    return once_answer(await once(store, key, asked, do))
+    return once_answer(await once(store, key, asked, do, needs_room=True))
 
 
 async def cancel_once(
@@ -47,7 +47,7 @@ async def cancel_once(
         applied = await cancel.cancel_run(
             store,
             run_id,
-            by=caller.id,
+            by=caller.principal,
             reason=reason,
             tenant_id=caller.tenant_id,
             reservation=reservation,

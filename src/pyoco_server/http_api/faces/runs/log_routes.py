@@ -15,7 +15,13 @@ from pyoco_server.http_api.log_questions import LogWords
 from pyoco_server.http_api.log_stream import check_accept, log_stream
 from pyoco_server.operations import query
 
-WORDS = LogWords(since_token="since_token", from_line="from_line", next_token="next_token")
+WORDS = LogWords(
+    since_token="since_token",
+    from_line="from_line",
+    next_token="next_token",
+    to_line="to_line",
+    paused_by="paused_by",
+)
 
 
 async def get_logs(request: Request) -> Response:

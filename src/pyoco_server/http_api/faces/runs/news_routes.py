@@ -1,12 +1,11 @@
 """`GET /runs/stream`: the list as it changes. `GET /runs/stats`: how many stand where, and the last hour.
 
-An event's id is a place in the log. Whoever comes back with it is told what has changed since, or (`reset`)
-to read the list anew.
+An event's id is a place in the log and the commit that stands there. A reader that comes back with it is told
+what has changed since, or (`reset`) to read the list again.
 """
 
 from __future__ import annotations
 
-import time
 import zlib
 from typing import Any
 
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyoco_server import clock
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api import sse
 from pyoco_server.http_api.callers import caller_of
@@ -22,11 +22,11 @@ from pyoco_server.http_api.faces.runs import questions, wire
 from pyoco_server.http_api.faces.runs.asking import ready_gateway
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.http_api.telling import Telling
-from pyoco_server.operations.run_news import Batch, RunNews
+from pyoco_server.operations.run_news import At, Batch, RunNews
 from pyoco_server.tokens import TokenRefused, seal, unseal
 
 EVENT_ID = "run list events"
-BEYOND_ANY_LOG = 2**62
+NOWHERE = At(2**62)
 
 
 async def stream_runs(request: Request) -> Response:
@@ -41,7 +41,9 @@ async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | No
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)
     news: RunNews = gateway.run_news
-    reader = news.enter(tenant_id, seal_of.place_in(last_event_id))
+    place = seal_of.place_in(last_event_id)
+    is_lost = place is not None and not await news.holds(place)
+    reader = news.enter(tenant_id, None if is_lost else place, anew=is_lost)
 
     def say(batch: Batch) -> bytes:
         return _event(batch, seal_of.token(batch.place))
@@ -52,7 +54,7 @@ async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | No
 async def run_stats(request: Request) -> Response:
     gateway = ready_gateway(request)
     tenant_id = caller_of(request).tenant_id
-    now = time.time()
+    now = clock.now()
     await gateway.read_model.caught_up()
     minutes = gateway.read_model.tally.minutes(tenant_id, now)
     return json_answer(
@@ -80,29 +82,30 @@ class _Seal:
         self._scope = {"tenant": tenant_id}
         self._log_id = log_id
 
-    def token(self, place: int) -> str:
-        return seal(self._secret, EVENT_ID, self._scope, [place, self._log_id])
+    def token(self, place: At) -> str:
+        stored_at = int(place.stored_at or 0)
+        return seal(self._secret, EVENT_ID, self._scope, [place.seq, stored_at, self._log_id])
 
-    def place_in(self, token: str | None) -> int | None:
-        """None without a token. One of a log that is no more is beyond the end of this one."""
+    def place_in(self, token: str | None) -> At | None:
+        """None without a token. A place of a log that is no more is beyond the end of this one."""
         if token is None:
             return None
         try:
-            place, log_id = unseal(self._secret, EVENT_ID, self._scope, token)
+            seq, stored_at, log_id = unseal(self._secret, EVENT_ID, self._scope, token)
         except (TokenRefused, ValueError):
             message = "Last-Event-ID is not one of this stream. Follow it without."
             problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
             raise Invalid(message, details=[problem]) from None
-        return place if log_id == self._log_id else BEYOND_ANY_LOG
+        return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
 
 
 def _event(batch: Batch, event_id: str) -> bytes:
     data: dict[str, Any] = {
         "runs": [wire.summary(run) for run in batch.runs if not run.gone],
-        "gone": [run.run_id for run in batch.runs if run.gone],
+        "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],
         "counts": wire.counts(batch.counts),
         "minute": wire.minute(batch.minute),
-        "ts": time.time(),
+        "ts": clock.now(),
     }
     if batch.standing is not None:
         data["standing"] = batch.standing

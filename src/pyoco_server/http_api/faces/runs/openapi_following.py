@@ -76,7 +76,8 @@ were made with the old ones. 409 for a run that is not over, or that ended befor
 
 _NEWS = """`event: runs` with `{runs, gone, counts, minute, standing?}` and an `id:`: at once, then whenever
 runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `standing` comes when
-the readiness of the gateway has changed. `event: reset`: too much was missed to be told, read it anew."""
+the readiness of the gateway has changed. `event: reset`: too much was missed to be told, or the
+broker has lost what was told: read the list again."""
 
 PATHS: dict[str, Any] = {
     "/runs/stream": {
@@ -136,7 +137,8 @@ PATHS: dict[str, Any] = {
             "tags": ["runs"],
             "summary": "What it has come to: the output of its last task, or `{task: output}` of several",
             "description": "409 with `status` and `error` for a run that is not COMPLETED when the wait is "
-            "over; 404 for a result that was not kept.",
+            "over; 404 for a result that was not kept; 500 for a large one that is stored otherwise than "
+            "it was recorded.",
             "operationId": "get_result",
             "parameters": [
                 RUN_ID,
@@ -147,7 +149,7 @@ PATHS: dict[str, Any] = {
                 ),
             ],
             "responses": {"200": answer("The result, whole at any size", {})}
-            | errors(403, 404, 409, 422, 503),
+            | errors(403, 404, 409, 422, 500, 503),
         }
     },
     "/runs/{run_id}/retry": {

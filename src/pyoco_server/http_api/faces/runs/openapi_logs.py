@@ -17,6 +17,16 @@ _PAGE = {
         "next_token": _TEXT,
         "complete": {"type": "boolean"},
         "truncated": {"type": "boolean"},
+        "searched": {
+            "type": "object",
+            "description": "How far a search has looked. `paused_by`: its budget; `next_token` goes on.",
+            "required": ["to_line", "lines", "paused_by"],
+            "properties": {
+                "to_line": {"type": "integer"},
+                "lines": {"type": "integer"},
+                "paused_by": {"type": ["string", "null"], "enum": ["time", "bytes", None]},
+            },
+        },
     },
 }
 _TICKET = {
@@ -39,7 +49,7 @@ PATHS: dict[str, Any] = {
                 query("tail", _NUMBER, "The last so many lines."),
                 query("limit", _NUMBER, "How many lines at most."),
                 query("q", _TEXT, "Only lines with this text."),
-                query("regex", {"type": "boolean"}, "`q` is a pattern of RE2."),
+                query("regex", {"type": "boolean"}, "`q` is a pattern of RE2, of bounded size."),
                 query("task", _TEXT, "Only what this task printed."),
                 query("since", _TEXT, "Only what is not older: unix seconds, or RFC 3339."),
             ],
@@ -48,7 +58,7 @@ PATHS: dict[str, Any] = {
                 "206": {"description": "The part that was asked for"},
                 "304": {"description": "Nothing has changed"},
             }
-            | errors(403, 404, 406, 416, 422, 503),
+            | errors(403, 404, 406, 416, 422, 429, 503),
         }
     },
     "/runs/{run_id}/logs/stream": {
@@ -64,7 +74,7 @@ PATHS: dict[str, Any] = {
                 },
                 "204": {"description": "The run is over, and nothing came after: do not come back"},
             }
-            | errors(403, 404, 406, 422, 503),
+            | errors(403, 404, 406, 422, 429, 503),
         }
     },
     "/tickets": {

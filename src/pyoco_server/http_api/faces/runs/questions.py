@@ -77,9 +77,9 @@ def watch_asked(request: Request) -> WatchAsked:
     )
 
 
-def wants_records(include: list[str]) -> bool:
+def wants_records(include: list[str], err_id: str = _INVALID) -> bool:
     if set(include) - DETAILED:
-        raise Invalid("include must be records, full or all.", details=[_problem("include", "unknown value")])
+        raise wrong("include", "include must be records, full or all.", err_id)
     return bool(include)
 
 

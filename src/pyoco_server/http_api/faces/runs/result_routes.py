@@ -6,9 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from pyoco_server.http_api.bodies import params_body, read_aside
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import keyed_runs, questions, wire
-from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
+from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, while_allowed
 from pyoco_server.http_api.keyed import key_of
 from pyoco_server.http_api.replies import json_answer
 from pyoco_server.operations import graph, result, retry
@@ -17,20 +18,22 @@ from pyoco_server.operations import graph, result, retry
 async def get_result(request: Request) -> Response:
     gateway = ready_gateway(request)
     wait_sec = questions.wait_sec(request.query_params)
-    pieces = await result.result(
+    finding = result.result(
         gateway.store,
         gateway.run_views,
         run_id_of(request),
         tenant_id=caller_of(request).tenant_id,
         wait_sec=wait_sec,
     )
+    pieces = await (while_allowed(request, gateway, finding) if wait_sec else finding)
     return StreamingResponse(pieces, media_type="application/json")
 
 
 async def retry_run(request: Request) -> Response:
     gateway = ready_gateway(request)
-    body, run_id, caller = await request.body(), run_id_of(request), caller_of(request)
-    wanted = wire.retry_asked(body, request.headers)
+    body = await params_body(request, gateway.config)
+    run_id, caller = run_id_of(request), caller_of(request)
+    wanted = await read_aside(body, wire.retry_asked, body, request.headers)
     if (key := key_of(request)) is not None:
         return await keyed_runs.retry_once(gateway.store, key, body, run_id, wanted, caller)
     return json_answer(wire.retried(await retry.retry(gateway.store, run_id, wanted, caller)))

@@ -6,6 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.bodies import params_body, read_aside, small_body
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import (
     keyed_runs,
@@ -17,21 +19,20 @@ from pyoco_server.http_api.faces.runs import (
     watch_routes,
     wire,
 )
-from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, shown_in_lists
+from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, shown_in_lists, while_allowed
 from pyoco_server.http_api.keyed import key_of
 from pyoco_server.http_api.replies import json_answer
+from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations import cancel, query, submit, watch, workers
 
 
 async def submit_run(request: Request) -> Response:
     gateway = ready_gateway(request)
-    body = await request.body()
-    wanted = wire.submission(body, request.headers, caller_of(request))
+    body = await params_body(request, gateway.config)
+    valid = await read_aside(body, _checked, body, request, gateway.config)
     if (key := key_of(request)) is not None:
-        valid = submit.checked(wanted, gateway.config)
         return await keyed_runs.submit_once(gateway.store, key, body, valid)
-    stored = await submit.submit(gateway.store, wanted)
-    return json_answer(wire.accepted(stored))
+    return json_answer(wire.accepted(await submit.begin(gateway.store, valid)))
 
 
 async def get_run(request: Request) -> Response:
@@ -40,15 +41,14 @@ async def get_run(request: Request) -> Response:
     records = questions.wants_records(request.query_params.getlist("include"))
     wait_sec = questions.wait_sec(request.query_params)
     if wait_sec:
-        stored = await watch.wait_for_end(
-            gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id
-        )
+        waiting = watch.wait_for_end(gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
+        stored = await while_allowed(request, gateway, waiting)
     else:
         stored = await query.get_run(gateway.store, run_id, tenant_id=tenant_id, whole=records)
     shown = wire.snapshot(stored, records=records)
     if stored.run.claim is not None:
-        # One more read, for as long as somebody has the run: is it somebody who lives?
-        shown |= await workers.liveness(gateway.store, stored.run.claim.worker_id)
+        # Only while a worker has the run: whether it lives is read from its entry and its lease.
+        shown |= await workers.liveness(gateway.store, stored.run.claim)
     return json_answer(shown)
 
 
@@ -61,7 +61,7 @@ async def get_tasks(request: Request) -> Response:
 
 async def list_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
-    detailed = questions.wants_records(request.query_params.getlist("include"))
+    detailed = questions.wants_records(request.query_params.getlist("include"), query.INVALID_LIST)
     asked = questions.list_asked(request.query_params, tenant_id=caller_of(request).tenant_id)
     if not asked.in_pages:
         runs = await query.list_runs(gateway.read_model, asked.wanted, asked.limit)
@@ -75,14 +75,18 @@ async def list_runs(request: Request) -> Response:
 
 async def cancel_run(request: Request) -> Response:
     gateway = ready_gateway(request)
-    body, run_id, caller = await request.body(), run_id_of(request), caller_of(request)
+    body, run_id, caller = await small_body(request), run_id_of(request), caller_of(request)
     reason = wire.cancel_reason(body)
     if (key := key_of(request)) is not None:
         return await keyed_runs.cancel_once(gateway.store, key, body, run_id, reason, caller)
     applied = await cancel.cancel_run(
-        gateway.store, run_id, by=caller.id, reason=reason, tenant_id=caller.tenant_id
+        gateway.store, run_id, by=caller.principal, reason=reason, tenant_id=caller.tenant_id
     )
     return json_answer(wire.snapshot(cancel.as_asked(applied), records=False))
+
+
+def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSubmitted:
+    return submit.checked(wire.submission(body, request.headers, caller_of(request)), config)
 
 
 ROUTES = [

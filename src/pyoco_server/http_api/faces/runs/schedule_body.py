@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pyoco_server.http_api.faces.runs.schedule_form import FIELDS
-from pyoco_server.http_api.faces.runs.wire import WhatToRun, invalid_body, submission_of
+from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission_of
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.submit import Submission
 
@@ -25,9 +25,6 @@ _decode = msgspec.json.Decoder(ScheduleRequest).decode
 
 def asked_in(body: bytes, headers: Mapping[str, str], caller: Caller) -> tuple[Submission, dict[str, str]]:
     """What its runs begin with; and of what says when, that which was given, as texts."""
-    try:
-        asked = _decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error) from error
+    asked = decoded(_decode, body)
     given = {name: str(value) for name in FIELDS if (value := getattr(asked, name)) not in (None, "")}
     return submission_of(asked, headers, caller), given

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyoco_server import clock
+from pyoco_server.http_api.bodies import params_body, read_aside
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import questions
 from pyoco_server.http_api.faces.runs.asking import ready_gateway, shown_in_lists
@@ -16,13 +17,13 @@ from pyoco_server.http_api.faces.runs.schedule_body import asked_in
 from pyoco_server.http_api.faces.runs.schedule_form import timing_in, timing_of
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import schedules
+from pyoco_server.operations import query, schedules
 from pyoco_server.schedules import Schedule
 
 
 async def create_yaml_schedule(request: Request) -> Response:
     gateway = ready_gateway(request)
-    now = time.time()
+    now = clock.now()
     async with form_of(request) as form:
         wanted = submission_in(request, form)
         timing = timing_in(form, now)
@@ -33,8 +34,8 @@ async def create_yaml_schedule(request: Request) -> Response:
 
 async def create_schedule(request: Request) -> Response:
     gateway = ready_gateway(request)
-    body, now = await request.body(), time.time()
-    wanted, given = asked_in(body, request.headers, caller_of(request))
+    body, now = await params_body(request, gateway.config), clock.now()
+    wanted, given = await read_aside(body, asked_in, body, request.headers, caller_of(request))
     made = await schedules.create(gateway.store, wanted, timing_of(given, now), None, now=now)
     return json_answer(_shown(made))
 
@@ -47,7 +48,7 @@ async def list_schedules(request: Request) -> Response:
 
 async def list_schedule_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
-    detailed = questions.wants_records(request.query_params.getlist("include"))
+    detailed = questions.wants_records(request.query_params.getlist("include"), query.INVALID_LIST)
     runs = await schedules.runs_of(
         gateway.store,
         gateway.read_model,

@@ -6,7 +6,6 @@ newer, and 204 if the run was over then: that is how a browser learns to stop.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyoco_server import clock
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api import sse
 from pyoco_server.http_api.callers import caller_of
@@ -61,23 +61,25 @@ class Snapshots:
         self._secret = secret
         # A place beyond the end is of a log that is no more: everything there is now is news.
         self._seen = seen if seen <= view.stored.log_seq else 0
+        self._losses = view.losses
         self._ring: Ring | None = None
 
     @property
     def has_news(self) -> bool:
         stored, since = self._view.stored, self._asked.since
-        if stored.run.gone or stored.log_seq == self._seen:
+        is_seen = stored.log_seq == self._seen and self._losses == self._view.losses
+        if stored.run.gone or self._view.is_lost or is_seen:
             return False
         return since is None or stored.run.updated_at >= since
 
     @property
     def is_over(self) -> bool:
-        return self._view.stored.run.is_terminal
+        return self._view.is_lost or self._view.stored.run.is_terminal
 
     def take(self) -> bytes | None:
         if not self.has_news:
             return None
-        self._seen = self._view.stored.log_seq
+        self._seen, self._losses = self._view.stored.log_seq, self._view.losses
         return self._view.shown(("watch", self._asked.records), self._event)
 
     def attach(self, ring: Ring) -> None:
@@ -91,14 +93,14 @@ class Snapshots:
 
     def _event(self, stored: StoredRun) -> bytes:
         snapshot = wire.snapshot(stored, records=self._asked.records)
-        data = {"run_id": self._run_id, "snapshot": snapshot, "ts": time.time()}
+        data = {"run_id": self._run_id, "snapshot": snapshot, "ts": clock.now()}
         event_id = seal(self._secret, EVENT_ID, {"run_id": self._run_id}, [stored.log_seq])
         return sse.event("snapshot", msgspec.json.encode(data), event_id)
 
 
 def _heartbeat(run_id: str) -> bytes:
     """Without an id: whoever comes back resumes from the last snapshot."""
-    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": time.time()}))
+    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": clock.now()}))
 
 
 def _seen(secret: bytes, run_id: str, last_event_id: str | None) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
 
+from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import (
     Conflict,
     Forbidden,
@@ -22,7 +23,8 @@ from pyoco_server.errors import (
     Unavailable,
 )
 from pyoco_server.http_api.error_table import ErrorTable
-from pyoco_server.lifecycle.run import Run
+from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.lifecycle.run import Run, has_no_worker
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.callers import Caller
@@ -30,7 +32,10 @@ from pyoco_server.operations.query import StoredRun
 from pyoco_server.operations.retry import Retry
 from pyoco_server.operations.run_news import Minute
 from pyoco_server.operations.submit import Submission
+from pyoco_server.printable import lines
 from pyoco_server.texts import Language, text
+
+T = TypeVar("T")
 
 # A snapshot answered over HTTP may be whole: only what is stored has to fit a message.
 ANSWER_BYTES_MAX = 2**62
@@ -74,10 +79,7 @@ _decode_retry = msgspec.json.Decoder(RunRetryRequest).decode
 
 
 def submission(body: bytes, headers: Mapping[str, str], caller: Caller) -> Submission:
-    try:
-        asked = _decode_submit(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error) from error
+    asked = decoded(_decode_submit, body)
     return submission_of(asked, headers, caller, start_at=asked.start_at)
 
 
@@ -91,26 +93,23 @@ def submission_of(
         tags=asked.tags,
         start_at=start_at,
         tenant_id=caller.tenant_id,
-        api_key_id=caller.id,
-        correlation_id=headers.get("x-correlation-id"),
-        traceparent=headers.get("traceparent"),
+        api_key_id=caller.api_key_id,
+        correlation_id=correlation_id_of(headers),
+        traceparent=traceparent_of(headers),
     )
 
 
 def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
     """The body is optional, and so is everything in it."""
-    try:
-        asked = _decode_retry(body if body.strip() else b"{}")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error) from error
+    asked = decoded(_decode_retry, body if body.strip() else b"{}")
     if (asked.from_ == "task") is (asked.task is msgspec.UNSET):
         raise _task_and_from(asked)
     return Retry(
         from_start=asked.from_ == "start",
         task=None if asked.task is msgspec.UNSET else asked.task,
         params=None if asked.params is msgspec.UNSET else asked.params,
-        correlation_id=headers.get("x-correlation-id"),
-        traceparent=headers.get("traceparent"),
+        correlation_id=correlation_id_of(headers),
+        traceparent=traceparent_of(headers),
     )
 
 
@@ -125,16 +124,22 @@ def retried(stored: StoredRun) -> dict[str, Any]:
 
 
 def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
+    """`task_records_truncated` is true where what was asked for is not all there.
+
+    Records that were not asked for are not missing, and then there is no such member: unless tasks are.
+    """
     shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
     del shown["pyoco"]
     shown["heartbeat_at"] = max(stored.run.updated_at, stored.heartbeat_at)
-    shown["tasks_truncated"] = stored.run.tasks_dropped
     for name in ("retry_of", "retry_from", "start_at", "schedule_id"):
         if (value := getattr(stored.run, name)) is not None:
             shown[name] = value
+    if has_no_worker(stored.run):
+        shown["worker_alive"] = False
     if not records:
         del shown["task_records"]
-        del shown["task_records_truncated"]
+        if not stored.run.tasks_dropped:
+            del shown["task_records_truncated"]
     return shown
 
 
@@ -172,16 +177,13 @@ def cancel_reason(body: bytes) -> str | None:
     """The body is optional, and so is everything in it."""
     if not body.strip():
         return None
-    try:
-        asked = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error) from error
+    asked: Any = decoded(msgspec.json.decode, body)
     reason = asked.get("reason") if isinstance(asked, dict) else None
-    return reason[:1000] if isinstance(reason, str) else None
+    return lines(reason[:1000]) if isinstance(reason, str) else None  # a cancel is not refused for it
 
 
 def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
-    detail: Any = error.message
+    detail: Any = error.public_message
     if isinstance(error, Invalid) and isinstance(error.details, list):
         detail = [_placed(problem) for problem in error.details]
     body: dict[str, Any] = {"detail": detail}
@@ -189,13 +191,22 @@ def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
         body["err_id"] = error.err_id
     if error.msg_id:
         body["msg_id"] = error.msg_id
-    body["message"] = text(error.msg_id, language) if error.msg_id else error.message
+    body["message"] = text(error.msg_id, language) if error.msg_id else error.public_message
     if isinstance(error, Conflict) and isinstance(error.details, dict):
         body |= error.details  # how it stands, for programs
     return body
 
 
-def invalid_body(error: Exception) -> Invalid:
+def decoded(decode: Callable[[bytes], T], body: bytes) -> T:
+    try:
+        asked = decode(body)
+        check_members(body)  # the decoder takes the last of two
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, CanonicalJsonError) as error:
+        raise _invalid_body(error) from error
+    return asked
+
+
+def _invalid_body(error: Exception) -> Invalid:
     """msgspec says `Expected `str`, got `int` - at `$.flow_name``; FastAPI's shape has the place apart."""
     message = str(error) or "the body is nested too deeply"
     place = _PLACE.search(message)

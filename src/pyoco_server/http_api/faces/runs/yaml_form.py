@@ -12,10 +12,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.operations.submit import Submission
 
 FILE = "workflow"
 FIELDS = ("flow_name", "tag")
+FORM_TYPES = frozenset({"multipart/form-data", "application/x-www-form-urlencoded"})
 FIELD_BYTES_MAX = 8 * 1024
 PARTS_MAX = 16
 
@@ -30,6 +32,8 @@ _NOT_HERE = {
 @asynccontextmanager
 async def form_of(request: Request) -> AsyncIterator[FormData]:
     """Its files are closed behind it."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in FORM_TYPES:
+        raise _wrong(f"The body is not multipart/form-data. {_NO_FILE}", type_="form_invalid")
     try:
         form = await request.form(max_files=1, max_fields=PARTS_MAX, max_part_size=FIELD_BYTES_MAX)
     except HTTPException as error:
@@ -54,9 +58,9 @@ def submission_in(request: Request, form: FormData) -> Submission:
         flow_name=str(form["flow_name"]).strip(),
         tag=text_in(form, "tag"),
         tenant_id=caller.tenant_id,
-        api_key_id=caller.id,
-        correlation_id=request.headers.get("x-correlation-id"),
-        traceparent=request.headers.get("traceparent"),
+        api_key_id=caller.api_key_id,
+        correlation_id=correlation_id_of(request.headers),
+        traceparent=traceparent_of(request.headers),
     )
 
 

@@ -1,0 +1,57 @@
+"""Looks at a running server: does it answer, and can it write? Restarts nothing; says what a restart cures.
+
+After an error of the disk nats-server refuses every write to that stream until it is restarted, also when
+there is space again. It says so in its log, and only there: publishers get no answer.
+"""
+
+import time
+
+from pyoco_server.broker.disk import disk_of
+from pyoco_server.broker.prepare import Plan
+from pyoco_server.broker.probe import greeting_at
+from pyoco_server.broker.process import ServerProcess
+
+LOOK_EVERY_SEC = 1.0
+# One probe may be late on a busy machine.
+UNANSWERED_MAX = 1
+# With less than this a restarted server would fail at its first writes again.
+FREE_BYTES_TO_RESTART = 8 * 2**20
+
+
+class Health:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._unanswered = 0
+        self._silent_since = 0.0
+
+    def forget(self) -> None:
+        """A new server begins."""
+        self._unanswered = 0
+
+    async def look(self) -> None:
+        began = time.monotonic()
+        greeting = await greeting_at(self._plan.host, self._plan.port)
+        if greeting is not None and greeting.server_name == self._plan.server_name:
+            self._unanswered = 0
+            return
+        if not self._unanswered:
+            self._silent_since = began
+        self._unanswered += 1
+
+    def needs_restart(self, server: ServerProcess) -> bool:
+        """It cannot write because the disk failed it, and the disk has space now."""
+        if server.log.write_error is None:
+            return False
+        disk = disk_of(self._plan.conf.parent)
+        return disk is not None and disk.free_bytes >= min(FREE_BYTES_TO_RESTART, disk.total_bytes // 8)
+
+    def why_not(self, server: ServerProcess) -> str | None:
+        if self._unanswered > UNANSWERED_MAX:
+            silent_sec = time.monotonic() - self._silent_since
+            return f"the embedded broker does not answer since {silent_sec:.0f} s"
+        if server.log.write_error is not None:
+            return (
+                f"the embedded broker cannot write ({server.log.write_error}); "
+                "it is restarted as soon as its disk has space"
+            )
+        return None

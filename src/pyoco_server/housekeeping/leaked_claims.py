@@ -1,0 +1,97 @@
+"""Claims that their worker does not know of: they are handed back to the queue.
+
+A worker lists the runs that it has in its lease. A claim that is not listed was committed without its worker
+learning of it (the reply was lost, for example), or was forgotten by a defect. The worker is alive, so its
+runs are not taken over, and this one would stay RUNNING for ever. It is handed back when its claim was known
+for a lease period and two successive renewals did not list it. This does not count as a loss.
+
+A worker lists a run before it sends the claim, so a claim is never younger than its entry in the list.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pyoco_server.housekeeping.isolation import Isolation
+from pyoco_server.lifecycle.commands import ReportLoss
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import LossCause
+from pyoco_server.operations.apply import apply
+from pyoco_server.operations.log_notices import note
+from pyoco_server.store.leases import Lease
+from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+RENEWALS_MIN = 2
+DETAIL = "its worker does not know of the claim"
+
+
+class _Unlisted(NamedTuple):
+    """Since when (monotonic) a claim is missing in its worker's lease, and in how many renewals of it."""
+
+    since: float
+    revision: int
+    renewals: int
+
+
+class LeakedClaims:
+    def __init__(self, store: Store, read_model: ReadModel) -> None:
+        self._store = store
+        self._read_model = read_model
+        self._lease_sec = store.config.worker_lease_sec
+        self._isolation = Isolation("leaked claims")
+        self._unlisted: dict[tuple[str, str], _Unlisted] = {}
+
+    def forget(self) -> None:
+        """The broker was away, or others had the work: nothing is known of what happened meanwhile."""
+        self._unlisted.clear()
+
+    def observe(self, leases: Mapping[str, tuple[Lease | None, int]], now: float) -> None:
+        unlisted = {}
+        for instance, (lease, revision) in leases.items():
+            if lease is None or lease.holds is None:
+                continue  # lost, or a version that lists nothing: others see to it
+            for run_id in self._read_model.ids_claimed_by(instance):
+                if run_id not in lease.holds:
+                    place = (instance, run_id)
+                    unlisted[place] = _aged(self._unlisted.get(place), revision, now)
+        self._unlisted = unlisted
+
+    async def hand_back(self, now: float) -> int:
+        """How many runs were handed back."""
+        due = [
+            run
+            for (instance, run_id), unlisted in self._unlisted.items()
+            if unlisted.renewals >= RENEWALS_MIN and now - unlisted.since >= self._lease_sec
+            if (run := self._read_model.find(run_id)) and run.claim and run.claim.instance_id == instance
+        ]
+        return await self._isolation.each(due, self._hand_back, name=lambda run: run.run_id)
+
+    async def _hand_back(self, run: Run) -> bool:
+        assert run.claim is not None
+        handed_back = ReportLoss(
+            fence=run.claim.fence,
+            cause=LossCause.HANDED_BACK,
+            losses_max=self._store.config.consumer_max_deliver,
+            crashes_max=self._store.config.max_crashes,
+            detail=DETAIL,
+        )
+        if run.cancel is not None:  # it ends now: a line after its end would be read by no follower
+            await note(self._store, run.run_id, f"{DETAIL}; the run ends", fence=run.claim.fence + 1)
+        applied = await apply(self._store, run.run_id, handed_back)
+        if applied.events:
+            if run.cancel is None:
+                await note(self._store, run.run_id, f"{DETAIL}; the run is queued again")
+            fields = {"run_id": run.run_id, "instance_id": run.claim.instance_id, "fence": run.claim.fence}
+            log.warning("a claim that its worker does not list was handed back", extra=fields)
+        return bool(applied.events)
+
+
+def _aged(before: _Unlisted | None, revision: int, now: float) -> _Unlisted:
+    if before is None:
+        return _Unlisted(now, revision, 0)
+    return _Unlisted(before.since, revision, before.renewals + (revision != before.revision))

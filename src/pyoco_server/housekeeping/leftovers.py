@@ -1,0 +1,54 @@
+"""What runs have left behind: notes are looked at when nobody can write for the run any more.
+
+A note is of a run that was erased, or that may have objects no log refers to. Also what a schedule that was
+never finished, or only half deleted, has left in its bucket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from pyoco_server.housekeeping.isolation import Isolation
+from pyoco_server.operations.leftovers import clear_up
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+# What is left is cleared in the next round.
+RUNS_AT_ONCE = 500
+LOOK_EVERY_SEC = 5.0
+# An upload, a line of a log or a snapshot that was under way when the run ended has arrived by then.
+SETTLED_SEC = 60.0
+SCHEDULES_EVERY_SEC = 3600.0
+# Between the two writes that make a schedule lies a moment; whoever is slower than this was interrupted.
+HALF_MADE_SEC = 600.0
+
+
+class LeftOvers:
+    def __init__(
+        self, store: Store, *, settled_sec: float = SETTLED_SEC, half_made_sec: float = HALF_MADE_SEC
+    ) -> None:
+        self._store = store
+        self._settled_sec = settled_sec
+        self._half_made_sec = half_made_sec
+        self._isolation = Isolation("leftovers")
+        self._look_at = self._schedules_at = float("-inf")
+
+    async def look(self) -> int:
+        """How many runs were cleared up after."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._schedules_at:
+            await self._store.schedules.remove_half_made(older_than_sec=self._half_made_sec)
+            self._schedules_at = now + SCHEDULES_EVERY_SEC
+        if now < self._look_at:
+            return 0
+        noted = await self._store.leftovers.oldest(RUNS_AT_ONCE)
+        due = [one for one in noted if one.age_sec >= self._settled_sec]
+        cleared = await self._isolation.each(
+            due, lambda one: clear_up(self._store, one), name=lambda one: one.run_id
+        )
+        if cleared:
+            log.info("cleared up after runs", extra={"runs": cleared})
+        self._look_at = now if len(due) == RUNS_AT_ONCE else now + LOOK_EVERY_SEC
+        return cleared

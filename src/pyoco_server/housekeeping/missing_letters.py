@@ -1,0 +1,80 @@
+"""Dead letters that may be missing: runs that are noted get theirs, once.
+
+A note is written before the commit that fails a run, or by a worker that could not publish a letter or found
+its run failed when a job came back. Whether the letter is owed is known from the log, and whether it was
+written from the stream of letters; a message id covers the moment in which a reader does not see it yet.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyoco_server.clock import elapsed
+from pyoco_server.errors import Unavailable
+from pyoco_server.housekeeping.isolation import Isolation
+from pyoco_server.lifecycle.events import RunClaimed, RunFailed, RunParked
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.operations.bury import bury, is_buried, letter_reason
+from pyoco_server.store.owed_letters import OwedLetter
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+# What is left is seen to in the next look.
+RUNS_AT_ONCE = 100
+LOOK_EVERY_SEC = 5.0
+# Whoever wrote the note is usually about to write the letter.
+SETTLED_SEC = 10.0
+
+
+class MissingLetters:
+    def __init__(self, store: Store, *, settled_sec: float = SETTLED_SEC) -> None:
+        self._store = store
+        self._settled_sec = settled_sec
+        self._isolation = Isolation("missing letters")
+        self._look_at = float("-inf")
+
+    async def look(self) -> int:
+        """How many letters were written."""
+        if elapsed() < self._look_at:
+            return 0
+        noted = await self._store.owed_letters.oldest(RUNS_AT_ONCE)
+        due = [one for one in noted if one.age_sec >= self._settled_sec]
+        written = await self._isolation.each(due, self._see_to, name=lambda one: one.run_id)
+        self._look_at = elapsed() + (0.0 if len(due) == RUNS_AT_ONCE else LOOK_EVERY_SEC)
+        return written
+
+    async def _see_to(self, noted: OwedLetter) -> bool:
+        stored = await self._store.runs.load(noted.run_id, at_leader=True)
+        if stored is not None and not stored.run.gone and not stored.run.is_terminal:
+            # The commit has not come. It still may, from a process that was paused: the note stays.
+            await self._store.owed_letters.note(noted.run_id, noted.reason)
+            return False
+        is_missing = (
+            stored is not None
+            and await self._is_owed(stored.run, noted.reason)
+            and not await is_buried(self._store, stored.run, noted.reason)
+        )
+        if is_missing and stored is not None:
+            if not await bury(self._store, stored.run, noted.reason):
+                raise Unavailable(f"The dead letter of run {noted.run_id} could not be published.")
+            log.info("a missing dead letter was written", extra={"run_id": noted.run_id})
+        await self._store.owed_letters.remove(noted.run_id, noted.revision)
+        return is_missing
+
+    async def _is_owed(self, run: Run, reason: str) -> bool:
+        """Not if it ended otherwise than was expected when it was noted."""
+        if run.gone or run.status is not RunStatus.FAILED or letter_reason(run) != reason:
+            return False
+        return await self._was_in_hand(run.run_id)
+
+    async def _was_in_hand(self, run_id: str) -> bool:
+        """Whether it failed while a worker had it; a wait that ends a run by its timeout leaves no letter."""
+        commits = await self._store.runs.history(run_id, at_leader=True)
+        in_hand = False
+        for event in (event for commit in commits for event in commit.events):
+            if isinstance(event, RunFailed):
+                return in_hand
+            in_hand = isinstance(event, RunClaimed) or (in_hand and not isinstance(event, RunParked))
+        return False

@@ -1,0 +1,64 @@
+"""How often a peer may fail to authenticate: a token bucket for each address, in this gateway's memory.
+
+A key or token that has proved itself before is not asked for again (`authenticate`), so callers behind the
+same address as an attacker keep working; what is limited is the checking of proofs that were never good.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+
+from pyoco_server.clock import elapsed
+from pyoco_server.errors import Limited
+from pyoco_server.recheck.rates import Level, take
+
+log = logging.getLogger(__name__)
+
+PEERS_MAX = 4_096  # beyond these the address that failed longest ago is forgotten
+IPV6_PREFIX = 64  # one subscriber has at least so many addresses
+
+
+class FailedAttempts:
+    """Lives as long as its gateway. `per_minute` 0: no limit."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._levels: dict[str, Level] = {}
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def check(self, peer: str) -> None:
+        """Raises Limited while the peer has used up its failures."""
+        level = self._levels.get(_network(peer)) if self._levels else None
+        if level is None:
+            return
+        _, taken = take(level, self._per_minute, elapsed())
+        if not taken.allowed:
+            raise Limited(
+                f"More than {self._per_minute} keys or tokens that are not good came from this address in a "
+                f"minute. Come back in {taken.retry_after_sec} s.",
+                retry_after_sec=taken.retry_after_sec,
+            )
+
+    def note(self, peer: str) -> None:
+        if not self._per_minute:
+            return
+        network = _network(peer)
+        level, taken = take(self._levels.pop(network, None), self._per_minute, elapsed())
+        while len(self._levels) >= PEERS_MAX:
+            del self._levels[next(iter(self._levels))]
+        self._levels[network] = level
+        if taken.allowed and taken.remaining == 0:
+            log.warning("too many failed authentications", extra={"peer": network})
+
+
+def _network(peer: str) -> str:
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return peer  # a socket of this machine, or a name that a proxy gave
+    if address.version == 4:
+        return peer
+    return str(ipaddress.ip_network((int(address), IPV6_PREFIX), strict=False))

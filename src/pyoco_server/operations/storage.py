@@ -1,0 +1,141 @@
+"""Watches how much the broker can still store, and refuses new work while a reserve is left.
+
+Erasing needs writes, and so do cancels and the ends of runs: at the last byte nothing could free space any
+more. So new work ends earlier, at PYOCO_DISK_RESERVE_BYTES, and begins again by itself.
+
+The disk is known of an embedded broker. Of any broker: what the account and the streams that every run needs
+may still take, where they are limited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, NamedTuple
+
+from pyoco_server.broker import Disk, EmbeddedBroker
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Loop
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SEC = 1.0
+ASK_EVERY_SEC = 5.0
+# A small disk, or a small limit, has a smaller reserve: this part of it.
+RESERVE_SHARE = 4
+# New work begins again with this much more than the reserve, so that one run does not end it at once.
+RESUME_SHARE = 1.25
+MIB = 2**20
+
+
+class Left(NamedTuple):
+    """What may still be stored somewhere, and what is to be left of it."""
+
+    where: str
+    free_bytes: int
+    reserve_bytes: int
+
+    def is_low(self, *, was_low: bool) -> bool:
+        return self.free_bytes < self.reserve_bytes * (RESUME_SHARE if was_low else 1.0)
+
+
+class StorageWatch:
+    def __init__(self, store: Store, broker: EmbeddedBroker | None) -> None:
+        self._store = store
+        self._broker = broker
+        self._reserve_bytes = store.config.disk_reserve_bytes
+        self._limits: list[Left] = []
+        self._asked_at = float("-inf")
+        self._lowest: Left | None = None
+        self._loop = Loop("watch of the storage", self._look, interval_sec=LOOK_EVERY_SEC)
+        self.used_bytes: int | None = None
+
+    async def start(self) -> None:
+        """What is so already is known before the first request."""
+        with contextlib.suppress(Unavailable):
+            await self._look()
+        self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+
+    @property
+    def disk(self) -> Disk | None:
+        return None if self._broker is None else self._broker.disk
+
+    @property
+    def is_low(self) -> bool:
+        return self._store.room.is_low
+
+    def why_not(self) -> str | None:
+        lowest = self._lowest
+        if lowest is not None:
+            return (
+                f"new runs are refused: {lowest.where} has {_mib(lowest.free_bytes)} left, and "
+                f"{_mib(lowest.reserve_bytes)} are kept for runs under way and for erasing"
+            )
+        if self._store.room.is_low:
+            return "new runs are refused: the broker is running out of storage"
+        return None
+
+    async def _look(self) -> None:
+        """The disk first: it is known also while the broker is away."""
+        known = [*self._disk_left(), *self._limits]
+        try:
+            if asyncio.get_running_loop().time() - self._asked_at >= ASK_EVERY_SEC:
+                self._limits = await self._ask()
+                self._asked_at = asyncio.get_running_loop().time()
+                known = [*self._disk_left(), *self._limits]
+        finally:
+            self._judge(known)
+
+    def _judge(self, known: list[Left]) -> None:
+        was_low = self._lowest is not None
+        low = [left for left in known if left.is_low(was_low=was_low)]
+        self._lowest = min(low, key=lambda left: left.free_bytes, default=None)
+        if was_low != bool(low):
+            fields = {left.where: left.free_bytes for left in known}
+            if low:
+                log.warning("the broker runs out of storage; new work is refused", extra={"free": fields})
+            else:
+                log.warning("the broker has storage again; new work is accepted", extra={"free": fields})
+        self._store.room.say(is_low=bool(low))
+
+    def _disk_left(self) -> list[Left]:
+        disk = self.disk
+        if disk is None:
+            return []
+        return [self._left("the broker's disk", disk.free_bytes, disk.total_bytes)]
+
+    async def _ask(self) -> list[Left]:
+        config, jetstream = self._store.config, self._store.jetstream
+        needed = (config.events_stream, config.work_stream, f"KV_{config.runs_kv_bucket}")
+        account, *streams = await asyncio.gather(
+            jetstream.api("INFO"), *(jetstream.api(f"STREAM.INFO.{name}") for name in needed)
+        )
+        self.used_bytes = int(account.get("storage", 0))
+        of_streams = (self._stream_left(name, info) for name, info in zip(needed, streams, strict=True))
+        return [*self._account_left(self.used_bytes, account), *(left for left in of_streams if left)]
+
+    def _account_left(self, used_bytes: int, account: dict[str, Any]) -> list[Left]:
+        most = int((account.get("limits") or {}).get("max_storage", -1))
+        if most > 0:
+            return [self._left("the account at the broker", most - used_bytes, most)]
+        disk = self.disk
+        # The embedded broker takes as much as its disk has, counted before it compresses.
+        return (
+            [] if disk is None else [self._left("its store", disk.total_bytes - used_bytes, disk.total_bytes)]
+        )
+
+    def _stream_left(self, name: str, info: dict[str, Any]) -> Left | None:
+        most = int(info["config"].get("max_bytes", -1))
+        return self._left(f"stream {name}", most - int(info["state"]["bytes"]), most) if most > 0 else None
+
+    def _left(self, where: str, free_bytes: int, total_bytes: int) -> Left:
+        return Left(where, max(0, free_bytes), min(self._reserve_bytes, total_bytes // RESERVE_SHARE))
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.0f} MiB"

@@ -1,0 +1,146 @@
+"""Streams of our names that exist with other settings: which of these lose data, and which are worth a line.
+
+What exists is used as it is (REQ-0007). Only what would lose the event log, or does not carry our subjects,
+keeps a process from being ready; everything else is said once. A table: a row a setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+Settings = dict[str, Any]
+# The limits by which a stream forgets its oldest messages, unless it refuses new ones instead.
+_SIZES = ("max_bytes", "max_msgs", "max_msgs_per_subject")
+
+
+class Level(StrEnum):
+    FATAL = "fatal"
+    WARNING = "warning"
+
+
+class Problem(NamedTuple):
+    """`what`: the stream, what is wrong with it, and what to do. `public`: the same without names."""
+
+    level: Level
+    what: str
+    public: str
+
+
+class _Row(NamedTuple):
+    """`in_log`: how bad it is for the event log; `elsewhere`: for any other stream, None if it is nothing."""
+
+    is_wrong: Callable[[Settings, Settings], bool]
+    in_log: Level
+    elsewhere: Level | None
+    public: str
+    says: str
+    remedy: str
+
+
+def _lacks_subjects(existing: Settings, wanted: Settings) -> bool:
+    return not set(wanted["subjects"]) <= set(existing.get("subjects") or ())
+
+
+def _has_age_limit(existing: Settings, wanted: Settings) -> bool:
+    return _limit(existing, "max_age") > 0 and not _limit(wanted, "max_age")
+
+
+def _drops_the_oldest(existing: Settings, wanted: Settings) -> bool:
+    if existing.get("discard", "old") != "old":
+        return False
+    return any(_limit(existing, size) > 0 and not _limit(wanted, size) for size in _SIZES)
+
+
+def _may_fill_up(existing: Settings, wanted: Settings) -> bool:
+    if existing.get("discard", "old") != "new":
+        return False
+    return any(_limit(existing, size) > 0 and not _limit(wanted, size) for size in _SIZES)
+
+
+def _is_kept_otherwise(existing: Settings, wanted: Settings) -> bool:
+    return bool(existing.get("retention", "limits") != wanted["retention"])
+
+
+def _is_in_memory(existing: Settings, wanted: Settings) -> bool:
+    return bool(existing.get("storage", "file") == "memory" and wanted["storage"] == "file")
+
+
+def _has_fewer_replicas(existing: Settings, wanted: Settings) -> bool:
+    return int(existing.get("num_replicas", 1)) < int(wanted["num_replicas"])
+
+
+_TABLE = (
+    _Row(
+        _lacks_subjects,
+        Level.FATAL,
+        Level.FATAL,
+        "has other subjects than configured",
+        "exists with other subjects ({existing[subjects]}). It must carry {wanted[subjects]}",
+        "rename it, or choose other names in the configuration",
+    ),
+    _Row(
+        _is_kept_otherwise,
+        Level.FATAL,
+        Level.FATAL,
+        "has another retention than configured",
+        "has retention {existing[retention]} instead of {wanted[retention]}",
+        "rename it, or choose other names in the configuration",
+    ),
+    _Row(
+        _has_age_limit,
+        Level.FATAL,
+        Level.WARNING,
+        "drops messages by age",
+        "drops messages by age (max_age)",
+        "remove the limit: nats stream edit {wanted[name]} --max-age=0",
+    ),
+    _Row(
+        _drops_the_oldest,
+        Level.FATAL,
+        Level.WARNING,
+        "drops its oldest messages at a limit",
+        "drops its oldest messages when a limit is reached (max_bytes, max_msgs or max_msgs_per_subject)",
+        "remove the limits with nats stream edit {wanted[name]}",
+    ),
+    _Row(
+        _is_in_memory,
+        Level.FATAL,
+        Level.WARNING,
+        "is kept in memory",
+        "is kept in memory and lost with a restart of the broker",
+        "create it again with storage file",
+    ),
+    _Row(
+        _may_fill_up,
+        Level.WARNING,
+        None,
+        "refuses new messages at a limit",
+        "refuses new messages when a limit is reached (max_bytes, max_msgs or max_msgs_per_subject)",
+        "remove the limits with nats stream edit {wanted[name]}, or watch how full it is",
+    ),
+    _Row(
+        _has_fewer_replicas,
+        Level.WARNING,
+        Level.WARNING,
+        "has fewer copies than configured",
+        "has {existing[num_replicas]} copies, and PYOCO_NATS_REPLICAS is {wanted[num_replicas]}",
+        "nats stream edit {wanted[name]} --replicas={wanted[num_replicas]}",
+    ),
+)
+
+
+def problems(existing: Settings, wanted: Settings, *, is_log: bool) -> Iterator[Problem]:
+    for row in _TABLE:
+        level = row.in_log if is_log else row.elsewhere
+        if level is not None and row.is_wrong(existing, wanted):
+            said = f"Stream {wanted['name']} {row.says}: {row.remedy}."
+            whose = "The event log" if is_log else "A stream"
+            public = f"{whose} at the broker {row.public}. The log of the gateway says what to do."
+            yield Problem(level, said.format(existing=existing, wanted=wanted), public)
+
+
+def _limit(settings: Settings, name: str) -> int:
+    """0 for none; the broker writes -1 for some of them."""
+    return max(0, int(settings.get(name) or 0))

@@ -1,0 +1,76 @@
+"""How large a wheel may become when it is unpacked, and what its directory says of that.
+
+A few kilobytes can unpack to a disk full. The directory is read before anything else is; it may lie, so the
+worker counts again while it unpacks.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from pyoco_server.errors import TooLarge
+
+# Names of files are part of the directory: more than this each, on average, is no wheel.
+DIRECTORY_ENTRY_BYTES_MAX = 1024
+# Files of .dist-info that are parsed as a whole; a megabyte of them takes some 25 in memory.
+TEXT_BYTES_MAX = 4 * 2**20
+# What a line of RECORD has besides the name of its file: a digest and a size.
+RECORD_LINE_BYTES = 256
+RECORD_BYTES_MAX = 64 * 2**20
+PARSED = ("METADATA", "WHEEL", "entry_points.txt")
+
+_DIRECTORY_BYTES = 5  # its place in what zipfile says of the end of a file
+
+
+class UnpackedMax(NamedTuple):
+    bytes: int  # PYOCO_WHEEL_UNPACKED_MAX_BYTES
+    files: int  # PYOCO_WHEEL_UNPACKED_MAX_FILES
+
+    def check(self, *, size: int, files: int) -> None:
+        """Raises TooLarge, naming the setting."""
+        if size > self.bytes:
+            raise too_large(f"has more than {self.bytes} bytes unpacked (PYOCO_WHEEL_UNPACKED_MAX_BYTES)")
+        if files > self.files:
+            raise too_large(f"has more than {self.files} files (PYOCO_WHEEL_UNPACKED_MAX_FILES)")
+
+
+def too_large(what: str) -> TooLarge:
+    return TooLarge(f"The wheel {what}.", err_id="ERR-PYOCO-0002")
+
+
+def check_directory(file: Path | IO[bytes], at_most: UnpackedMax) -> None:
+    """By what the zip file says of itself. Raises TooLarge, and BadZipFile."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            check_directory(opened, at_most)
+        return
+    _check_directory_bytes(file, at_most)
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+    at_most.check(size=sum(entry.file_size for entry in entries), files=len(entries))
+    _check_texts(entries)
+
+
+def _check_texts(entries: Sequence[zipfile.ZipInfo]) -> None:
+    """RECORD has a line for each file, so it may grow with them."""
+    lines = sum(len(entry.filename.encode()) + RECORD_LINE_BYTES for entry in entries)
+    record_max = min(RECORD_BYTES_MAX, TEXT_BYTES_MAX + lines)
+    for entry in entries:
+        folder, _, name = entry.filename.partition("/")
+        if not folder.endswith(".dist-info"):
+            continue
+        bytes_max = record_max if name == "RECORD" else TEXT_BYTES_MAX
+        if name in ("RECORD", *PARSED) and entry.file_size > bytes_max:
+            raise too_large(f"has a {name} of more than {bytes_max} bytes")
+
+
+def _check_directory_bytes(file: IO[bytes], at_most: UnpackedMax) -> None:
+    """Before it is read: every entry of it becomes an object in memory."""
+    end: list[Any] | None = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    if end is None:
+        raise zipfile.BadZipFile("File is not a zip file")
+    if end[_DIRECTORY_BYTES] > at_most.files * DIRECTORY_ENTRY_BYTES_MAX:
+        raise too_large(f"has more than {at_most.files} files (PYOCO_WHEEL_UNPACKED_MAX_FILES)")

@@ -1,0 +1,43 @@
+"""`$env.NAME` in a workflow: which variables of the worker it may read.
+
+A workflow comes over the network, and what stands in a worker's environment is the operator's: passwords of
+databases among it. So only what the operator has named is read. Settings of ours are never read, not even if
+they are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyoco_server.expressions import environment_names, is_setting
+from pyoco_server.worker.reasons import CodeRefused
+
+ANY_END = "*"
+_REFERENCE = "$env."
+
+
+class Readable:
+    """Names, and beginnings of names that end with `*`."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        names = tuple(allowed)
+        self._names = frozenset(name for name in names if not name.endswith(ANY_END))
+        self._beginnings = tuple(name.removesuffix(ANY_END) for name in names if name.endswith(ANY_END))
+
+    def check_expression(self, source: str) -> None:
+        """Raises CodeRefused."""
+        for name in environment_names(source):
+            self._check(name)
+
+    def check_input(self, value: Any) -> None:
+        """Raises CodeRefused."""
+        if isinstance(value, str) and value.startswith(_REFERENCE):
+            self._check(value.removeprefix(_REFERENCE))
+
+    def _check(self, name: str) -> None:
+        if is_setting(name) or not (name in self._names or name.startswith(self._beginnings)):
+            raise CodeRefused(
+                f"This worker does not let a workflow read the environment variable '{name}'. "
+                "Add it to PYOCO_FLOW_ENV on the worker, or pass the value as a parameter."
+            )

@@ -1,0 +1,107 @@
+"""What the commands show to people: nothing that steers a terminal, in the language of the locale."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pyoco_server.texts import JAPANESE
+from tests.cli.conftest import StartUp
+from tests.cli.programs import BIN, Programs, Up, clean_environment, wait_for
+
+FLOWS = """
+from pyoco.core.models import Flow, Task
+
+def shouts(ctx):
+    print("\\x1b[31mred\\x1b[0m \\x1b]0;PWNED\\x07 \\x1b[2J done")
+    raise ValueError("no \\x1b]0;PWNED\\x07 [red]markup")
+
+def resolve(name):
+    flow = Flow(name=name)
+    flow >> Task(func=shouts, name="shouts")
+    return flow
+"""
+
+
+@pytest.fixture
+def up(start_up: StartUp, tmp_path: Path) -> Up:
+    (tmp_path / "loud_flows.py").write_text(FLOWS)
+    return start_up("--flow-resolver", "loud_flows.py:resolve")
+
+
+@pytest.fixture
+def run_id(up: Up) -> str:
+    run_id: str = httpx.post(f"{up.url}/runs", json={"flow_name": "loud"}).json()["run_id"]
+    wait_for(lambda: httpx.get(f"{up.url}/runs/{run_id}").json()["status"] == "FAILED", "its end")
+    return run_id
+
+
+def on_a_terminal(*command: str) -> str:
+    """What a terminal gets of a command."""
+    ours, theirs = pty.openpty()
+    environment = clean_environment(TERM="xterm-256color", COLUMNS="160")
+    with subprocess.Popen(
+        [str(BIN / command[0]), *command[1:]], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while piece := _read(ours):
+            said += piece
+        process.wait(30)
+    os.close(ours)
+    return said.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:  # the last process has closed its end
+        return b""
+
+
+def test_a_terminal_gets_the_colours_of_a_log_and_no_other_sequence(
+    up: Up, run_id: str, programs: Programs
+) -> None:
+    shown = on_a_terminal("pyoco-client", "--server", up.url, "logs", run_id)
+    assert "\x1b[31mred\x1b[0m \\x1b]0;PWNED\\x07 \\x1b[2J done\x1b[0m" in shown
+    assert "\x1b]" not in shown
+    piped = programs.run("pyoco-client", "--server", up.url, "logs", run_id)
+    assert "\x1b]0;PWNED\x07" in piped.output
+
+
+@pytest.mark.parametrize("arguments", [("get",), ("list",), ("watch",), ("get", "--output", "table")])
+def test_no_answer_of_a_gateway_steers_a_terminal(up: Up, run_id: str, arguments: tuple[str, ...]) -> None:
+    which = () if arguments[0] == "list" else (run_id,)
+    shown = on_a_terminal("pyoco-client", "--server", up.url, arguments[0], *which, *arguments[1:])
+    assert run_id in shown
+    assert "\x1b]" not in shown
+    assert "\x07" not in shown
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "ja_JP.UTF-8"}, {"LANG": "ja_JP.UTF-8"}])
+def test_a_japanese_locale_gets_the_messages_of_the_specification(
+    programs: Programs, locale: dict[str, str]
+) -> None:
+    wrong = programs.run("pyoco-server", "--dashboard-lang", "fr", **locale)
+    assert wrong.process.returncode == 1
+    assert wrong.errors.splitlines()[0] == JAPANESE["MSG-PYOCO-0018"]
+    assert "(ERR-PYOCO-0018)" in wrong.errors
+    away = programs.run("pyoco-client", "--server", "http://127.0.0.1:9", "list", **locale)
+    assert away.process.returncode == 1
+    assert away.errors.splitlines()[0] == JAPANESE["MSG-PYOCO-0001"]
+
+
+def test_any_other_locale_gets_english(programs: Programs) -> None:
+    wrong = programs.run("pyoco-server", "--dashboard-lang", "fr", LC_ALL="fr_FR.UTF-8")
+    assert wrong.process.returncode == 1
+    assert wrong.errors.splitlines()[0] == "The CLI arguments are not valid (check the form of the input)"
+    assert "--dashboard-lang is 'fr'; write" in wrong.errors
+    assert "try:   --dashboard-lang auto" in wrong.errors
+    level = programs.run("pyoco-worker", "--demo", "--log-level", "LOUD")
+    assert level.process.returncode == 1
+    assert "ERR-PYOCO-0018" in level.errors
