@@ -1,7 +1,7 @@
 // Begins: theme and keys, the one stream, then the page.
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { createRoot } from 'react-dom/client'
-import { isRefusal } from './api/client'
+import { repeatMs } from './api/client'
 import { onCredential } from './api/session'
 import { App } from './app'
 import { startKeys } from './live/keys'
@@ -10,14 +10,14 @@ import { startTheme } from './live/theme'
 import './style/all.css'
 import { language } from './text/text'
 
-const RETRIES_MAX = 3
-
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // A refusal stays one; what was not answered is asked again.
-      retry: (count, error) => count < RETRIES_MAX && !isRefusal(error),
-      retryDelay: (count) => Math.min(500 * 2 ** count, 4000),
+      // A refusal stays one; what was not answered is asked again, when its pause is over.
+      retry: (_, error) => repeatMs(error) !== null,
+      retryDelay: (_, error) => repeatMs(error) ?? 0,
+      // Without a network it fails as it does without a gateway, and says so.
+      networkMode: 'always',
       refetchOnWindowFocus: false,
       staleTime: 1000,
     },

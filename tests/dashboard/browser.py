@@ -108,7 +108,7 @@ class Visit:
         dialog = self.page.locator("dialog")
         dialog.get_by_label(self.word("flows.submit.tag")).fill("default")
         dialog.get_by_label(self.word("flows.submit.params")).fill(params)
-        self.dialog_button("flows.submit.do").click()
+        dialog.locator("button[type=submit]").click()
         return self.run_id
 
 

@@ -39,6 +39,7 @@ def test_a_wheel_has_what_was_built(tmp_path: Path) -> None:
     [wheel] = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "pyoco_server/http_api/dashboard/index.html" in names
+    assert "pyoco_server/http_api/dashboard/docs.html" in names
     assert sum(name.startswith("pyoco_server/http_api/dashboard/static/") for name in names) > 5
     assert not [name for name in names if "node_modules" in name or name.endswith((".ts", ".tsx"))]
 

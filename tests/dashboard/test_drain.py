@@ -41,6 +41,7 @@ def test_drain_a_worker_see_it_through_and_resume_it(
     shown.open("/workers")
     row = row_of(shown, worker_id)
     press(shown, row, "workers.drain", worker_id)
+    shown.dialog_button("workers.drain").click()
     shown.sees(shown.word("workers.drain.done", worker=worker_id))
     expect(row.locator("[data-drain=draining]")).to_have_text(shown.word("workers.draining.one"))
     expect(row.locator("[data-drain=draining] svg")).to_be_visible()  # a shape, a word and a colour
@@ -85,6 +86,7 @@ def test_drain_with_a_thumb(browser: Browser, site: Up, worker_id: str) -> None:
         drain = row.get_by_role("button", name=f"{phone.word('workers.drain')}: {worker_id}", exact=True)
         expect(drain).to_be_in_viewport(ratio=1)
         drain.click()
+        phone.dialog_button("workers.drain").click()
         expect(row.locator("[data-drain=drained]")).to_be_visible()
         assert phone.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         press(phone, row, "workers.resume", worker_id)

@@ -113,6 +113,7 @@ def test_redrive_a_dead_letter(shown: Visit, site: Up) -> None:
     expect(shown.page.locator("dialog")).to_contain_text(submitted)
     shown.page.keyboard.press("Escape")
     row.get_by_role("button", name=shown.word("dlq.redrive")).click()
+    shown.page.locator("dialog").get_by_role("button", name=shown.word("dlq.redriveDo", n=1)).click()
     again = row.get_by_role("link", name=shown.word("dlq.redriven"))
     again.click()
     shown.status_is("FAILED")

@@ -60,6 +60,9 @@ def test_runs_are_cancelled_together_by_keyboard(in_english: Visit, site: Up) ->
         in_english.page.keyboard.press("j")
         in_english.page.keyboard.press("x")
     in_english.page.keyboard.press("c")
+    expect(in_english.dialog_button("bulk.keep")).to_be_focused()
+    in_english.page.keyboard.press("Tab")
+    in_english.page.keyboard.press("Enter")
     expect(in_english.page.locator(".rows .row")).to_have_count(0)
     for run_id in made:
         assert httpx.get(f"{site.url}/runs/{run_id}").json()["status"] == "CANCELLED"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import httpx
-from playwright.sync_api import expect
+import json
+import signal
+from collections.abc import Iterator
 
-from tests.cli.programs import Up
+import httpx
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.cli.programs import Program, Programs, Up, wait_for
 from tests.dashboard.browser import Visit
+from tests.dashboard.conftest import FLOWS
 
 
 def test_a_flow_is_scheduled_runs_and_is_stopped(shown: Visit, site: Up) -> None:
@@ -46,3 +52,90 @@ def test_a_flow_yaml_is_scheduled_once(in_english: Visit, site: Up) -> None:
     # Another window deletes it, and it goes here too.
     httpx.delete(f"{site.url}/schedules/{made['schedule_id']}")
     expect(row).to_have_count(0)
+
+
+@pytest.fixture
+def demo_worker(programs: Programs, site: Up) -> Iterator[Program]:
+    """Another worker, of the tag `demo`. The flow `mended` was last run by it."""
+    flows = ("--flow-resolver", f"{FLOWS}:resolve", "--concurrency", 1, "--tags", "demo")
+    worker = programs.start("pyoco-worker", *flows, "--data-dir", site.data_dir, "--worker-id", "demo-worker")
+    wait_for(lambda: len(httpx.get(f"{site.url}/workers").json()) == 2, "both workers")
+    body = {"flow_name": "mended", "tag": "demo", "params": {"file": "/"}}
+    run_id = httpx.post(f"{site.url}/runs", json=body).json()["run_id"]
+    wait_for(lambda: httpx.get(f"{site.url}/runs/{run_id}").json()["status"] == "COMPLETED", "its first run")
+    yield worker
+    worker.send(signal.SIGTERM)
+    worker.ended()
+    for one in httpx.get(f"{site.url}/schedules").json():
+        httpx.delete(f"{site.url}/schedules/{one['schedule_id']}")
+
+
+def test_a_schedule_made_from_a_flow_goes_to_the_workers_of_that_flow(
+    shown: Visit, site: Up, demo_worker: Program
+) -> None:
+    shown.open("/flows")
+    shown.page.get_by_role("link", name=f"{shown.word('flows.schedule')}: mended", exact=True).click()
+    dialog = shown.page.locator("dialog")
+    expect(tag_in(shown, dialog)).to_have_value("demo")
+    dialog.get_by_label(shown.word("schedules.kind.interval")).check()
+    dialog.get_by_label(shown.word("schedules.seconds")).fill("0.5")
+    dialog.get_by_label(shown.word("flows.submit.params")).fill('{"file": "/"}')
+    shown.dialog_button("schedules.make").click()
+    expect(dialog).to_have_count(0)
+    [made] = httpx.get(f"{site.url}/schedules").json()
+    assert made["tag"] == "demo"
+    last = wait_for(lambda: schedule(site, made["schedule_id"])["last_run_id"], "its first run")
+    wait_for(lambda: httpx.get(f"{site.url}/runs/{last}").json()["status"] == "COMPLETED", "the end of it")
+
+
+def test_a_tag_that_no_live_worker_serves_is_said_before_something_waits_for_it(
+    shown: Visit, site: Up
+) -> None:
+    dialog = shown.page.locator("dialog")
+    warning = dialog.locator("[data-warning=unserved]")
+    for address, anyway in (
+        ("/schedules?new=1&flow=diamond", "schedules.makeAnyway"),
+        ("/flows?start=diamond", "flows.submit.anyway"),
+    ):
+        shown.open(address)
+        expect(tag_in(shown, dialog)).to_have_value("default")
+        expect(warning).to_have_count(0)
+        tag_in(shown, dialog).fill("nobody-serves-it")
+        expect(warning).to_have_text(shown.word("flows.tag.unserved", tag="nobody-serves-it"))
+        expect(shown.dialog_button(anyway)).to_be_visible()
+
+
+def test_a_flow_whose_tag_is_not_known_says_so_and_sends_the_one_it_shows(shown: Visit, site: Up) -> None:
+    shown.open("/schedules?new=1&flow=never-heard-of")
+    dialog = shown.page.locator("dialog")
+    expect(dialog).to_contain_text(shown.word("flows.tag.unknown", tag="default"))
+    expect(tag_in(shown, dialog)).to_have_value("default")
+    with shown.page.expect_request("**/schedules") as sent:
+        shown.dialog_button("schedules.make").click()
+    assert json.loads(sent.value.post_data or "")["tag"] == "default"
+    row = shown.page.locator("tr[data-schedule]", has_text="never-heard-of")
+    row.get_by_role("button").click()
+    shown.dialog_button("schedules.delete").click()
+    expect(row).to_have_count(0)
+
+
+def test_a_yaml_that_was_typed_is_still_there_after_a_look_at_the_other_choice(
+    in_english: Visit, site: Up
+) -> None:
+    in_english.open("/schedules?new=1")
+    dialog = in_english.page.locator("dialog")
+    dialog.get_by_label(in_english.word("schedules.ofYaml")).check()
+    dialog.get_by_label("flow.yaml").last.fill("version: 1")
+    dialog.get_by_label(in_english.word("schedules.ofFlow")).check()
+    dialog.get_by_label(in_english.word("schedules.ofYaml")).check()
+    expect(dialog.locator("textarea")).to_have_value("version: 1")
+
+
+def tag_in(shown: Visit, dialog: Locator) -> Locator:
+    return dialog.get_by_label(shown.word("flows.submit.tag"))
+
+
+def schedule(site: Up, schedule_id: str) -> dict[str, str]:
+    listed = httpx.get(f"{site.url}/schedules").json()
+    found: dict[str, str] = next(one for one in listed if one["schedule_id"] == schedule_id)
+    return found

@@ -128,9 +128,29 @@ async def test_by_itself_it_is_that_of_the_servers_locale_and_else_the_browsers(
 async def test_what_was_built_is_small_whole_and_our_own(client: httpx.AsyncClient) -> None:
     page = (await client.get("/")).text
     scripts = [path for path in (pages.BUILT / "static").iterdir() if path.suffix == ".js"]
-    assert sum(len(gzip.compress(path.read_bytes(), 9)) for path in scripts) < 350_000
+    own = [path for path in scripts if not path.name.startswith("docs-")]  # Swagger UI, loaded by /docs alone
+    assert sum(len(gzip.compress(path.read_bytes(), 9)) for path in own) < 350_000
+    assert not re.search(r"static/docs-", page)
     named = re.findall(r'(?:src|href)="\./static/([^"]+)"', page)
     assert len(named) >= 3
     for name in named:
         assert (await client.get(f"/static/{name}")).status_code == 200
         assert re.search(r"-[\w-]{8}\.\w+$", name)
+
+
+async def test_the_reference_has_the_policy_of_the_dashboard(client: httpx.AsyncClient, built: Path) -> None:
+    (built / "docs.html").write_text("<!doctype html><title>reference</title>")
+    answer, dashboard = await client.get("/docs"), await client.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"] == dashboard.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-cache"
+    assert (await client.get("/redoc")).status_code == 404
+
+
+async def test_a_reference_that_is_not_built_says_how_to_get_it(
+    client: httpx.AsyncClient, built: Path
+) -> None:
+    answer = await client.get("/docs")
+    assert answer.status_code == 404
+    assert "make dashboard" in answer.text
+    assert "/openapi.json" in answer.text

@@ -2,7 +2,8 @@
 //
 // Browsers allow few connections to one place. So a page has one, whatever it looks at; and a tab in the background
 // gives it back after a while, and goes on without a gap when it is looked at again.
-import { ApiError, ask } from './client'
+import { PAUSE_MAX_MS } from './backoff'
+import { ApiError, ask, forgetFailures, noteAnswer, noteFailure, repeatMs } from './client'
 import { onCredential } from './session'
 import { EventParser } from './sse'
 
@@ -16,10 +17,12 @@ export type Followed = {
   onState?: (state: StreamState, error: ApiError | null) => void
 }
 
-const WAIT_MS = [500, 1000, 2000, 4000]
+const PLACE = '/stream'
 const HIDDEN_MS = 20_000
-// After an ordinary end: soon, but never in a tight circle.
+// After the ordinary end of a connection that lasted.
 const CLOSED_MS = 250
+// One that ends sooner than this has failed, and is repeated with the pauses of a failure.
+const LASTED_MS = 5000
 // Pages change several topics at once.
 const CHANGED_MS = 25
 const STREAM_SEC = 600
@@ -31,6 +34,12 @@ export function follow(asked: Followed): () => void {
   return () => line.remove(follower)
 }
 
+/** The reader asks for it, or the network is back: at once. */
+export function reconnect(): void {
+  forgetFailures()
+  line.reconnect()
+}
+
 type Follower = Followed & { told: StreamState | null }
 type Said = { event: string; data: unknown }
 type Refusal = { status: number; message: string }
@@ -40,8 +49,9 @@ class Line {
   private abort = new AbortController()
   private timer: ReturnType<typeof setTimeout> | undefined
   private hiding: ReturnType<typeof setTimeout> | undefined
+  /** Since when connections are answered, though topics come and go. */
+  private openSince: number | null = null
   private paused = false
-  private tries = 0
 
   constructor() {
     document.addEventListener('visibilitychange', this.seen)
@@ -49,6 +59,11 @@ class Line {
       for (const one of this.followers.values()) Object.assign(one, { after: undefined, told: null })
       this.again(0)
     })
+    globalThis.addEventListener?.('online', reconnect)
+  }
+
+  reconnect(): void {
+    this.again(0)
   }
 
   add(follower: Follower): void {
@@ -85,17 +100,36 @@ class Line {
     this.abort.abort()
     if (this.paused || this.followers.size === 0) return
     const { signal } = (this.abort = new AbortController())
+    this.noteLasting()
     const followers = [...this.followers.values()]
     for (const one of followers) if (one.told === null) tell(one, 'connecting', null)
     try {
-      const answer = await ask(address(followers), { signal })
-      this.tries = 0
+      const answer = await ask(address(followers), { signal, stays: true })
       for (const one of followers) tell(one, 'open', null)
+      this.openSince ??= performance.now()
       await this.take(answer.body as ReadableStream<Uint8Array>, signal)
-      if (!signal.aborted) this.again(CLOSED_MS)
+      if (!signal.aborted) this.closed()
     } catch (error) {
-      if (!signal.aborted) this.failed(error)
+      if (!signal.aborted) this.broke(error)
     }
+  }
+
+  /** Whether it was good for a while: then what failed before does not count any more. */
+  private noteLasting(): boolean {
+    const lasted = this.openSince !== null && performance.now() - this.openSince >= LASTED_MS
+    if (lasted) noteAnswer(PLACE)
+    return lasted
+  }
+
+  private closed(): void {
+    if (!this.noteLasting()) return this.failed(noteFailure(PLACE, new ApiError(0, '', null)))
+    this.openSince = null
+    this.again(CLOSED_MS)
+  }
+
+  private broke(error: unknown): void {
+    this.noteLasting()
+    this.failed(error instanceof ApiError ? error : noteFailure(PLACE, new ApiError(0, '', null)))
   }
 
   private async take(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
@@ -131,13 +165,12 @@ class Line {
     tell(follower, state, error)
   }
 
-  private failed(error: unknown): void {
-    const known = error instanceof ApiError ? error : new ApiError(0, '', null)
-    const refused = known.status === 401 || known.status === 403
-    for (const one of this.followers.values()) tell(one, refused ? 'refused' : 'lost', known)
-    if (refused) return // whoever signs in begins anew
-    this.again(WAIT_MS[Math.min(this.tries, WAIT_MS.length - 1)] ?? 1000)
-    this.tries += 1
+  private failed(error: ApiError): void {
+    this.openSince = null
+    const refused = error.status === 401 || error.status === 403
+    for (const one of this.followers.values()) tell(one, refused ? 'refused' : 'lost', error)
+    // Who signs in begins again. A gateway that is away, or too old to know a topic, is asked again.
+    if (!refused) this.again(repeatMs(error) ?? PAUSE_MAX_MS)
   }
 }
 

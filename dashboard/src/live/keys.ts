@@ -37,6 +37,8 @@ function wanted(key: string): ((event: KeyboardEvent) => void) | undefined {
 
 function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement
-  if (document.querySelector('dialog[open]') && event.key !== 'Escape') return true
+  if (document.querySelector('dialog[open]')) return true // its keys are its own
+  // In a box that is only checked nothing is typed.
+  if (target instanceof HTMLInputElement && target.type === 'checkbox') return event.key === ' '
   return /^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable
 }

@@ -13,6 +13,8 @@ const TONES: Record<string, string> = {
   COMPLETED: 'good',
   SUCCEEDED: 'good',
   FAILED: 'bad',
+  LOST: 'bad',
+  UNHELD: 'wait',
   CANCELLED: 'quiet',
   CANCELED: 'quiet',
 }
@@ -56,6 +58,9 @@ function drawn(status: string): JSX.Element {
       )
     case 'WAITING':
       return <path className="filled" d="M8 .8 15.2 8 8 15.2.8 8 8 .8ZM6 5v6h1.4V5H6Zm2.6 0v6H10V5H8.6Z" />
+    case 'LOST':
+    case 'UNHELD':
+      return <path className="filled" d="M8 1.2 15.4 14H.6L8 1.2Zm-.8 4.6v4h1.6v-4H7.2Zm0 5.2v1.6h1.6V11H7.2Z" />
     case 'CANCELLING':
       return (
         <>

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type JSX, type ReactNode, useMemo, useState } from 'react'
 import { get } from '../api/client'
 import { credential, signOut } from '../api/session'
+import { reconnect } from '../api/stream'
 import type { Caller } from '../api/types'
 import { useCell } from '../live/cell'
 import { useKeys } from '../live/keys'
@@ -97,7 +98,12 @@ function Live(): JSX.Element {
   if (state === 'refused') return <span className="live bad" role="status">{t('live.refused')}</span>
   if (state === 'lost') {
     const why = error && error.status > 0 ? t('live.away', { why: error.message }) : t('live.lost')
-    return <span className="live bad" role="status">{why}</span>
+    return (
+      <>
+        <span className="live bad" role="status">{why}</span>
+        <button type="button" className="small" onClick={reconnect}>{t('do.again')}</button>
+      </>
+    )
   }
   return <span className="live" role="status">{t('live.connecting')}</span>
 }

@@ -1,4 +1,4 @@
-"""`/` and `/static/*`: the dashboard, as it was built into the package; else how to get it (REQ-0020).
+"""`/`, `/docs` and `/static/*`: dashboard and API reference, as built into the package; else how to get them.
 
 What is below `/static` has its digest in its name and never changes. The page itself is asked for each time;
 it tells the dashboard what the gateway is set to.
@@ -23,7 +23,7 @@ from pyoco_server.texts import choose_language
 BUILT = Path(__file__).parent / "dashboard"
 NOT_BUILT = (
     "The dashboard is not part of this build: install Node 20 or newer and run `make dashboard`. "
-    "The API answers at /runs, its description at /docs."
+    "The API answers at /runs, its description at /openapi.json."
 )
 
 # Everything from here, nothing from elsewhere, and no script or style that is not a file of ours.
@@ -63,6 +63,14 @@ async def index(request: Request) -> Response:
     return _answer(request, page.encode(), "text/html; charset=utf-8", _PAGE)
 
 
+async def reference(request: Request) -> Response:
+    """The API's description to read and try out. Its scripts are ours too, so it has the same policy."""
+    page = BUILT / "docs.html"
+    if not page.is_file():
+        return error_answer(request, NotFound(NOT_BUILT, err_id=""))
+    return _answer(request, page.read_bytes(), "text/html; charset=utf-8", _PAGE)
+
+
 async def static(request: Request) -> Response:
     name = request.path_params["name"]
     path = _files().get(name)
@@ -72,7 +80,11 @@ async def static(request: Request) -> Response:
     return _answer(request, path.read_bytes(), kind, _FOR_EVER)
 
 
-ROUTES = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
+ROUTES = [
+    Route("/", index, methods=["GET"]),
+    Route("/docs", reference, methods=["GET"]),
+    Route("/static/{name}", static, methods=["GET"]),
+]
 
 
 def _page(config: NatsBackendConfig, accept_language: str | None) -> str:

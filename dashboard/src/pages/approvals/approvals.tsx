@@ -4,10 +4,12 @@ import { type JSX, useState } from 'react'
 import { part, send } from '../../api/client'
 import type { Approval } from '../../api/executions'
 import type { Run } from '../../api/types'
+import { newKey, useDoing } from '../../live/doing'
 import { now } from '../../live/now'
 import { Empty } from '../../parts/empty'
 import { Json } from '../../parts/json'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { Shape } from '../../parts/status'
 import { Ago, Span } from '../../parts/time'
 import { say } from '../../parts/toast'
@@ -25,8 +27,7 @@ export default function Approvals(): JSX.Element {
   const items = itemsOf(list.data)
   return (
     <Page title={t('approvals.title')}>
-      {list.isPending && <p className="loading">{t('loading')}</p>}
-      {list.error && <Wrong error={list.error} />}
+      <Reading query={list} />
       {list.data && items.length === 0 && <Empty title={t('approvals.none.title')} text={t('approvals.none.text')} command={EXAMPLE} />}
       <div className="cards">
         {items.map((one) => <Card key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />)}
@@ -105,17 +106,13 @@ export function Answer({ wait }: { wait: Pick<Approval, 'run_id' | 'task' | 'wai
   const queries = useQueryClient()
   const [comment, setComment] = useState('')
   const [payload, setPayload] = useState<string | null>(null)
-  const [error, setError] = useState<unknown>(null)
-  const [key] = useState(() => crypto.randomUUID?.() ?? String(Math.random()).slice(2))
+  const doing = useDoing()
+  const [key] = useState(newKey)
   const answer = async (decision: 'approve' | 'reject') => {
-    try {
-      const body = { resumeKey: wait.wait_key, decision, ...(comment ? { comment } : {}), ...(payload?.trim() ? { payload: read(payload) } : {}) }
-      await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, { 'X-Idempotency-Key': `${key}-${decision}` })
-      say(t('approvals.answered', { run: short(wait.run_id) }))
-      await queries.invalidateQueries({ queryKey: ['approvals'] })
-    } catch (refused) {
-      setError(refused)
-    }
+    const body = { resumeKey: wait.wait_key, decision, ...(comment ? { comment } : {}), ...(payload?.trim() ? { payload: read(payload) } : {}) }
+    await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, { 'X-Idempotency-Key': `${key}-${decision}` })
+    say(t('approvals.answered', { run: short(wait.run_id) }))
+    await queries.invalidateQueries({ queryKey: ['approvals'] })
   }
   return (
     <form className="stack" onSubmit={(event) => event.preventDefault()}>
@@ -125,10 +122,10 @@ export function Answer({ wait }: { wait: Pick<Approval, 'run_id' | 'task' | 'wai
       ) : (
         <label className="field">{t('approvals.payload')}<textarea value={payload} spellCheck={false} onChange={(event) => setPayload(event.target.value)} /></label>
       )}
-      {error !== null && <Wrong error={error} />}
+      {doing.error !== null && <Wrong error={doing.error} />}
       <div className="buttons">
-        <button type="button" className="danger" onClick={() => void answer('reject')}>{t('approvals.reject')}</button>
-        <button type="button" className="main" onClick={() => void answer('approve')}>{t('approvals.approve')}</button>
+        <button type="button" className="danger" disabled={doing.busy} onClick={() => doing.run(() => answer('reject'))}>{t('approvals.reject')}</button>
+        <button type="button" className="main" disabled={doing.busy} onClick={() => doing.run(() => answer('approve'))}>{t('approvals.approve')}</button>
       </div>
     </form>
   )

@@ -19,7 +19,6 @@ export function useApprovals(): UseInfiniteQueryResult<InfiniteData<Approvals>> 
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor,
     enabled: state === 'open',
-    retry: false,
   })
 }
 

@@ -5,12 +5,15 @@ import { get, part, send } from '../../api/client'
 import type { Letter } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
 import { useReread } from '../../live/reread'
+import { Confirm, Meant } from '../../parts/confirm'
 import { Empty } from '../../parts/empty'
+import { LeftOut } from '../../parts/notice'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { say } from '../../parts/toast'
-import { sentence, Wrong } from '../../parts/wrong'
+import { sentence } from '../../parts/wrong'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
 import { each } from '../runs/bulk'
@@ -34,7 +37,10 @@ export default function DeadLetters(): JSX.Element {
   })
   useReread('dead_letters', ['dlq'])
   const letters = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data])
-  const shown = reason ? letters.filter((letter) => letter.reason === reason) : letters
+  const ofReason = letters.filter((letter) => letter.reason === reason)
+  // A reason that no letter has is left out; while there are more letters to load it may yet come.
+  const isUnknown = reason !== '' && letters.length > 0 && ofReason.length === 0 && !pages.hasNextPage
+  const shown = reason && !isUnknown ? ofReason : letters
   const redrive = async (some: Letter[]) => {
     let done = 0
     const failed: unknown[] = []
@@ -50,15 +56,23 @@ export default function DeadLetters(): JSX.Element {
     if (failed.length) say(t('runs.bulkFailed', { n: failed.length, why: sentence(failed[0]) }), true)
     else say(t('dlq.redrivenAll', { n: done }))
   }
+  const [asking, setAsking] = useState<Letter[] | null>(null)
   const open = shown.filter((letter) => letter.run_id && !redriven.has(letter.id))
   return (
-    <Page title={t('dlq.title')} actions={open.length > 1 && <button type="button" onClick={() => void redrive(open)}>{t('dlq.redriveAll', { n: number(open.length) })}</button>}>
-      {pages.isPending && <p className="loading">{t('loading')}</p>}
-      {pages.error && <Wrong error={pages.error} />}
+    <Page title={t('dlq.title')} actions={open.length > 1 && <button type="button" onClick={() => setAsking(open)}>{t('dlq.redriveAll', { n: number(open.length) })}</button>}>
+      <Reading query={pages} />
       {pages.data && letters.length === 0 && <Empty title={t('dlq.none.title')} text={t('dlq.none.text')} />}
+      {isUnknown && <LeftOut words={[`reason=${reason}`]} clear="#/dlq" />}
       {letters.length > 0 && <Reasons letters={letters} reason={reason} />}
-      {shown.length > 0 && <List letters={shown} redriven={redriven} look={setLooking} redrive={(letter) => void redrive([letter])} />}
+      {shown.length > 0 && <List letters={shown} redriven={redriven} look={setLooking} redrive={(letter) => setAsking([letter])} />}
       {pages.hasNextPage && <button type="button" onClick={() => void pages.fetchNextPage()}>{t('do.more')}</button>}
+      {asking && (
+        <Confirm title={t('dlq.redriveTitle', { n: asking.length })} safe={t('do.close')} go={t('dlq.redriveDo', { n: asking.length })} act={() => redrive(asking)} onClose={() => setAsking(null)}>
+          <p>{t('dlq.redriveText')}</p>
+          <p>{t('dlq.redriveRejected')}</p>
+          <Meant items={asking.map((letter) => ({ flow: letter.flow_name, id: letter.run_id }))} />
+        </Confirm>
+      )}
       {looking && <LetterDialog id={looking} onClose={() => setLooking(null)} />}
     </Page>
   )

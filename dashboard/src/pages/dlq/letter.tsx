@@ -5,8 +5,8 @@ import { get, part } from '../../api/client'
 import type { Letter } from '../../api/types'
 import { Dialog } from '../../parts/dialog'
 import { Json } from '../../parts/json'
+import { Reading } from '../../parts/reading'
 import { Ago } from '../../parts/time'
-import { Wrong } from '../../parts/wrong'
 import { short } from '../../text/format'
 import { t } from '../../text/text'
 
@@ -14,7 +14,7 @@ export function LetterDialog({ id, onClose }: { id: string; onClose: () => void 
   const letter = useQuery({ queryKey: ['dlq', id], queryFn: () => get<Letter>(`/dlq/${part(id)}`) })
   return (
     <Dialog title={t('dlq.letter', { id })} onClose={onClose} wide>
-      {letter.error && <Wrong error={letter.error} />}
+      <Reading query={letter} />
       {letter.data && (
         <div className="stack">
           <dl className="facts">

@@ -1,6 +1,6 @@
 // Which flows and graphs there are, how their runs went, and a form to start one.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type JSX, useCallback, useState } from 'react'
+import { type JSX, useCallback, useRef, useState } from 'react'
 import { get, part } from '../../api/client'
 import { type KnownFlow, type RunSummary, TERMINAL } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
@@ -8,10 +8,10 @@ import { useOnRuns } from '../../live/reread'
 import { Bars } from '../../parts/bars'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Status } from '../../parts/status'
 import { Ago } from '../../parts/time'
-import { Wrong } from '../../parts/wrong'
 import { span } from '../../text/format'
 import { t } from '../../text/text'
 import { Graphs } from './graphs'
@@ -27,7 +27,11 @@ export default function Flows(): JSX.Element {
   const { query } = usePlace()
   const [form, setForm] = useState<'other' | 'yaml' | null>(null)
   const wanted = query.get('start')
-  const chosen = flows.data?.find((flow) => flow.flow_name === wanted) ?? null
+  // A form stays open though its flow leaves the list, as it does with its last worker.
+  const found = flows.data?.find((flow) => flow.flow_name === wanted) ?? null
+  const before = useRef(found)
+  if (found) before.current = found
+  const chosen = found ?? (before.current?.flow_name === wanted ? before.current : null)
   const close = () => {
     setForm(null)
     rewrite({ start: null })
@@ -40,8 +44,7 @@ export default function Flows(): JSX.Element {
   )
   return (
     <Page title={t('flows.title')} actions={actions}>
-      {flows.isPending && <p className="loading">{t('loading')}</p>}
-      {flows.error && <Wrong error={flows.error} />}
+      <Reading query={flows} />
       {flows.data?.length === 0 && <Empty title={t('flows.none.title')} text={t('flows.none.text')} command="pyoco-server up --flow-resolver my_flows.py:resolve" />}
       {flows.data && flows.data.length > 0 && <List flows={flows.data} />}
       <Graphs />

@@ -3,14 +3,15 @@ import { useQuery } from '@tanstack/react-query'
 import type { JSX } from 'react'
 import { get, part } from '../../api/client'
 import type { Graph } from '../../api/executions'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { instant } from '../../text/format'
 import { t } from '../../text/text'
 
 export function Graphs(): JSX.Element | null {
-  const graphs = useQuery({ queryKey: ['graphs'], queryFn: () => get<{ graphs: Graph[] }>('/graphs', { limit: 200 }), retry: false })
-  if (!graphs.data) return null
+  const graphs = useQuery({ queryKey: ['graphs'], queryFn: () => get<{ graphs: Graph[] }>('/graphs', { limit: 200 }) })
+  if (!graphs.data) return <Reading query={graphs} quiet />
   return (
     <section>
       <h2 className="section-title">{t('graphs.title')}</h2>

@@ -1,10 +1,12 @@
 // Start a run of a flow.yaml that is written here; the server checks it whole and says what is wrong where.
 import { type JSX, useRef, useState } from 'react'
 import { ApiError, ask, part } from '../../api/client'
+import { useDoing, useKeyOf } from '../../live/doing'
 import { go } from '../../live/place'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
+import { TagField, useTag } from './tag-field'
 
 export const EXAMPLE = `version: 1
 flow:
@@ -20,33 +22,34 @@ tasks:
 
 export function SubmitYaml({ onClose }: { onClose: () => void }): JSX.Element {
   const [name, setName] = useState('main')
-  const [tag, setTag] = useState('')
+  const tag = useTag(undefined, name, false)
   const [text, setText] = useState(EXAMPLE)
-  const [error, setError] = useState<unknown>(null)
+  const doing = useDoing()
+  const keyOf = useKeyOf()
   const area = useRef<HTMLTextAreaElement>(null)
   const start = async () => {
     const form = new FormData()
     form.set('workflow', new File([text], 'flow.yaml', { type: 'application/yaml' }))
     form.set('flow_name', name)
-    if (tag) form.set('tag', tag)
+    form.set('tag', tag.value)
     try {
-      const answer = await ask('/runs/yaml', { method: 'POST', body: form })
+      const answer = await ask('/runs/yaml', { method: 'POST', body: form, headers: keyOf([text, name, tag.value]) })
       go(`/runs/${part(((await answer.json()) as { run_id: string }).run_id)}`)
     } catch (refused) {
-      setError(refused)
       if (refused instanceof ApiError) select(area.current, text, refused.problems[0])
+      throw refused
     }
   }
   return (
     <Dialog title={t('flows.yaml')} onClose={onClose} wide>
-      <form onSubmit={(event) => { event.preventDefault(); void start() }}>
+      <form onSubmit={(event) => { event.preventDefault(); doing.run(start) }}>
         <label className="field">{t('flows.submit.flow')}<input value={name} required onChange={(event) => setName(event.target.value)} /></label>
-        <label className="field">{t('flows.submit.tag')}<input value={tag} placeholder="default" onChange={(event) => setTag(event.target.value)} /></label>
+        <TagField tag={tag} />
         <label className="field">{t('flows.submit.yaml')}<textarea ref={area} rows={14} value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /></label>
-        {error !== null && <Wrong error={error} />}
+        {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main">{t('flows.submit.do')}</button>
+          <button type="submit" className="main" disabled={doing.busy}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
         </div>
       </form>
     </Dialog>

@@ -3,17 +3,21 @@ import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { get, part, send } from '../../api/client'
 import type { KnownFlow, Param, Run } from '../../api/types'
+import { useDoing, useKeyOf } from '../../live/doing'
 import { go } from '../../live/place'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
 import { missingOf, paramsIn, paramsToBegin } from './params'
+import { TagField, useTag } from './tag-field'
 
 export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () => void }): JSX.Element {
   const [name, setName] = useState(flow?.flow_name ?? '')
-  const [tag, setTag] = useState(flow?.last_tag ?? flow?.tags[0] ?? '')
+  const flows = useQuery({ queryKey: ['flows'], queryFn: () => get<KnownFlow[]>('/flows') })
+  const tag = useTag(flow ?? flows.data?.find((one) => one.flow_name === name), name)
   const [text, setText] = useState<string | null>(null)
-  const [error, setError] = useState<unknown>(null)
+  const doing = useDoing()
+  const keyOf = useKeyOf()
   const last = useQuery({
     queryKey: ['last params', flow?.last_run_id],
     queryFn: () => get<Run>(`/runs/${part(flow?.last_run_id ?? '')}`),
@@ -22,17 +26,13 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
   const begins = paramsToBegin(flow?.params, last.data?.params)
   const shown = text ?? JSON.stringify(begins, null, 2)
   const start = async () => {
-    try {
-      const wanted = { flow_name: name, params: paramsIn(shown), ...(tag ? { tag } : {}) }
-      const made = await send<{ run_id: string }>('POST', '/runs', wanted)
-      go(`/runs/${part(made.run_id)}`)
-    } catch (refused) {
-      setError(refused)
-    }
+    const wanted = { flow_name: name, params: paramsIn(shown), tag: tag.value }
+    const made = await send<{ run_id: string }>('POST', '/runs', wanted, keyOf(wanted))
+    go(`/runs/${part(made.run_id)}`)
   }
   return (
     <Dialog title={t('flows.submit.title', { flow: flow?.flow_name ?? '' })} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); void start() }}>
+      <form onSubmit={(event) => { event.preventDefault(); doing.run(start) }}>
         {flow?.description && <p className="faint-text">{flow.description}</p>}
         {!flow && (
           <label className="field">
@@ -40,21 +40,17 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
             <input value={name} required onChange={(event) => setName(event.target.value)} />
           </label>
         )}
-        <label className="field">
-          {t('flows.submit.tag')}
-          <input value={tag} placeholder="default" list="known-tags" onChange={(event) => setTag(event.target.value)} />
-          <datalist id="known-tags">{(flow?.tags ?? []).map((one) => <option key={one} value={one} />)}</datalist>
-        </label>
+        <TagField tag={tag} />
         <label className="field">
           {t('flows.submit.params')}
           <textarea value={shown} spellCheck={false} onChange={(event) => setText(event.target.value)} />
         </label>
         {last.data && text === null && <p className="faint-text">{t('flows.last.params')}</p>}
         <KnownParams params={flow?.params ?? []} text={shown} />
-        {error !== null && <Wrong error={error} />}
+        {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main">{t('flows.submit.do')}</button>
+          <button type="submit" className="main" disabled={doing.busy}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
         </div>
       </form>
     </Dialog>
@@ -62,7 +58,7 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
 }
 
 /** What it may be given, as its code says; what is needed and not there yet stands out. */
-function KnownParams({ params, text }: { params: Param[]; text: string }): JSX.Element | null {
+export function KnownParams({ params, text }: { params: Param[]; text: string }): JSX.Element | null {
   if (params.length === 0) return null
   const missing = missingOf(params, givenIn(text))
   return (

@@ -2,6 +2,7 @@
 import { type JSX, useEffect, useMemo, useState } from 'react'
 import { part, send } from '../../api/client'
 import { type Run, TERMINAL } from '../../api/types'
+import { newKey, useDoing } from '../../live/doing'
 import { type Keys, useKeys } from '../../live/keys'
 import { go, rewrite, usePlace } from '../../live/place'
 import { say } from '../../parts/toast'
@@ -12,6 +13,7 @@ import { CancelDialog } from './cancel-dialog'
 export function Actions({ run, again }: { run: Run; again: () => void }): JSX.Element {
   const { query } = usePlace()
   const [asking, setAsking] = useState<'cancel' | null>(null)
+  const doing = useDoing()
   const over = TERMINAL.has(run.status)
   const wantsCancel = query.get('cancel') === '1'
   useEffect(() => {
@@ -29,7 +31,7 @@ export function Actions({ run, again }: { run: Run; again: () => void }): JSX.El
         </button>
       )}
       {over && run.status === 'FAILED' && (
-        <button type="button" className="main" onClick={() => void retry(run)}>
+        <button type="button" className="main" disabled={doing.busy} onClick={() => doing.run(() => retry(run))}>
           {t('run.retryFailed')}
         </button>
       )}
@@ -41,7 +43,7 @@ export function Actions({ run, again }: { run: Run; again: () => void }): JSX.El
 
 export async function retry(run: Run): Promise<void> {
   try {
-    const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, { from: 'failed' })
+    const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, { from: 'failed' }, { 'Idempotency-Key': newKey() })
     go(`/runs/${part(made.run_id)}`)
   } catch (error) {
     say(sentence(error), true)

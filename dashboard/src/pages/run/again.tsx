@@ -1,6 +1,7 @@
 // Run it again: with what succeeded taken over, from a task on, or everything anew; with the same or other parameters.
 import { type JSX, useId, useMemo, useState } from 'react'
 import { part, send } from '../../api/client'
+import { useDoing, useKeyOf } from '../../live/doing'
 import { go } from '../../live/place'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
@@ -16,30 +17,27 @@ export function Again({ past, task, onClose }: { past: Past; task: string | null
   const given = JSON.stringify(run.params, null, 2)
   const [from, setFrom] = useState<From>(task !== null ? { from: 'task', task } : { from: run.status === 'COMPLETED' ? 'start' : 'failed' })
   const [text, setText] = useState(given)
-  const [error, setError] = useState<unknown>(null)
+  const doing = useDoing()
+  const keyOf = useKeyOf()
   const start = async () => {
-    try {
-      const params = text === given ? {} : { params: paramsIn(text) }
-      const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, { ...from, ...params })
-      onClose()
-      go(`/runs/${part(made.run_id)}`)
-    } catch (refused) {
-      setError(refused)
-    }
+    const wanted = { ...from, ...(text === given ? {} : { params: paramsIn(text) }) }
+    const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, wanted, keyOf(wanted))
+    onClose()
+    go(`/runs/${part(made.run_id)}`)
   }
   return (
     <Dialog title={t('run.againTitle', { flow: run.flow_name })} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); void start() }}>
+      <form onSubmit={(event) => { event.preventDefault(); doing.run(start) }}>
         <Beginning past={past} task={task} from={from} setFrom={setFrom} />
         <Consequence past={past} from={from} changed={text !== given} />
         <label className="field">
           {t('run.params')}
           <textarea value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} />
         </label>
-        {error !== null && <Wrong error={error} />}
+        {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main">{t('run.againDo')}</button>
+          <button type="submit" className="main" disabled={doing.busy}>{t('run.againDo')}</button>
         </div>
       </form>
     </Dialog>

@@ -1,30 +1,36 @@
 // Parameters, result, and a task's inputs, output and traceback.
 import { useQuery } from '@tanstack/react-query'
 import type { JSX } from 'react'
-import { get, part } from '../../api/client'
+import { ApiError, get, part } from '../../api/client'
 import { type Run, TERMINAL } from '../../api/types'
 import { Json } from '../../parts/json'
+import { Reading } from '../../parts/reading'
 import { Status } from '../../parts/status'
 import { Span } from '../../parts/time'
 import { t } from '../../text/text'
 import { isTakenOver } from './fork'
 
 export function Details({ run, task, fork }: { run: Run; task: string | null; fork: (task: string) => void }): JSX.Element {
-  const result = useQuery({
-    queryKey: ['result', run.run_id],
-    queryFn: () => get<unknown>(`/runs/${part(run.run_id)}/result`),
-    enabled: run.status === 'COMPLETED',
-    retry: false,
-  })
   return (
     <div className="stack">
       <h3>{t('run.params')}</h3>
       <Json value={run.params} label={t('run.params')} />
       <h3>{t('run.result')}</h3>
-      {result.isSuccess ? <Json value={result.data} label={t('run.result')} /> : <p className="faint-text">{t('run.noResult')}</p>}
+      <Result run={run} />
       {task ? <Task run={run} name={task} fork={fork} /> : <p className="faint-text">{t('run.select')}</p>}
     </div>
   )
+}
+
+function Result({ run }: { run: Run }): JSX.Element {
+  const result = useQuery({
+    queryKey: ['result', run.run_id],
+    queryFn: () => get<unknown>(`/runs/${part(run.run_id)}/result`),
+    enabled: run.status === 'COMPLETED',
+  })
+  if (result.isSuccess) return <Json value={result.data} label={t('run.result')} />
+  const none = result.error instanceof ApiError && result.error.status === 404
+  return none || run.status !== 'COMPLETED' ? <p className="faint-text">{t('run.noResult')}</p> : <Reading query={result} />
 }
 
 function Task({ run, name, fork }: { run: Run; name: string; fork: (task: string) => void }): JSX.Element | null {

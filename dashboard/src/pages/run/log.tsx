@@ -1,7 +1,7 @@
 // What a run printed: from the first line on, and live; searched on the server, linked to by line.
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type JSX, memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
-import { ask, get, part } from '../../api/client'
+import { ask, forgetFailures, part } from '../../api/client'
 import { useCell } from '../../live/cell'
 import { rewrite, usePlace } from '../../live/place'
 import { say } from '../../parts/toast'
@@ -10,15 +10,15 @@ import { clock, number, short } from '../../text/format'
 import { t } from '../../text/text'
 import { Ansi } from './ansi'
 import { type Line, LogLines } from './log-lines'
+import { searchLog } from './log-search'
 
 const ROW = 19
 const NEAR_END_PX = ROW * 2
-const FOUND_MAX = 5000
 
 type LogProps = { id: string; tasks: string[]; over: boolean; at: number | null; task: string | null; select: (task: string | null) => void }
 
 export function Log({ id, tasks, over, at, task, select }: LogProps): JSX.Element {
-  const [log] = useState(() => new LogLines(id))
+  const [log, setLog] = useState(() => new LogLines(id))
   useEffect(() => log.start(), [log])
   const shown = useCell(log.shown)
   const { query } = usePlace()
@@ -40,7 +40,7 @@ export function Log({ id, tasks, over, at, task, select }: LogProps): JSX.Elemen
         <button type="button" className="small" onClick={() => void download(id)}>{t('log.download')}</button>
         <span className="faint-text log-count" role="status">{t('log.lines', { n: number(shown.dropped + count) })}</span>
       </div>
-      {shown.error ? <Wrong error={shown.error} /> : null}
+      {shown.error ? <Wrong error={shown.error} again={() => { forgetFailures(); setLog(new LogLines(id)) }} /> : null}
       {shown.cut && <p className="faint-text">{t('log.cut')}</p>}
       {shown.dropped > 0 && <p className="faint-text">{t('log.earlier', { n: number(shown.dropped) })}</p>}
       {count === 0 && !shown.loading ? (
@@ -107,15 +107,36 @@ function Search({ id, goTo }: { id: string; goTo: (seq: number) => void }): JSX.
   const [text, setText] = useState('')
   const [hits, setHits] = useState<number[] | null>(null)
   const [at, setAt] = useState(0)
+  const [progress, setProgress] = useState<{ n: number; all: number } | null>(null)
+  const searching = useRef<AbortController | null>(null)
+  const stop = () => {
+    searching.current?.abort()
+    setProgress(null)
+  }
+  useEffect(() => () => searching.current?.abort(), [])
   const search = async () => {
+    stop()
     if (text === '') return setHits(null)
-    try {
-      const page = await get<{ entries: Line[] }>(`/runs/${part(id)}/logs`, { q: text, limit: FOUND_MAX })
-      const found = page.entries.map((line) => line.seq)
+    const { signal } = (searching.current = new AbortController())
+    let went = false
+    const show = (found: number[]) => {
       setHits(found)
-      setAt(0)
-      if (found[0] !== undefined) goTo(found[0])
+      if (!went && found[0] !== undefined) {
+        went = true
+        setAt(0)
+        goTo(found[0])
+      }
+    }
+    try {
+      const found = await searchLog(id, text, signal, (soFar, n, all) => {
+        if (soFar.length) show(soFar)
+        setProgress({ n, all })
+      })
+      setProgress(null)
+      show(found)
     } catch (error) {
+      if (signal.aborted) return
+      setProgress(null)
       say(sentence(error), true)
     }
   }
@@ -127,7 +148,8 @@ function Search({ id, goTo }: { id: string; goTo: (seq: number) => void }): JSX.
   }
   return (
     <form role="search" className="log-search" onSubmit={(event) => { event.preventDefault(); if (hits?.length && hits !== null) step(1); else void search() }}>
-      <input type="search" value={text} placeholder={t('log.search')} aria-label={t('log.search')} onChange={(event) => { setText(event.target.value); setHits(null) }} />
+      <input type="search" value={text} placeholder={t('log.search')} aria-label={t('log.search')} onChange={(event) => { stop(); setText(event.target.value); setHits(null) }} />
+      {progress !== null && <span role="status" className="log-hits">{t('log.searched', { n: number(progress.n), all: number(progress.all) })}</span>}
       {hits !== null && (
         <span role="status" className="log-hits">{hits.length ? t('log.hit', { i: at + 1, n: number(hits.length) }) : t('log.hits', { n: 0 })}</span>
       )}

@@ -7,6 +7,7 @@ import { type Run as RunNow, type RunGraph, TERMINAL } from '../../api/types'
 import { now } from '../../live/now'
 import { rewrite, usePlace } from '../../live/place'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { Wrong } from '../../parts/wrong'
 import { clock, short } from '../../text/format'
 import { type Key, t } from '../../text/text'
@@ -21,13 +22,14 @@ import { Gantt } from './gantt'
 import { Graph } from './graph'
 import { Head } from './head'
 import { Log } from './log'
-import { type Moment, momentOf, standingAt, storyOf, storyOfRecords } from './story'
+import { useLoss } from './loss'
+import { type Moment, momentOf, standingAt, storyOf, storyOfRecords, withLoss } from './story'
 import { useRun } from './use-run'
 import { WhyLine } from './why'
 
 export default function Run({ id }: { id: string }): JSX.Element {
-  const { run, events, error, hasEvents } = useRun(id)
-  if (error) return <Page title={t('run.title', { id: short(id) })}>{error.status === 404 ? <p className="empty">{t('run.notFound')}</p> : <Wrong error={error} />}</Page>
+  const { run, events, error, hasEvents, again } = useRun(id)
+  if (error) return <Page title={t('run.title', { id: short(id) })}>{error.status === 404 ? <p className="empty">{t('run.notFound')}</p> : <Wrong error={error} again={again} />}</Page>
   if (run === null) return <p className="loading">{t('loading')}</p>
   return <Shown run={run} events={events} hasEvents={hasEvents} />
 }
@@ -37,7 +39,9 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   const task = usePlace().query.get('task')
   // Whether it is to be run again, and if so from which task on.
   const [again, setAgain] = useState<{ task: string | null } | null>(null)
-  const story = useMemo(() => (hasEvents ? storyOf(events) : storyOfRecords(run)), [events, hasEvents, run])
+  const loss = useLoss(run)
+  const lostAt = loss?.at ?? null
+  const story = useMemo(() => withLoss(hasEvents ? storyOf(events) : storyOfRecords(run), lostAt), [events, hasEvents, run, lostAt])
   const planned = Object.keys(run.tasks).length
   const graph = useQuery({
     queryKey: ['graph', run.run_id, planned],
@@ -47,8 +51,9 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   })
   const standing = useMemo(() => {
     if (cursor !== null) return standingAt(story, cursor)
-    return new Map(Object.entries(run.tasks).map(([name, state]) => [name, run.task_records?.[name]?.wait ? 'WAITING' : state]))
-  }, [story, cursor, run])
+    const now = (name: string, state: string) => (run.task_records?.[name]?.wait ? 'WAITING' : lostAt !== null && state === 'RUNNING' ? 'LOST' : state)
+    return new Map(Object.entries(run.tasks).map(([name, state]) => [name, now(name, state)]))
+  }, [story, cursor, run, lostAt])
   const past = useMemo(() => ({ run, graph: graph.data ?? null, changes: hasEvents ? story.changes : [] }), [run, graph.data, hasEvents, story])
   const over = TERMINAL.has(run.status)
   const fork = (chosen: string) => setAgain({ task: chosen })
@@ -56,7 +61,7 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   const moveTo = (at: number | null) => setCursor(at === null ? null : momentOf(at, events))
   return (
     <Page title={run.flow_name} actions={<Actions run={run} again={() => setAgain({ task: null })} />} className="run">
-      <Head run={run} />
+      <Head run={run} loss={loss} />
       <WhyLine run={run} />
       <CancelStory run={run} events={events} />
       <RunWaits run={run} />
@@ -66,6 +71,7 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
           {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
           {over && task !== null && <button type="button" className="small" title={task} onClick={() => fork(task)}>{t('run.fork')}</button>}
         </div>
+        <Reading query={graph} quiet />
         <Graph graph={graph.data ?? null} over={over} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
       </section>
       <div className="run-grid">

@@ -59,7 +59,8 @@ function tell(stretches: Stretch[], status: string, at: number, attempt: number)
   const wasWaiting = open?.kind === 'wait' && open.to === null
   if (open && open.to === null) {
     open.to = at
-    if (open.kind === 'attempt' && status !== 'RUNNING') open.status = status === 'WAITING' ? 'SUCCEEDED' : status
+    // Begun again without an end: the worker that had it was lost.
+    if (open.kind === 'attempt') open.status = status === 'WAITING' ? 'SUCCEEDED' : status === 'RUNNING' ? 'LOST' : status
   }
   if (status === 'READY') stretches.push({ kind: 'queue', from: at, to: null, attempt, status })
   else if (status === 'RUNNING' && !wasWaiting) {
@@ -84,6 +85,13 @@ export function storyOfRecords(run: Run): Story {
   }
   story.changes.sort((a, b) => a.at - b.at)
   return story
+}
+
+/** What was under way when the worker was lost has ended there, also while no event says so. */
+export function withLoss(story: Story, at: number | null): Story {
+  if (at === null) return story
+  const ended = (one: Stretch): Stretch => (one.kind === 'attempt' && one.to === null ? { ...one, to: Math.max(one.from, at), status: 'LOST' } : one)
+  return { ...story, stretches: new Map([...story.stretches].map(([node, all]) => [node, all.map(ended)])) }
 }
 
 /** How each task stood then: what had not happened yet did not. */

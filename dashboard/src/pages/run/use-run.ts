@@ -1,6 +1,6 @@
 // One run as it changes: its snapshot and its events, what there was read in pages and the rest as it comes.
 import { useEffect, useState } from 'react'
-import { type ApiError, get, isRefusal, part } from '../../api/client'
+import { type ApiError, forgetFailures, get, isRefusal, part } from '../../api/client'
 import type { EventsPage, ExecutionEvent } from '../../api/executions'
 import { follow } from '../../api/stream'
 import { type Run, TERMINAL } from '../../api/types'
@@ -11,10 +11,14 @@ const EVENTS_AT_ONCE = 2000
 
 export type Watched = { run: Run | null; events: ExecutionEvent[]; error: ApiError | null; hasEvents: boolean }
 
-export function useRun(id: string): Watched {
-  const [watching] = useState(() => new Watching(id))
+export function useRun(id: string): Watched & { again: () => void } {
+  const [watching, setWatching] = useState(() => new Watching(id))
   useEffect(() => watching.start(), [watching])
-  return useCell(watching.shown)
+  const again = () => {
+    forgetFailures()
+    setWatching(new Watching(id))
+  }
+  return { ...useCell(watching.shown), again }
 }
 
 class Watching {

@@ -17,24 +17,24 @@ export function useWhy(run: Run): Why | null {
   const why = useQuery({
     queryKey: ['why', run.run_id, run.status, run.updated_at, language()],
     queryFn: () => get<Why>(`/executions/${part(run.run_id)}/why`),
-    retry: false,
     placeholderData: (before) => before,
   })
   const { refetch } = why
-  useWhileQueued(run.status === 'PENDING', useCallback(() => void refetch(), [refetch]))
+  const isQueued = run.status === 'PENDING' || run.worker_alive === false
+  useWhileItLasts(!TERMINAL.has(run.status), isQueued, useCallback(() => void refetch(), [refetch]))
   return why.data ?? null
 }
 
-/** Who could take it, and how many are ahead, changes without the run: asked again when workers or other runs change. */
-function useWhileQueued(isQueued: boolean, act: () => void): void {
+/** Who has it or could take it changes without the run, and so does how many are ahead: asked again when workers do, and while it is queued when other runs do. */
+function useWhileItLasts(lasts: boolean, isQueued: boolean, act: () => void): void {
   useOnRuns(useCallback(() => isQueued, [isQueued]), LOOK_AGAIN_MS, act)
-  const workers = useWorkers(isQueued)
+  const workers = useWorkers(lasts)
   const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.draining} ${one.tags.join()}`).join('\n')
   const seen = useRef(states)
   useEffect(() => {
-    if (isQueued && seen.current !== undefined && seen.current !== states) act()
+    if (lasts && seen.current !== undefined && seen.current !== states) act()
     seen.current = states
-  }, [isQueued, states, act])
+  }, [lasts, states, act])
 }
 
 export function WhyLine({ run }: { run: Run }): JSX.Element | null {

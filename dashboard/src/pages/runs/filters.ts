@@ -1,13 +1,25 @@
 // What a list of runs is narrowed to: words of the address, parameters of the API, and whether one run fits.
-import type { RunSummary } from '../../api/types'
+import { type RunSummary, STATUSES } from '../../api/types'
 
 export type Filters = { status: string; flow: string; tag: string; q: string; since: string }
 
 export const SINCE: Record<string, number> = { hour: 3600, day: 86_400, week: 7 * 86_400 }
 
+/** What a word may be, where not everything is. */
+const KNOWN: Partial<Record<keyof Filters, string[]>> = { status: STATUSES, since: Object.keys(SINCE) }
+
 export function filtersIn(query: URLSearchParams): Filters {
-  const word = (name: string) => query.get(name) ?? ''
+  const word = (name: keyof Filters) => {
+    const given = query.get(name) ?? ''
+    return KNOWN[name]?.includes(given) === false ? '' : given
+  }
   return { status: word('status'), flow: word('flow'), tag: word('tag'), q: word('q'), since: word('since') }
+}
+
+/** Words of the address that are no filter and are left out, as they stand there. */
+export function unknownIn(query: URLSearchParams): string[] {
+  const names = Object.keys(KNOWN) as (keyof Filters)[]
+  return names.filter((name) => query.get(name) && !KNOWN[name]?.includes(query.get(name) ?? '')).map((name) => `${name}=${query.get(name)}`)
 }
 
 export function isNarrowed(filters: Filters): boolean {

@@ -6,12 +6,13 @@ import type { KnownFlow } from '../../api/types'
 import { useKeys } from '../../live/keys'
 import { rewrite, usePlace } from '../../live/place'
 import { Empty } from '../../parts/empty'
+import { LeftOut } from '../../parts/notice'
 import { Page } from '../../parts/page'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
 import { Bulk } from './bulk'
 import { Counts } from './counts'
-import { filtersIn, isNarrowed, SINCE } from './filters'
+import { filtersIn, isNarrowed, SINCE, unknownIn } from './filters'
 import { Hour } from './hour'
 import { Table } from './table'
 import { useRunList } from './use-run-list'
@@ -21,6 +22,7 @@ export const DEMO_COMMAND = 'pyoco-client submit --flow-name hello --tag demo --
 export function Runs(): JSX.Element {
   const { query } = usePlace()
   const filters = useMemo(() => filtersIn(query), [query])
+  const unknown = unknownIn(query)
   const list = useRunList(filters)
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   useEffect(() => setSelected(new Set()), [filters])
@@ -32,7 +34,8 @@ export function Runs(): JSX.Element {
       <Counts status={filters.status} />
       <Narrow />
       {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => setSelected(new Set())} />}
-      {error ? <Wrong error={error} again={list.more} /> : null}
+      <LeftOut words={unknown} clear="#/runs" />
+      {error ? <Wrong error={error} again={list.again} /> : null}
       {nothing && narrowed && (
         <Empty title={t('runs.none.title')} text={t('runs.none.text')}>
           <a className="button" href="#/runs">{t('runs.clear')}</a>

@@ -9,7 +9,7 @@ import { Status } from '../../parts/status'
 import { Ago, Span } from '../../parts/time'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
-import type { useRunList } from './use-run-list'
+import type { RunListView } from './use-run-list'
 
 const ROW = 34
 const ROW_NARROW = 62
@@ -21,7 +21,7 @@ export function Table(props: {
   freshMore: boolean
   whole: boolean
   loading: boolean
-  list: ReturnType<typeof useRunList>
+  list: RunListView
   selected: ReadonlySet<string>
   select: (next: ReadonlySet<string>) => void
 }): JSX.Element {
@@ -71,7 +71,7 @@ export function Table(props: {
         </div>
       </div>
       <p className="rows-end" role="status">
-        {props.loading ? t('loading') : props.whole ? t('runs.end', { n: number(rows.length) }) : t('runs.loaded', { n: number(rows.length) })}
+        {list.shown.error ? null : props.loading ? t('loading') : props.whole ? t('runs.end', { n: number(rows.length) }) : t('runs.loaded', { n: number(rows.length) })}
       </p>
     </div>
   )
@@ -106,7 +106,7 @@ const Row = memo(function Row({ run, index, top, height, here, checked, toggle }
       <span role="cell">
         <input type="checkbox" checked={checked} onChange={() => toggle(run.run_id)} aria-label={t('runs.select', { id: short(run.run_id) })} />
       </span>
-      <span role="cell"><Status status={run.waiting_for && run.status === 'RUNNING' ? 'WAITING' : run.status} /></span>
+      <span role="cell"><Status status={standing(run)} /></span>
       <span role="cell" className="flow-cell">
         <a href={`#/runs/${part(run.run_id)}`}>{run.flow_name}</a>
         {run.error && <span className="row-error" title={run.error}>{run.error}</span>}
@@ -119,6 +119,12 @@ const Row = memo(function Row({ run, index, top, height, here, checked, toggle }
     </div>
   )
 })
+
+function standing(run: RunSummary): string {
+  if (run.status !== 'RUNNING') return run.status
+  if (run.worker_alive === false) return 'UNHELD'
+  return run.waiting_for ? 'WAITING' : run.status
+}
 
 function useRowKeys(
   rows: RunSummary[],

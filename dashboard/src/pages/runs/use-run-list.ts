@@ -1,6 +1,6 @@
 // A list of runs for the page: read in pages as the reader goes down, patched by the one stream.
 import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from 'react'
-import { get } from '../../api/client'
+import { forgetFailures, get, repeatMs } from '../../api/client'
 import type { Page } from '../../api/types'
 import { Cell } from '../../live/cell'
 import { onNews } from '../../live/news'
@@ -22,7 +22,9 @@ export type Shown = {
   error: unknown
 }
 
-export function useRunList(filters: Filters): { shown: Shown; more: () => void; atTop: (is: boolean) => void; showFresh: () => void } {
+export type RunListView = { shown: Shown; more: () => void; again: () => void; atTop: (is: boolean) => void; showFresh: () => void }
+
+export function useRunList(filters: Filters): RunListView {
   const key = JSON.stringify(filters)
   const reading = useMemo(() => new Reading(JSON.parse(key) as Filters), [key])
   useEffect(() => reading.start(), [reading])
@@ -31,7 +33,8 @@ export function useRunList(filters: Filters): { shown: Shown; more: () => void; 
   latest.current = reading
   return {
     shown,
-    more: useCallback(() => void latest.current.more(), []),
+    more: useCallback(() => latest.current.more(), []),
+    again: useCallback(() => latest.current.again(), []),
     atTop: useCallback((is: boolean) => latest.current.setAtTop(is), []),
     showFresh: useCallback(() => latest.current.showFresh(), []),
   }
@@ -42,6 +45,9 @@ class Reading {
   private list = new RunList()
   private cursor: string | null = ''
   private loading = false
+  /** Of the last answer; until there is a good one. */
+  private error: unknown = null
+  private timer: ReturnType<typeof setTimeout> | undefined
   private isAtTop = true
   private abort = new AbortController()
   private words: Record<string, string | number | undefined>
@@ -60,16 +66,28 @@ class Reading {
         this.show()
       }
     })
-    if (this.list.rows.length === 0) void this.more()
+    if (this.list.rows.length === 0) void this.read()
     return () => {
       unsubscribe()
       this.abort.abort()
+      clearTimeout(this.timer)
       this.loading = false
     }
   }
 
-  async more(): Promise<void> {
+  /** The reader nears the end. What failed is not asked for by scrolling. */
+  more(): void {
+    if (this.error === null) void this.read()
+  }
+
+  again(): void {
+    forgetFailures()
+    void this.read()
+  }
+
+  private async read(): Promise<void> {
     if (this.loading || this.cursor === null) return
+    clearTimeout(this.timer)
     this.loading = true
     this.show()
     try {
@@ -78,16 +96,24 @@ class Reading {
       const page = await get<Page>(this.address(limit), undefined, this.abort.signal)
       if (words !== this.words) {
         this.loading = false
-        return this.more() // begun anew meanwhile: this page is of the list as it was
+        return this.read() // begun anew meanwhile: this page is of the list as it was
       }
       this.cursor = page.next_cursor
       this.list.append(page.items)
       this.loading = false
+      this.error = null
       this.show()
     } catch (error) {
       this.loading = false
-      if ((error as Error).name !== 'AbortError') this.show(error)
+      if ((error as Error).name !== 'AbortError') this.failed(error)
     }
+  }
+
+  private failed(error: unknown): void {
+    this.error = error
+    this.show()
+    const wait = repeatMs(error)
+    if (wait !== null) this.timer = setTimeout(() => void this.read(), wait)
   }
 
   /** A cursor is good for the same words only, so `now` is that of the first page. An empty one asks for pages. */
@@ -117,17 +143,17 @@ class Reading {
   private anew(): void {
     this.list = new RunList()
     this.readFromTheTop()
-    void this.more()
+    void this.read()
   }
 
-  private show(error: unknown = null): void {
+  private show(): void {
     this.shown.set({
       rows: this.list.rows,
       fresh: this.list.fresh.size,
       freshMore: this.list.overrun,
       whole: this.cursor === null,
       loading: this.loading,
-      error,
+      error: this.error,
     })
   }
 }

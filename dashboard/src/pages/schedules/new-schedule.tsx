@@ -3,40 +3,41 @@ import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { ask, get, send } from '../../api/client'
 import type { KnownFlow } from '../../api/types'
+import { useDoing } from '../../live/doing'
 import { Dialog } from '../../parts/dialog'
 import { say } from '../../parts/toast'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
-import { paramsIn } from '../flows/params'
+import { paramsIn, paramsToBegin } from '../flows/params'
+import { KnownParams } from '../flows/submit'
 import { EXAMPLE } from '../flows/submit-yaml'
+import { TagField, useTag } from '../flows/tag-field'
 import { type Kind, KINDS, type When, whenGiven, whenToBegin } from './when'
 
 export function NewSchedule({ flow, onClose, onMade }: { flow: string; onClose: () => void; onMade: () => void }): JSX.Element {
   const flows = useQuery({ queryKey: ['flows'], queryFn: () => get<KnownFlow[]>('/flows') })
-  const [yaml, setYaml] = useState<string | null>(null)
+  const [ofYaml, setOfYaml] = useState(false)
+  const [yaml, setYaml] = useState(EXAMPLE)
   const [name, setName] = useState(flow)
-  const [tag, setTag] = useState('')
-  const [params, setParams] = useState('{}')
+  const [typed, setTyped] = useState<string | null>(null)
   const [when, setWhen] = useState<When>(whenToBegin)
-  const [error, setError] = useState<unknown>(null)
-  const known = flows.data?.find((one) => one.flow_name === name)
+  const doing = useDoing()
+  const known = ofYaml ? undefined : flows.data?.find((one) => one.flow_name === name)
+  const tag = useTag(known, name, !ofYaml && flows.isSuccess)
+  const params = typed ?? JSON.stringify(paramsToBegin(known?.params, undefined), null, 2)
   const make = async () => {
-    const wanted = { flow_name: name, ...(tag ? { tag } : {}), ...whenGiven(when) }
-    try {
-      if (yaml === null) await send('POST', '/schedules', { ...wanted, params: paramsIn(params) })
-      else await ask('/schedules/yaml', { method: 'POST', body: formOf(wanted, yaml) })
-      say(t('schedules.made', { flow: name }))
-      onMade()
-    } catch (refused) {
-      setError(refused)
-    }
+    const wanted = { flow_name: name, tag: tag.value, ...whenGiven(when) }
+    if (ofYaml) await ask('/schedules/yaml', { method: 'POST', body: formOf(wanted, yaml) })
+    else await send('POST', '/schedules', { ...wanted, params: paramsIn(params) })
+    say(t('schedules.made', { flow: name }))
+    onMade()
   }
   return (
     <Dialog title={t('schedules.new')} onClose={onClose} wide>
-      <form onSubmit={(event) => { event.preventDefault(); void make() }}>
+      <form onSubmit={(event) => { event.preventDefault(); doing.run(make) }}>
         <div className="choices in-row">
-          <label><input type="radio" name="what" checked={yaml === null} onChange={() => setYaml(null)} />{t('schedules.ofFlow')}</label>
-          <label><input type="radio" name="what" checked={yaml !== null} onChange={() => setYaml(EXAMPLE)} />{t('schedules.ofYaml')}</label>
+          <label><input type="radio" name="what" checked={!ofYaml} onChange={() => setOfYaml(false)} />{t('schedules.ofFlow')}</label>
+          <label><input type="radio" name="what" checked={ofYaml} onChange={() => setOfYaml(true)} />{t('schedules.ofYaml')}</label>
         </div>
         <div className="fields">
           <label className="field">
@@ -44,18 +45,19 @@ export function NewSchedule({ flow, onClose, onMade }: { flow: string; onClose: 
             <input value={name} required list="schedule-flows" onChange={(event) => setName(event.target.value)} />
             <datalist id="schedule-flows">{(flows.data ?? []).map((one) => <option key={one.flow_name} value={one.flow_name} />)}</datalist>
           </label>
-          <label className="field">{t('flows.submit.tag')}<input value={tag} placeholder={known?.last_tag ?? known?.tags[0] ?? 'default'} onChange={(event) => setTag(event.target.value)} /></label>
+          <TagField tag={tag} />
         </div>
-        {yaml === null ? (
-          <label className="field">{t('flows.submit.params')}<textarea value={params} rows={4} spellCheck={false} onChange={(event) => setParams(event.target.value)} /></label>
-        ) : (
+        {ofYaml ? (
           <label className="field">{t('flows.submit.yaml')}<textarea value={yaml} rows={10} spellCheck={false} onChange={(event) => setYaml(event.target.value)} /></label>
+        ) : (
+          <label className="field">{t('flows.submit.params')}<textarea value={params} rows={4} spellCheck={false} onChange={(event) => setTyped(event.target.value)} /></label>
         )}
+        <KnownParams params={known?.params ?? []} text={params} />
         <Timing when={when} change={(some) => setWhen({ ...when, ...some })} />
-        {error !== null && <Wrong error={error} />}
+        {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main">{t('schedules.make')}</button>
+          <button type="submit" className="main" disabled={doing.busy}>{t(tag.isUnserved ? 'schedules.makeAnyway' : 'schedules.make')}</button>
         </div>
       </form>
     </Dialog>

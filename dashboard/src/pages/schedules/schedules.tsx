@@ -5,13 +5,12 @@ import { get, part, send } from '../../api/client'
 import type { Schedule } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
 import { useReread } from '../../live/reread'
-import { Dialog } from '../../parts/dialog'
+import { Confirm } from '../../parts/confirm'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
-import { say } from '../../parts/toast'
-import { sentence, Wrong } from '../../parts/wrong'
 import { exact, number, short, span } from '../../text/format'
 import { type Key, t, word } from '../../text/text'
 import { NewSchedule } from './new-schedule'
@@ -27,14 +26,12 @@ export default function Schedules(): JSX.Element {
   const { query } = usePlace()
   const close = () => rewrite({ new: null, flow: null })
   const remove = async (schedule: Schedule) => {
-    setDeleting(null)
-    await send('DELETE', `/schedules/${part(schedule.schedule_id)}`).catch((error: unknown) => say(sentence(error), true))
+    await send('DELETE', `/schedules/${part(schedule.schedule_id)}`)
     await queries.invalidateQueries({ queryKey: ['schedules'] })
   }
   return (
     <Page title={t('schedules.title')} actions={<button type="button" className="main" onClick={() => rewrite({ new: '1' })}>{t('schedules.new')}</button>}>
-      {list.isPending && <p className="loading">{t('loading')}</p>}
-      {list.error && <Wrong error={list.error} />}
+      <Reading query={list} />
       {list.data?.length === 0 && <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={COMMAND} />}
       {list.data && list.data.length > 0 && (
         <TableBox label={t('schedules.title')}>
@@ -51,13 +48,10 @@ export default function Schedules(): JSX.Element {
       )}
       {query.has('new') && <NewSchedule flow={query.get('flow') ?? ''} onClose={close} onMade={() => { close(); void queries.invalidateQueries({ queryKey: ['schedules'] }) }} />}
       {deleting && (
-        <Dialog title={t('schedules.deleteTitle')} onClose={() => setDeleting(null)}>
-          <p>{deleting.flow_name}: {t('schedules.deleteText')}</p>
-          <div className="buttons">
-            <button type="button" onClick={() => setDeleting(null)}>{t('do.close')}</button>
-            <button type="button" className="danger" onClick={() => void remove(deleting)}>{t('schedules.delete')}</button>
-          </div>
-        </Dialog>
+        <Confirm title={t('schedules.deleteTitle')} safe={t('do.close')} go={t('schedules.delete')} act={() => remove(deleting)} onClose={() => setDeleting(null)}>
+          <p><b>{deleting.flow_name}</b> <span className="mono faint-text">{short(deleting.schedule_id)}</span></p>
+          <p>{t('schedules.deleteText')}</p>
+        </Confirm>
       )}
     </Page>
   )

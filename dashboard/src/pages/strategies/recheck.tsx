@@ -2,6 +2,7 @@
 import { type JSX, useState } from 'react'
 import { send } from '../../api/client'
 import type { Accepted } from '../../api/recheck'
+import { useDoing, useKeyOf } from '../../live/doing'
 import { Dialog } from '../../parts/dialog'
 import { Wrong } from '../../parts/wrong'
 import { t } from '../../text/text'
@@ -12,30 +13,26 @@ export function Recheck({ which, onClose, onStarted }: { which: string[] | 'all'
   const [reason, setReason] = useState('manual')
   const [days, setDays] = useState(DAYS_DEFAULT)
   const [estimate, setEstimate] = useState<Accepted | null>(null)
-  const [error, setError] = useState<unknown>(null)
+  const doing = useDoing()
+  const keyOf = useKeyOf()
   const ask = async (dryRun: boolean) => {
     const path = which === 'all' ? '/pdca/recheck_all' : '/pdca/recheck'
     const about = which === 'all' ? { filter: {} } : { strategies: which }
     const body = { ...about, reason, dry_run: dryRun, window: { lookback_days: Number(days) } }
-    setError(null)
-    try {
-      const accepted = await send<Accepted>('POST', path, body, { 'Idempotency-Key': crypto.randomUUID?.() ?? String(Date.now()) })
-      if (dryRun) setEstimate(accepted)
-      else onStarted(accepted.request_id)
-    } catch (refused) {
-      setError(refused)
-    }
+    const accepted = await send<Accepted>('POST', path, body, keyOf([path, body]))
+    if (dryRun) setEstimate(accepted)
+    else onStarted(accepted.request_id)
   }
   return (
     <Dialog title={t('strategies.recheckTitle')} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); void ask(false) }}>
+      <form onSubmit={(event) => { event.preventDefault(); doing.run(() => ask(false)) }}>
         <label className="field">{t('strategies.reason')}<input value={reason} required maxLength={64} onChange={(event) => setReason(event.target.value)} /></label>
         <label className="field">{t('strategies.days')}<input type="number" min={1} max={180} value={days} onChange={(event) => setDays(event.target.value)} /></label>
         {estimate && <p role="status">{t('strategies.estimated', estimate.estimated)}</p>}
-        {error !== null && <Wrong error={error} />}
+        {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
-          <button type="button" onClick={() => void ask(true)}>{t('strategies.estimate')}</button>
-          <button type="submit" className="main">{t('strategies.start')}</button>
+          <button type="button" disabled={doing.busy} onClick={() => doing.run(() => ask(true))}>{t('strategies.estimate')}</button>
+          <button type="submit" className="main" disabled={doing.busy}>{t('strategies.start')}</button>
         </div>
       </form>
     </Dialog>

@@ -4,22 +4,21 @@ import { type JSX, useEffect } from 'react'
 import { get, part } from '../../api/client'
 import type { RecheckRequest } from '../../api/recheck'
 import { useReread } from '../../live/reread'
+import { Reading } from '../../parts/reading'
 import { Status } from '../../parts/status'
-import { Wrong } from '../../parts/wrong'
 import { short } from '../../text/format'
 import { t } from '../../text/text'
 
 const SHAPES = { running: 'RUNNING', success: 'COMPLETED', failed: 'FAILED' } as const
 
 export function Request({ id, onEnd, close }: { id: string; onEnd: () => void; close: () => void }): JSX.Element {
-  const request = useQuery({ queryKey: ['recheck', id], queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`), retry: 2 })
+  const request = useQuery({ queryKey: ['recheck', id], queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`) })
   const status = request.data?.status
   useReread('strategies', ['recheck', id])
   useEffect(() => {
     if (status && status !== 'running') onEnd()
   }, [status])
-  if (request.error) return <Wrong error={request.error} />
-  if (!request.data) return <p className="loading">{t('loading')}</p>
+  if (!request.data) return <Reading query={request} />
   const { progress } = request.data
   return (
     <section className="card progress-list" data-request={id} aria-label={t('strategies.recheckTitle')}>

@@ -4,8 +4,8 @@ import type { JSX } from 'react'
 import { get, part } from '../../api/client'
 import type { StrategyDetail } from '../../api/recheck'
 import { Dialog } from '../../parts/dialog'
+import { Reading } from '../../parts/reading'
 import { Ago } from '../../parts/time'
-import { Wrong } from '../../parts/wrong'
 import { instant } from '../../text/format'
 import { t } from '../../text/text'
 import { Health } from './health'
@@ -14,7 +14,7 @@ export function Results({ id, onClose }: { id: string; onClose: () => void }): J
   const detail = useQuery({ queryKey: ['strategy', id], queryFn: () => get<StrategyDetail>(`/gui/strategies/${part(id)}`) })
   return (
     <Dialog title={`${id} · ${t('strategies.results')}`} onClose={onClose} wide>
-      {detail.error && <Wrong error={detail.error} />}
+      <Reading query={detail} />
       {detail.data?.recent_results.length === 0 && <p className="faint-text">{t('strategies.noResults')}</p>}
       {detail.data && detail.data.recent_results.length > 0 && (
         <table>

@@ -6,10 +6,11 @@ import type { Strategy, StrategyPage } from '../../api/recheck'
 import { rewrite, usePlace } from '../../live/place'
 import { useReread } from '../../live/reread'
 import { Empty } from '../../parts/empty'
+import { LeftOut } from '../../parts/notice'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
-import { Wrong } from '../../parts/wrong'
 import { SignIn } from '../../shell/sign-in'
 import { instant, number } from '../../text/format'
 import { t } from '../../text/text'
@@ -19,16 +20,16 @@ import { Request } from './request'
 import { Results } from './results'
 
 const PAGE_SIZE = 50
+const HEALTHS = ['healthy', 'degraded', 'unknown'] as const
 
 export default function Strategies(): JSX.Element {
   const queries = useQueryClient()
   const { query } = usePlace()
-  const page = Math.max(1, Number(query.get('page') ?? 1))
-  const words = { q: query.get('q') ?? '', health: query.get('health') ?? '', page, page_size: PAGE_SIZE }
+  const { page, health, unknown } = wordsIn(query)
+  const words = { q: query.get('q') ?? '', health, page, page_size: PAGE_SIZE }
   const list = useQuery({
     queryKey: ['strategies', words],
     queryFn: () => get<StrategyPage>('/gui/strategies', words),
-    retry: false,
     placeholderData: (before) => before,
   })
   useReread('strategies', ['strategies'])
@@ -53,12 +54,13 @@ export default function Strategies(): JSX.Element {
           <span>{t('strategies.health')}</span>
           <select value={words.health} onChange={(event) => rewrite({ health: event.target.value, page: null })}>
             <option value="">{t('runs.all')}</option>
-            {(['healthy', 'degraded', 'unknown'] as const).map((one) => <option key={one} value={one}>{t(`strategies.health.${one}`)}</option>)}
+            {HEALTHS.map((one) => <option key={one} value={one}>{t(`strategies.health.${one}`)}</option>)}
           </select>
         </label>
       </div>
+      <LeftOut words={unknown} clear="#/strategies" />
       {refused && <SignIn error={list.error as ApiError} intro={t('strategies.signIn')} />}
-      {list.error && !refused && <Wrong error={list.error} />}
+      {!refused && <Reading query={list} />}
       {list.data?.total === 0 && <Empty title={t('strategies.none.title')} text={t('strategies.none.text')} command="pyoco-server-admin strategy import strategies.yaml" />}
       {list.data && list.data.total > 0 && <List items={list.data.items} selected={selected} select={setSelected} look={setLooking} />}
       {pages > 1 && (
@@ -72,6 +74,15 @@ export default function Strategies(): JSX.Element {
       {looking && <Results id={looking} onClose={() => setLooking(null)} />}
     </Page>
   )
+}
+
+/** Only what means something here; the rest is named. */
+function wordsIn(query: URLSearchParams): { page: number; health: string; unknown: string[] } {
+  const asked = { page: query.get('page') ?? '1', health: query.get('health') ?? '' }
+  const page = /^[1-9]\d{0,8}$/.test(asked.page) ? Number(asked.page) : null
+  const health = HEALTHS.find((one) => one === asked.health) ?? ''
+  const unknown = [...(page === null ? [`page=${asked.page}`] : []), ...(health === asked.health ? [] : [`health=${asked.health}`])]
+  return { page: page ?? 1, health, unknown }
 }
 
 function List(props: { items: Strategy[]; selected: ReadonlySet<string>; select: (next: ReadonlySet<string>) => void; look: (id: string) => void }): JSX.Element {

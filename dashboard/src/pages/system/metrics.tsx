@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { ask } from '../../api/client'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
-import { Wrong } from '../../parts/wrong'
 import { number } from '../../text/format'
 import { t } from '../../text/text'
 import { type Family, familiesIn } from './metrics-text'
@@ -19,7 +19,7 @@ export function Metrics(): JSX.Element {
         <h2>{t('system.metrics')}</h2>
         <input type="search" value={sought} placeholder={t('system.metrics.search')} aria-label={t('system.metrics.search')} onChange={(event) => setSought(event.target.value)} />
       </div>
-      {metrics.error && <Wrong error={metrics.error} />}
+      <Reading query={metrics} />
       {shown.length > 0 && (
         <TableBox label={t('system.metrics')}>
           <thead>

@@ -4,9 +4,9 @@ import type { JSX } from 'react'
 import { get } from '../../api/client'
 import type { StreamInfo, System as Stands } from '../../api/types'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Shape } from '../../parts/status'
-import { Wrong } from '../../parts/wrong'
 import { bytes, number, span } from '../../text/format'
 import { t } from '../../text/text'
 import { Metrics } from './metrics'
@@ -19,8 +19,7 @@ export default function System(): JSX.Element {
   )
   return (
     <Page title={t('system.title')} actions={again}>
-      {system.isPending && <p className="loading">{t('loading')}</p>}
-      {system.error && <Wrong error={system.error} />}
+      <Reading query={system} />
       {system.data && (
         <>
           <div className="cards">

@@ -4,13 +4,12 @@ import { type JSX, useState } from 'react'
 import { ask, get, part } from '../../api/client'
 import type { Wheel, WheelEntry, Worker } from '../../api/types'
 import { useReread } from '../../live/reread'
-import { Dialog } from '../../parts/dialog'
+import { Confirm } from '../../parts/confirm'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
+import { Reading } from '../../parts/reading'
 import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
-import { say } from '../../parts/toast'
-import { sentence, Wrong } from '../../parts/wrong'
 import { bytes, instant } from '../../text/format'
 import { t, word } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
@@ -28,26 +27,21 @@ export default function Wheels(): JSX.Element {
   const [deleting, setDeleting] = useState<string | null>(null)
   const reread = () => queries.invalidateQueries({ queryKey: ['wheels'] })
   const remove = async (name: string) => {
-    setDeleting(null)
-    await ask(`/wheels/${part(name)}`, { method: 'DELETE' }).catch((error: unknown) => say(sentence(error), true))
+    await ask(`/wheels/${part(name)}`, { method: 'DELETE' })
     await reread()
   }
   return (
     <Page title={t('wheels.title')} actions={<button type="button" className="main" onClick={() => setUploading(true)}>{t('wheels.upload')}</button>}>
-      {wheels.isPending && <p className="loading">{t('loading')}</p>}
-      {wheels.error && <Wrong error={wheels.error} />}
+      <Reading query={wheels} />
       {wheels.data?.length === 0 && <Empty title={t('wheels.none.title')} text={t('wheels.none.text')} command={COMMAND} />}
       {wheels.data && wheels.data.length > 0 && <List wheels={wheels.data} workers={workers} remove={setDeleting} />}
+      <Reading query={history} quiet />
       {history.data && history.data.length > 0 && <History entries={history.data} />}
       {uploading && <Upload onClose={() => setUploading(false)} onDone={() => void reread()} />}
       {deleting && (
-        <Dialog title={t('wheels.deleteTitle', { name: deleting })} onClose={() => setDeleting(null)}>
+        <Confirm title={t('wheels.deleteTitle', { name: deleting })} safe={t('do.close')} go={t('wheels.delete')} act={() => remove(deleting)} onClose={() => setDeleting(null)}>
           <p>{t('wheels.deleteText')}</p>
-          <div className="buttons">
-            <button type="button" onClick={() => setDeleting(null)}>{t('do.close')}</button>
-            <button type="button" className="danger" onClick={() => void remove(deleting)}>{t('wheels.delete')}</button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
     </Page>
   )

@@ -22,19 +22,25 @@ export function useWorkers(wanted = true): Worker[] | null {
 
 function look(): () => void {
   looking += 1
-  if (looking === 1) {
-    leave = follow({
-      topic: 'workers',
-      onEvent: (_, data) => take(data as Told),
-      onState: (state, error) => refused.set(state === 'refused' ? error : null),
-    })
-  }
+  if (looking === 1) ask()
   return () => {
     looking -= 1
     if (looking > 0) return
     leave?.()
+    leave = undefined
     known.set(null)
   }
+}
+
+/** Also again, after a refusal. */
+export function ask(): void {
+  refused.set(null)
+  leave?.()
+  leave = follow({
+    topic: 'workers',
+    onEvent: (_, data) => take(data as Told),
+    onState: (state, error) => refused.set(state === 'refused' ? error : null),
+  })
 }
 
 function take({ workers, gone, all }: Told): void {

@@ -3,6 +3,7 @@ import { type JSX, useState } from 'react'
 import { part, send } from '../../api/client'
 import type { Worker } from '../../api/types'
 import { useCell } from '../../live/cell'
+import { useDoing } from '../../live/doing'
 import { useNow } from '../../live/now'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -14,7 +15,7 @@ import { sentence, Wrong } from '../../parts/wrong'
 import { ago, short, span } from '../../text/format'
 import { type Key, t } from '../../text/text'
 import { Drain, DrainMark } from './drain'
-import { refused, useWorkers } from './use-workers'
+import { ask, refused, useWorkers } from './use-workers'
 
 const LOOKS: Record<Worker['state'], [shape: string, tone: string]> = {
   RUNNING: ['RUNNING', 'busy'],
@@ -44,7 +45,7 @@ export default function Workers(): JSX.Element {
   )
   return (
     <Page title={t('workers.title')} actions={actions}>
-      {why && <Wrong error={why} />}
+      {why && <Wrong error={why} again={ask} />}
       {workers === null && !why && <p className="loading">{t('loading')}</p>}
       {workers !== null && shown.length === 0 && (
         <Empty title={t('workers.none.title')} text={t('workers.none.text')} command="pyoco-worker --flow-resolver my_flows.py:resolve --tags default" />
@@ -77,6 +78,7 @@ function List({ workers }: { workers: Worker[] }): JSX.Element {
 }
 
 function Row({ worker }: { worker: Worker }): JSX.Element {
+  const doing = useDoing()
   const running = worker.current_run_ids ?? []
   const isUp = worker.state === 'RUNNING' || worker.state === 'IDLE'
   return (
@@ -96,7 +98,7 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
       <td><Wheels worker={worker} /></td>
       <td className="row-actions">
         {isUp && <Drain worker={worker} />}
-        <button type="button" className="small" onClick={() => void hide(worker)} aria-label={`${worker.hidden ? t('workers.show') : t('workers.hide')}: ${worker.worker_id}`}>
+        <button type="button" className="small" disabled={doing.busy} onClick={() => doing.run(() => hide(worker))} aria-label={`${worker.hidden ? t('workers.show') : t('workers.hide')}: ${worker.worker_id}`}>
           {worker.hidden ? t('workers.show') : t('workers.hide')}
         </button>
       </td>
