@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 
@@ -86,6 +87,31 @@ def test_a_schedule_made_from_a_flow_goes_to_the_workers_of_that_flow(
     assert made["tag"] == "demo"
     last = wait_for(lambda: schedule(site, made["schedule_id"])["last_run_id"], "its first run")
     wait_for(lambda: httpx.get(f"{site.url}/runs/{last}").json()["status"] == "COMPLETED", "the end of it")
+
+
+def test_nothing_is_sent_before_it_is_known_which_tags_are_served(in_english: Visit, site: Up) -> None:
+    """The flow's last run was for a tag without workers: proposed only while it is not known who there is."""
+    served = httpx.get(f"{site.url}/workers").json()[0]["tags"][0]
+    body = {"flow_name": "diamond", "tag": "unserved"}
+    run_id = httpx.post(f"{site.url}/runs", json=body).json()["run_id"]
+    httpx.post(f"{site.url}/runs/{run_id}/cancel").raise_for_status()
+    stream = re.compile(r"/stream\?")
+    for address, do in (
+        ("/flows?start=diamond", "flows.submit.do"),
+        ("/schedules?new=1&flow=diamond", "schedules.make"),
+    ):
+        in_english.page.route(stream, lambda _: None)  # held
+        in_english.open(address)
+        dialog = in_english.page.locator("dialog")
+        expect(dialog.locator("button.main")).to_be_disabled()
+        expect(tag_in(in_english, dialog)).to_have_value("unserved")
+        in_english.page.unroute(stream)  # which lets go on what was held
+        expect(in_english.dialog_button(do)).to_be_enabled()
+        expect(tag_in(in_english, dialog)).to_have_value(served)
+    # Who is not told of workers can start a run all the same.
+    in_english.page.route(stream, lambda route: route.fulfill(status=422, json={"detail": "no"}))
+    in_english.open("/flows?start=diamond")
+    expect(in_english.page.locator("dialog button.main")).to_be_enabled()
 
 
 def test_a_tag_that_no_live_worker_serves_is_said_before_something_waits_for_it(

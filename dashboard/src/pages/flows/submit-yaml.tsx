@@ -49,7 +49,7 @@ export function SubmitYaml({ onClose }: { onClose: () => void }): JSX.Element {
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
+          <button type="submit" className="main" disabled={doing.busy || tag.isPending}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
         </div>
       </form>
     </Dialog>

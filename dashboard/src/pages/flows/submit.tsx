@@ -50,11 +50,16 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
+          <button type="submit" className="main" disabled={doing.busy || tag.isPending || isAwaited(last)}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
         </div>
       </form>
     </Dialog>
   )
+}
+
+/** Its first answer: one that failed is not waited for. */
+function isAwaited(query: { isLoading: boolean; failureCount: number }): boolean {
+  return query.isLoading && query.failureCount === 0
 }
 
 /** What it may be given, as its code says; what is needed and not there yet stands out. */

@@ -1,21 +1,32 @@
 // Which workers a run is for: the tag that will be sent stands in the field, and what is known against it is said.
 import { type JSX, useState } from 'react'
 import type { KnownFlow, Worker } from '../../api/types'
+import { useCell } from '../../live/cell'
 import { t } from '../../text/text'
-import { useWorkers } from '../workers/use-workers'
+import { awaited, useWorkers } from '../workers/use-workers'
 
 export const TAG_DEFAULT = 'default'
 
-export type Tag = { value: string; set: (value: string) => void; isUnknown: boolean; isUnserved: boolean; offered: string[] }
+/** `isPending`: what is proposed may still change, for it is not known yet which workers there are. */
+export type Tag = {
+  value: string
+  set: (value: string) => void
+  isPending: boolean
+  isUnknown: boolean
+  isUnserved: boolean
+  offered: string[]
+}
 
 /** Until something is typed it is the flow's own. `knows`: whether flows have their own tags here. */
 export function useTag(flow: KnownFlow | undefined, name: string, knows = true): Tag {
   const [typed, setTyped] = useState<string | null>(null)
   const workers = useWorkers()
+  const isAwaited = useCell(awaited)
   const value = typed ?? tagOf(flow, workers)
   return {
     value,
     set: setTyped,
+    isPending: typed === null && isAwaited,
     isUnknown: knows && name !== '' && typed === null && knownTags(flow).length === 0,
     isUnserved: value !== '' && workers !== null && !isServed(value, workers),
     offered: [...new Set([...knownTags(flow), ...(workers ?? []).filter(takesRuns).flatMap((one) => one.tags)])],

@@ -57,7 +57,7 @@ export function NewSchedule({ flow, onClose, onMade }: { flow: string; onClose: 
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy}>{t(tag.isUnserved ? 'schedules.makeAnyway' : 'schedules.make')}</button>
+          <button type="submit" className="main" disabled={doing.busy || tag.isPending}>{t(tag.isUnserved ? 'schedules.makeAnyway' : 'schedules.make')}</button>
         </div>
       </form>
     </Dialog>

@@ -10,6 +10,8 @@ type Told = { workers: Worker[]; gone: string[]; all: boolean }
 const known = new Cell<Map<string, Worker> | null>(null)
 /** Why we are not told, where that is so. */
 export const refused = new Cell<ApiError | null>(null)
+/** Whether the answer to the first question is still to come: not while the connection is lost or refused. */
+export const awaited = new Cell(true)
 let looking = 0
 let leave: (() => void) | undefined
 
@@ -29,6 +31,7 @@ function look(): () => void {
     leave?.()
     leave = undefined
     known.set(null)
+    awaited.set(true)
   }
 }
 
@@ -39,7 +42,10 @@ export function ask(): void {
   leave = follow({
     topic: 'workers',
     onEvent: (_, data) => take(data as Told),
-    onState: (state, error) => refused.set(state === 'refused' ? error : null),
+    onState: (state, error) => {
+      refused.set(state === 'refused' ? error : null)
+      if (state === 'lost' || state === 'refused') awaited.set(false)
+    },
   })
 }
 
@@ -48,4 +54,5 @@ function take({ workers, gone, all }: Told): void {
   const now = new Map([...before, ...workers.map((one) => [one.worker_id, one] as const)])
   gone.forEach((id) => now.delete(id))
   known.set(now)
+  awaited.set(false)
 }
