@@ -251,14 +251,16 @@ class Store:
         """Whether something was. What does not answer has no leader yet; the others are served meanwhile.
 
         But a stream that does not fit stops everything, as it does at the start: it is answered for, wrongly.
+        Only that counts as missing here. A connection that was lost meanwhile is announced by its reconnect.
         """
         made: list[str] = []
+        has_stopped = False
         while not self._stopping and self.is_connected:
             try:
                 self._note(await resources.ensure(self.jetstream, self.config, made))
-                return bool(made) or self.why_not_ready is not None
+                return bool(made) or has_stopped
             except (StreamDoesNotFit, LogLost) as error:
-                self.why_not_ready = error.public_message
+                self.why_not_ready, has_stopped = error.public_message, True
                 log.warning("a stream does not fit", exc_info=error, extra={"error": error.message})
             except Unavailable as error:
                 log.warning("streams are not ready", exc_info=error, extra={"error": error.message})
