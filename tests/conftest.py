@@ -17,6 +17,7 @@ from pyoco_server.broker import find_nats_server
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from tests.sweeping import remove_streams
 
 
 class NatsServer:
@@ -26,6 +27,8 @@ class NatsServer:
         self._folder = folder
         self.port = port
         self.url = f"nats://127.0.0.1:{port}"
+        # Environments that tests have on it.
+        self.configs: list[NatsBackendConfig] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -99,7 +102,20 @@ def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
         "dlq_max_bytes": 1_048_576,
         "log_max_bytes": 8_388_608,
     }
-    return NatsBackendConfig(**(names | changes))
+    config = NatsBackendConfig(**(names | changes))
+    server.configs.append(config)
+    return config
+
+
+@pytest.fixture(autouse=True)
+def _swept(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fixtures of a longer life are made before this one: what they have on the broker stays."""
+    server = request.getfixturevalue("nats_server") if "nats_server" in request.fixturenames else None
+    before = len(server.configs) if server is not None else 0
+    yield
+    if server is not None and server.configs[before:]:
+        remove_streams(server.port, server.configs[before:])
+        del server.configs[before:]
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ class _At(NatsServer):
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.configs = []
 
 
 def config_at(url: str, **changes: Any) -> NatsBackendConfig:
