@@ -130,11 +130,9 @@ def test_a_broker_that_goes_away_is_told_with_the_run_it_concerns(
     wait_for(lambda: httpx.get(f"{url}/runs/{run_id}").json()["status"] == "RUNNING", "a run under way")
     own_nats_server.kill()
     line = line_with(worker, "ERR-PYOCO-0003", message="cannot connect to the broker")
-    assert (line["worker_id"], line["msg_id"], line["exc_type"]) == (
-        "w-1",
-        "MSG-PYOCO-0003",
-        "ConnectionRefusedError",
-    )
+    assert (line["worker_id"], line["msg_id"]) == ("w-1", "MSG-PYOCO-0003")
+    # By the instant at which the broker went: its port is closed, or closes under the connect.
+    assert line["exc_type"] in ("ConnectionRefusedError", "ConnectionResetError")
     line = line_with(worker, "ERR-PYOCO-0009", run_id=run_id)
     assert (line["tag"], line["level"], line["correlation_id"]) == ("default", "WARNING", "order-17")
     assert line["exc_type"]

@@ -22,7 +22,7 @@ from pyoco_server.lifecycle.events import (
 )
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.store import feed
+from pyoco_server.store import feed, resources
 from pyoco_server.store import read_model as read_model_module
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Filter
@@ -271,7 +271,7 @@ async def test_a_stream_that_was_made_anew_is_read_from_its_beginning(store: Sto
     await first.caught_up()
     await first.stop()
     await store.jetstream.api(f"STREAM.DELETE.{store.config.events_stream}")
-    await store._ensure_resources()
+    assert await resources.accept_lost_log(store.jetstream, store.config)
     at = await begun(store)
     second = await reopen()
     assert second.fed == [1]
