@@ -264,10 +264,14 @@ class JobPuller:
             delivery.nak()
 
     async def resume(self) -> None:
-        self._is_paused = False
         if self._sid is None:
             await self.open()
+        self._is_paused = False  # not before we listen: what is pulled would be sent to an empty address
         self._ask_for_more()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
 
     def dismiss_waiters(self) -> None:
         """Whoever waits gets None now; what still arrives goes back to the queue."""
