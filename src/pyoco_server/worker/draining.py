@@ -25,7 +25,7 @@ from pyoco_server.worker.claim import Claimant
 
 log = logging.getLogger(__name__)
 
-# How often, and how soon, the leader is asked again for what was pushed. A write that was refused never comes.
+# How often, and how soon, the leader is asked again for what was pushed. What it refused never comes.
 LOOKS_MAX = 6
 LOOK_AGAIN = Backoff(first_sec=0.05, longest_sec=0.5)
 
