@@ -140,7 +140,7 @@ async def test_it_says_so_only_when_what_has_reached_it_is_told_as_running(
         await workers.patch(store, "w", draining=True)
         assert worker._puller is not None
         puller = worker._puller
-        await until(lambda: puller._is_paused and puller._sid is None)
+        await until(lambda: puller.is_paused and puller._sid is None)
         await _beaten(store)
         assert (await _entry(store))["draining"] is False
         may_claim.set()
@@ -203,7 +203,7 @@ async def test_while_its_entry_says_that_it_drains_nothing_can_be_given_to_it(st
             await workers.patch(store, "w", draining=True)
             await _entry_when(store, draining=True)
             await workers.patch(store, "w", draining=False)
-            await until(lambda: not puller._is_paused)
+            await until(lambda: not puller.is_paused)
         assert said == [False] * 3
 
 
