@@ -200,7 +200,7 @@ async def test_what_is_written_while_the_registry_is_read_is_told(
                 is_first = False
                 await entered(store, "w1", state="STOPPED_GRACEFUL")
                 [reader] = gateway.gateway.worker_news._readers
-                await until(lambda: reader._reads_again)
+                await until(lambda: reader._reading._woken.is_set())
             return found
 
         monkeypatch.setattr(store.registry, "list", overtaken)

@@ -16,6 +16,7 @@ from pyoco_server.operations.run_views import RunViews
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff
 from tests.conftest import until
 from tests.store.making import begun, claimed, committed, submission, task_done
 
@@ -108,7 +109,7 @@ async def test_commits_that_come_while_it_is_read_are_not_lost(
 async def test_a_gap_is_closed_by_reading_again(
     store: Store, views: RunViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_views, "READ_AGAIN_SEC", 0.01)
+    monkeypatch.setattr(run_views, "READ_AGAIN", Backoff(first_sec=0.01, longest_sec=0.01))
     born = await begun(store)
     view = await views.enter(born.run.run_id)
     view._stored = born  # as it was

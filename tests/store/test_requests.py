@@ -105,6 +105,26 @@ async def test_a_broker_that_stands_still_is_given_up_after_the_timeout(own_nats
     await store.close()
 
 
+async def test_requests_time_out_also_after_a_defect_while_they_were_looked_through(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = store.requests
+    lose_late, failed = requests._lose_late, asyncio.Event()
+
+    def fail_once() -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("a defect")
+        lose_late()
+
+    monkeypatch.setattr(requests, "_lose_late", fail_once)
+    subject = f"{store.config.work_stream}.silent"
+    await store.client.listen(subject, lambda *_message: None)
+    with pytest.raises(AnswerLost):
+        await requests.ask(subject)
+    assert failed.is_set()
+
+
 async def test_a_store_outlives_the_death_of_its_broker(own_nats_server: NatsServer) -> None:
     store = await Store.connect(config_on(own_nats_server), name="test")
     before = await begun(store)

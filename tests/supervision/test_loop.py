@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.supervision import Backoff, Loop, failures_by_loop
+from pyoco_server.supervision import Backoff, Loop, contain, failures_by_loop, noticed
 from tests.conftest import until
 
 FAST = Backoff(first_sec=0.001, longest_sec=0.01)
@@ -152,6 +152,60 @@ async def test_a_body_that_does_not_end_is_cancelled_by_stop() -> None:
     async with asyncio.timeout(PATIENCE_SEC):
         await loop.stop(within_sec=0.01)
     assert not loop.is_running
+
+
+async def test_an_owner_that_cannot_wait_cancels_the_body_and_the_loop_is_not_started_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    entered = asyncio.Event()
+
+    async def body() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    loop = Loop("test.at_once", body, interval_sec=1.0)
+    loop.start()
+    await entered.wait()
+    loop.stop_at_once()
+    await until(lambda: not loop.is_running)
+    loop.start()
+    assert not loop.is_running
+    assert not caplog.records
+
+
+async def test_a_stop_without_a_limit_waits_for_the_body() -> None:
+    entered, may_end, ended = asyncio.Event(), asyncio.Event(), False
+
+    async def body() -> None:
+        nonlocal ended
+        entered.set()
+        await may_end.wait()
+        ended = True
+
+    loop = Loop("test.waits", body, interval_sec=1.0)
+    loop.start()
+    await entered.wait()
+    asyncio.get_running_loop().call_soon(may_end.set)
+    await loop.stop(within_sec=None)
+    assert ended
+
+
+async def test_a_task_that_fails_once_is_counted_and_a_cancelled_one_is_not() -> None:
+    async def fail() -> None:
+        raise ValueError("defect")
+
+    tasks = [noticed(asyncio.create_task(fail()), "test.task") for _ in range(2)]
+    tasks[1].cancel()
+    await asyncio.wait(tasks)
+    await until(lambda: failures_by_loop().get("test.task"))
+    assert failures_by_loop()["test.task"] == 1
+
+
+def test_a_step_that_fails_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    with contain("test.step"):
+        raise ValueError("defect")
+    assert failures_by_loop()["test.step"] == 1
+    assert [one.__dict__["loop"] for one in caplog.records] == ["test.step"]
 
 
 @pytest.mark.parametrize(("failures", "most"), [(0, 0.0), (1, 0.1), (2, 0.2), (5, 1.6), (10_000, 5.0)])

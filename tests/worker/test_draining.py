@@ -19,6 +19,7 @@ from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.operations.submit import Submission, submit
 from pyoco_server.store.errors import WrongSequence
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import failures_by_loop
 from pyoco_server.worker import PyocoNatsWorker, attempt
 from pyoco_server.worker.claim import claim
 from tests.conftest import NatsServer, until
@@ -139,7 +140,7 @@ async def test_it_says_so_only_when_what_has_reached_it_is_told_as_running(
         await workers.patch(store, "w", draining=True)
         assert worker._puller is not None
         puller = worker._puller
-        await until(lambda: puller._is_paused and puller._sid is None)
+        await until(lambda: puller.is_paused and puller._sid is None)
         await _beaten(store)
         assert (await _entry(store))["draining"] is False
         may_claim.set()
@@ -202,7 +203,7 @@ async def test_while_its_entry_says_that_it_drains_nothing_can_be_given_to_it(st
             await workers.patch(store, "w", draining=True)
             await _entry_when(store, draining=True)
             await workers.patch(store, "w", draining=False)
-            await until(lambda: not puller._is_paused)
+            await until(lambda: not puller.is_paused)
         assert said == [False] * 3
 
 
@@ -243,6 +244,58 @@ async def test_a_wish_that_could_not_be_read_is_heard_at_the_next_beat(
         await workers.patch(store, "w", draining=True)
         await asyncio.wait_for(failed.wait(), 10)
         await _entry_when(store, draining=True)
+
+
+async def test_a_resume_that_fails_in_an_unexpected_way_is_tried_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it fails: when the entry is to say so, or when jobs are to be pulled again."""
+    async with in_threads(store.config) as worker:
+        assert worker._puller is not None
+        for owner, name in ((worker._draining, "_say"), (worker._puller, "resume")):
+            await workers.patch(store, "w", draining=True)
+            await _entry_when(store, draining=True)
+            run_id = await submitted(store)
+            failed = _fail_once(monkeypatch, owner, name)
+            await workers.patch(store, "w", draining=False)
+            await asyncio.wait_for(failed.wait(), 10)
+            await slot_stage.ended(store, run_id)
+    assert failures_by_loop()["draining"] >= 2
+
+
+async def test_a_wish_that_is_pushed_before_it_is_stored_is_looked_for_again(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a beat that would bring it by once more."""
+    config = config_on(nats_server, worker_heartbeat_interval_sec=3600.0)
+    store = await Store.connect(config, name="test")
+    async with in_threads(config) as worker:
+        registry = worker._store.registry
+        get, before = registry.get, await store.registry.get("w")
+        stale = 3
+
+        async def lags(*arguments: Any, **more: Any) -> Any:
+            nonlocal stale
+            stale -= 1
+            return before if stale >= 0 else await get(*arguments, **more)
+
+        monkeypatch.setattr(registry, "get", lags)
+        await workers.patch(store, "w", draining=True)
+        await _entry_when(store, draining=True)
+    await store.close()
+
+
+def _fail_once(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> asyncio.Event:
+    act, failed = getattr(owner, name), asyncio.Event()
+
+    async def fails_once() -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("a defect")
+        await act()
+
+    monkeypatch.setattr(owner, name, fails_once)
+    return failed
 
 
 async def test_a_write_that_was_refused_is_no_wish(store: Store) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.snapshot import RunSnapshot
+from pyoco_server.store.queue import Delivery
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal, flow_of, make_task
@@ -144,6 +145,28 @@ async def test_a_run_longer_than_the_ack_wait_is_not_delivered_again(store: Stor
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         assert (flows.asked, await count_of(store, run_id, "RunClaimed")) == (["slow"], 1)
+
+
+async def test_a_delivery_is_kept_also_after_a_defect_while_that_was_said(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    in_progress, said = Delivery.in_progress, 0
+
+    def fail_once(delivery: Delivery) -> bool:
+        nonlocal said
+        said += 1
+        if said == 1:
+            raise RuntimeError("a defect")
+        return in_progress(delivery)
+
+    monkeypatch.setattr(Delivery, "in_progress", fail_once)
+    async with working(store.config, Flows(slow=one_task(waiting(started, go_on)))) as worker:
+        run_id = await submitted(store, "slow")
+        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        await until(lambda: said >= 3)
+        go_on.set()
+        assert await running == run_id
 
 
 async def test_async_tasks_are_awaited(store: Store) -> None:

@@ -9,6 +9,7 @@ from typing import Self
 from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
 from pyoco_server.broker.server_log import ServerLog
 from pyoco_server.config import environment_for_children
+from pyoco_server.supervision import Loop
 
 STOP_GRACE_SEC = 10.0
 LOG_DRAIN_SEC = 1.0
@@ -22,8 +23,12 @@ class ServerProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         self._process = process
+        self._stderr = process.stderr
         self.log = ServerLog(process.pid)
-        self._reading = asyncio.create_task(self.log.follow(process.stderr))
+        # To its end, also after a defect: a server whose pipe is not read stands still when that is full.
+        self._reading = Loop("output of the embedded broker", self._read_output)
+        self._reading.start()
+        self._reading.wake()
         self._guard = guard_where_needed(process.pid)
 
     @classmethod
@@ -58,7 +63,7 @@ class ServerProcess:
     async def wait(self) -> int:
         """The exit code, once it has exited and its last words are read."""
         code = await self._process.wait()
-        await asyncio.wait({self._reading}, timeout=LOG_DRAIN_SEC)
+        await self._reading.stop(LOG_DRAIN_SEC)
         if self._guard is not None:
             self._guard.release()
             self._guard = None
@@ -75,6 +80,9 @@ class ServerProcess:
         finally:
             self._kill()  # also when we are cancelled here: the folder is about to be unlocked
         await self.wait()
+
+    async def _read_output(self) -> None:
+        await self.log.follow(self._stderr)
 
     def _terminate(self) -> None:
         if self.running:

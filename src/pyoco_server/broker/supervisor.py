@@ -16,13 +16,15 @@ from pyoco_server.broker.errors import BrokerError
 from pyoco_server.broker.health import LOOK_EVERY_SEC, Health
 from pyoco_server.broker.launch import launch
 from pyoco_server.broker.prepare import Plan
-from pyoco_server.broker.process import ServerProcess
+from pyoco_server.broker.process import STOP_GRACE_SEC, ServerProcess
 from pyoco_server.supervision import Loop
 
 FIRST_BACKOFF_SEC = 0.1
 # A server that lived this long is healthy again: its next death is restarted at once.
 STABLE_AFTER_SEC = 10.0
 PATIENCE_DOUBLINGS_MAX = 6
+# For a server that is just being started: it is given up, and ended.
+STOP_WITHIN_SEC = 2 * STOP_GRACE_SEC
 REASON_CHARS_MAX = 300
 
 _PATH = re.compile(r"(?<![\w:/])/[^\s'\"]+")
@@ -55,7 +57,9 @@ class Supervisor:
         self._is_restarting = False
         self._looking = Loop("health of the embedded broker", self._look, interval_sec=LOOK_EVERY_SEC)
         self._looking.start()
-        self._watching = asyncio.create_task(self._watch())
+        self._watching = Loop("embedded broker", self._watch)
+        self._watching.start()
+        self._watching.wake()
 
     @property
     def why_not(self) -> str | None:
@@ -69,16 +73,17 @@ class Supervisor:
         self._stopping.set()
         await self._looking.stop()
         await self.server.end()
-        await self._watching  # sees the flag, and ends a server it was just starting
+        await self._watching.stop(STOP_WITHIN_SEC)
+        await self.server.end()  # another one, where one was just being started
 
     async def _watch(self) -> None:
-        while await self._died():
+        """The life of one server, and the start of the next."""
+        if await self._died():
             await self._revive()
+            self._watching.wake()
 
     async def _died(self) -> bool:
         """Wait for the server's end; False when we asked for it."""
-        if self._stopping.is_set():  # set while this server was starting: `stop` knew only the one before
-            await self.server.end()
         code = await self.server.wait()
         if self._stopping.is_set():
             return False

@@ -15,6 +15,7 @@ from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
 from pyoco_server.cli.settings import Settings
 from pyoco_server.cli.up_plan import WorkerPlan
 from pyoco_server.config import environment_with
+from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)
 
@@ -34,26 +35,36 @@ class WorkerProcess:
         self._stop_within_sec = drain_sec + STOP_GRACE_SEC
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._watching = Loop("worker process", self._watch)
         self.refused = asyncio.Event()
 
     async def start(self) -> None:
         self._process = await self._spawn()
-        self._watching = asyncio.create_task(self._watch(self._process))
+        self._watching.start()
+        self._watching.wake()
 
     async def stop(self) -> None:
         """Let it finish for a moment, then insist. Callable twice, and before start."""
         self._stopping.set()
-        if self._process is None or self._watching is None:
+        await self._end_process()
+        await self._watching.stop()
+        await self._end_process()  # another one, where one was just being started
+
+    async def _end_process(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
-        await asyncio.wait({self._watching}, timeout=self._stop_within_sec)
-        if not self._watching.done():
-            log.warning("worker did not stop in time and is killed", extra={"pid": self._process.pid})
+            process.terminate()
+        try:
+            async with asyncio.timeout(self._stop_within_sec):
+                await process.wait()
+        except TimeoutError:
+            log.warning("worker did not stop in time and is killed", extra={"pid": process.pid})
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-        await self._watching
+                process.kill()
+            await process.wait()
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -64,27 +75,29 @@ class WorkerProcess:
             preexec_fn=die_with_parent(),
         )
 
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
-        failures = 0
-        while True:
-            begun = time.monotonic()
-            code = await _ended(process)
-            lived_sec = time.monotonic() - begun
-            if self._stopping.is_set():
-                return
-            if code == REFUSED_CODE and failures == 0 and lived_sec < STABLE_AFTER_SEC:
-                self.refused.set()
-                return
-            failures = 0 if lived_sec >= STABLE_AFTER_SEC else failures
-            log.warning("worker died and is started again", extra={"pid": process.pid, "exit_code": code})
-            if not await self._backed_off(failures):
-                return
-            failures += 1
-            self._process = process = await self._spawn()
+    async def _watch(self) -> None:
+        """The life of one process, and the start of the next."""
+        assert self._process is not None
+        begun = time.monotonic()
+        code = await _ended(self._process)
+        lived_sec = time.monotonic() - begun
+        if self._stopping.is_set():
+            return
+        if code == REFUSED_CODE and self._failures == 0 and lived_sec < STABLE_AFTER_SEC:
+            self.refused.set()
+            return
+        if lived_sec >= STABLE_AFTER_SEC:
+            self._failures = 0
+        log.warning("worker died and is started again", extra={"pid": self._process.pid, "exit_code": code})
+        if await self._backed_off():
+            self._failures += 1
+            self._process = await self._spawn()
+            self._watching.wake()
 
-    async def _backed_off(self, failures: int) -> bool:
+    async def _backed_off(self) -> bool:
         """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
         first_sec, longest_sec = BACKOFF_SEC
+        failures = self._failures
         delay_sec = min(first_sec * 2.0 ** min(failures, 10), longest_sec) if failures else 0.0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_sec):

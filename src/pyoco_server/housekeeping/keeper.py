@@ -80,7 +80,9 @@ class Housekeeper:
     async def stop(self) -> None:
         self._due_runs.stop()
         within_sec = self._store.config.broker_timeout_sec * 2
-        await asyncio.gather(*(loop.stop(within_sec) for loop in self._loops))
+        lease, *chores = self._loops
+        await asyncio.gather(*(loop.stop(within_sec) for loop in chores))
+        await lease.stop(within_sec)  # last: what is being finished is done under the lease
         if self.is_holder:
             self.is_holder = False
             with contextlib.suppress(Unavailable, WrongSequence):  # else it stands still and is taken

@@ -18,6 +18,7 @@ from typing import Protocol
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import message_id_of
 from pyoco_server.http_api.refusal_log import LineBudget
+from pyoco_server.supervision import contain
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,8 @@ class Connections:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in tuple(self._swept):
-            connection.check(now)
+            with contain("timeouts of connections"):  # a defect of one must not spare the others
+                connection.check(now)
         self._sweeping = loop.call_later(self._sweep_sec, self._sweep) if self._swept else None
 
 

@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from pyoco_server.http_api.addresses import path_of
 from pyoco_server.http_api.authentication import PUBLIC, PUBLIC_BELOW
+from pyoco_server.supervision import noticed
 
 
 class StartWait:
@@ -27,7 +28,9 @@ class StartWait:
     def begin(self, serving: Callable[[], Awaitable[None]]) -> None:
         """`serving` ends when the gateway can serve, or will not be able to without a restart."""
         self.is_over = False
-        self._until = asyncio.get_running_loop().create_task(self._run(serving))
+        self._until = noticed(
+            asyncio.get_running_loop().create_task(self._run(serving)), "wait for the start"
+        )
 
     def end(self) -> None:
         if self._until is not None:

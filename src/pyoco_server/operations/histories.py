@@ -9,27 +9,24 @@ is asked whether the log still has the commit it stands on; if not, the history 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.errors import NotFound, Unavailable
+from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.store.commits import Commit as Commit
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Loop, noticed
-
-log = logging.getLogger(__name__)
+from pyoco_server.supervision import Backoff, Loop
 
 KEPT_MAX = 512
 KEPT_BYTES_MAX = 64 * 2**20
 # A long history is taken in slices: others want to be answered too.
 SLICE_COMMITS = 100
-READ_AGAIN_SEC = 0.5
+READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 
 
 class Grown(Protocol):
@@ -53,7 +50,7 @@ class History(Generic[G]):
         self._run_id = run_id
         self._make = make
         self._turn = asyncio.Lock()
-        self._telling: asyncio.Task[None] | None = None
+        self._telling: Loop | None = None  # while somebody follows
         self.grown = make()
         self.log_seq = 0
         self._commit_id = ""
@@ -86,25 +83,24 @@ class History(Generic[G]):
     def on_commit(self, seq: int, _number: int, _events: Sequence[Event]) -> None:
         """The feed says that there is more."""
         self.told_seq = max(self.told_seq, seq)
-        if self._telling is None or self._telling.done():
-            self._telling = noticed(asyncio.get_running_loop().create_task(self._tell()), "a history")
+        if not self.guests:
+            return
+        if self._telling is None:
+            self._telling = Loop("a history", self._tell, backoff=READ_AGAIN)
+            self._telling.start()
+        self._telling.wake()
 
     def close(self) -> None:
         if self._telling is not None:
-            self._telling.cancel()
+            self._telling.stop_at_once()
+            self._telling = None
 
     async def _tell(self) -> None:
-        """One at a time, and until nothing is left that we were told of."""
+        """Until nothing is left that we were told of."""
         at_leader = False
         while self.log_seq < self.told_seq and self.guests:
-            try:
-                await self.catch_up(at_leader=at_leader)
-                at_leader = True  # what the feed has told, a replica may not have yet
-            except Unavailable as error:
-                log.info(
-                    "a history waits for the broker", extra={"run_id": self._run_id, "error": error.message}
-                )
-                await asyncio.sleep(READ_AGAIN_SEC)
+            await self.catch_up(at_leader=at_leader)
+            at_leader = True  # what the feed has told, a replica may not have yet
             for ring in tuple(self.guests):
                 ring()
 

@@ -8,7 +8,6 @@ or a server that is away, leaves the keys as they were.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from jwt.algorithms import RSAAlgorithm
 from jwt.exceptions import InvalidKeyError
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)
 
@@ -43,19 +43,16 @@ class Jwks:
         self._read: bytes | None = None
         self._looked_at = float("-inf")
         self._one_at_a_time = asyncio.Lock()
-        self._stopping = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._loop = Loop("JWKS", self._look_unless_just_done, interval_sec=REFRESH_SEC)
         self.is_loaded = False
         # Raised when the keys change: what was proved with others must be proved again.
         self.version = 0
 
     def start(self) -> None:
-        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+        self._loop.start()
 
     async def stop(self) -> None:
-        self._stopping.set()
-        if self._keeper is not None:
-            await asyncio.wait([self._keeper], timeout=FETCH_TIMEOUT_SEC)
+        await self._loop.stop(FETCH_TIMEOUT_SEC)
 
     async def key(self, kid: str) -> RSAPublicKey | None:
         """Unavailable while there never were any keys to look in."""
@@ -67,13 +64,6 @@ class Jwks:
 
     def has(self, kid: str) -> bool:
         return kid in self._keys
-
-    async def _keep(self) -> None:
-        while not self._stopping.is_set():
-            await self._look_unless_just_done()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REFRESH_SEC):
-                    await self._stopping.wait()
 
     async def _look_unless_just_done(self) -> None:
         async with self._one_at_a_time:

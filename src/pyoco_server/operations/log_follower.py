@@ -6,21 +6,19 @@ read again when it gets there.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from contextlib import aclosing
 from typing import NamedTuple
 
-from pyoco_server.errors import Unavailable
 from pyoco_server.operations.log_places import Place
 from pyoco_server.operations.log_views import LogView
 from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.log_chunks import By, Chunk
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import noticed
+from pyoco_server.supervision import Backoff, Loop
 
 READ_AHEAD_BYTES = 1_048_576
-READ_AGAIN_SEC = 0.5
+READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 # Given out at once: a long log that somebody replays must not hold up everybody else.
 PORTION_LINES = 200
 
@@ -45,7 +43,8 @@ class LogFollower:
         self._run_id = run_id
         self._view = view
         self._ahead: deque[Chunk] = deque()
-        self._reading: asyncio.Task[None] | None = None
+        self._reader = Loop("reading a log", self._read, backoff=READ_AGAIN)
+        self._is_reading = False
         self._ring: Ring = nobody
         self._losses = view.losses
         self.place = after if after.line <= view.lines else Place(0, 0)
@@ -57,8 +56,7 @@ class LogFollower:
     def detach(self) -> None:
         self._view.detach(self._ring)
         self._ring = nobody
-        if self._reading is not None:
-            self._reading.cancel()
+        self._reader.stop_at_once()
 
     @property
     def has_to_begin_again(self) -> bool:
@@ -84,8 +82,10 @@ class LogFollower:
             self._ahead.popleft()
         chunk = self._ahead[0] if self._ahead else self._view.with_line(after + 1)
         if chunk is None:
-            if after < self._view.lines and self._reading is None:
-                self._reading = noticed(asyncio.get_running_loop().create_task(self._read()), "reading a log")
+            if after < self._view.lines and not self._is_reading:
+                self._is_reading = True
+                self._reader.start()
+                self._reader.wake()
             return None
         begin = max(after + 1, chunk.line)
         end = min(begin + PORTION_LINES - 1, chunk.last_line)
@@ -94,12 +94,9 @@ class LogFollower:
 
     async def _read(self) -> None:
         """The next portion after what was taken."""
-        try:
-            await self._read_ahead()
-        except Unavailable:
-            await asyncio.sleep(READ_AGAIN_SEC)
-        finally:
-            self._reading = None
+        self._ahead.clear()  # of a try that failed half-way
+        await self._read_ahead()
+        self._is_reading = False
         self._ring()
 
     async def _read_ahead(self) -> None:

@@ -18,6 +18,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.store.log_reading import Span
 from pyoco_server.store.logs import Line, LogMoved, decode_lines
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import noticed
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,11 @@ async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
 
 async def note_soon(store: Store, run_id: str, text: str) -> None:
     """Written by the time this returns, if the logs can be written; otherwise it is not waited for."""
-    noting = asyncio.get_running_loop().create_task(note(store, run_id, text))
+    noting = noticed(
+        asyncio.get_running_loop().create_task(note(store, run_id, text)), "a line about a cancel"
+    )
     _under_way.add(noting)
-    noting.add_done_callback(_ended)
+    noting.add_done_callback(_under_way.discard)
     await asyncio.wait([noting], timeout=NOTE_WAIT_SEC)
 
 
@@ -84,9 +87,3 @@ def _is_notice(span: Span | None) -> bool:
         entry.stream == "system" and entry.message == CANCELLED_UNCLAIMED
         for entry in decode_lines(span.last.data)
     )
-
-
-def _ended(noting: asyncio.Task[None]) -> None:
-    _under_way.discard(noting)
-    if not noting.cancelled() and (error := noting.exception()) is not None:
-        log.error("a line of a run is missing", exc_info=error)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Sequence
 
 from msgspec.structs import replace
 
-from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.operations.query import get_run, visible
@@ -19,11 +18,11 @@ from pyoco_server.operations.ring import Ring as Ring
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Loop, noticed
+from pyoco_server.supervision import Backoff, Loop
 
 # A run of many short tasks changes hundreds of times a second; nobody looks that fast.
 TELL_INTERVAL_SEC = 0.05
-READ_AGAIN_SEC = 0.5
+READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 # After a reconnect, of the runs that are watched.
 READ_AT_ONCE_MAX = 16
 
@@ -39,7 +38,10 @@ class RunView:
         self._early: list[tuple[int, int, Sequence[Event]]] = []
         self._shown: dict[Hashable, bytes] = {}
         self._guests: set[Ring] = set()
-        self._reading: asyncio.Task[None] | None = None
+        self._reader: Loop | None = None  # made for the few views that have to be read again
+        self._is_closed = False
+        self._is_read = asyncio.Event()
+        self._is_read.set()
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = 0.0
         self.entered = 0
@@ -61,18 +63,19 @@ class RunView:
         self._take_early()
 
     def close(self) -> None:
+        self._is_closed = True
         self._read_model.unfollow(self._run_id, self._on_commit)
         if self._timer is not None:
             self._timer.cancel()
-        if self._reading is not None:
-            self._reading.cancel()
+        if self._reader is not None:
+            self._reader.stop_at_once()
+        self._is_read.set()
 
     async def read_again(self) -> None:
         """The broker was away. What it tells meanwhile waits until the run is read."""
-        if self._stored is not None and self._reading is None:
+        if self._stored is not None and self._is_read.is_set() and not self._is_closed:
             self._start_reading()
-        if self._reading is not None:
-            await asyncio.wait([self._reading])
+        await self._is_read.wait()
 
     def attach(self, ring: Ring) -> None:
         """Call this whenever there is something new to see."""
@@ -88,7 +91,7 @@ class RunView:
         return self._shown[form]
 
     def _on_commit(self, seq: int, number: int, events: Sequence[Event]) -> None:
-        if self._stored is None or self._reading is not None:
+        if self._stored is None or not self._is_read.is_set():
             self._early.append((seq, number, events))
         else:
             self._take(self._stored, seq, number, events)
@@ -111,16 +114,15 @@ class RunView:
         self._change(replace(stored, run=run, commits=stored.commits + 1, log_seq=seq))
 
     def _start_reading(self) -> None:
-        self._reading = noticed(asyncio.get_running_loop().create_task(self._read_again()), "a watched run")
+        self._is_read.clear()
+        if self._reader is None:
+            self._reader = Loop("a watched run", self._read_again, backoff=READ_AGAIN)
+        self._reader.start()
+        self._reader.wake()
 
     async def _read_again(self) -> None:
-        while True:
-            try:
-                read = await self._store.runs.load(self._run_id, at_leader=True, whole=True)
-                break
-            except Unavailable:
-                await asyncio.sleep(READ_AGAIN_SEC)
-        self._reading = None
+        read = await self._store.runs.load(self._run_id, at_leader=True, whole=True)
+        self._is_read.set()
         known = self.stored
         if read is None:
             self._early.clear()  # nothing is left of it, and so nothing to show

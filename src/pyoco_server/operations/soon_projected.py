@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import noticed
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,9 @@ class SoonProjected:
                 self._hurry[run_id].set()
             return  # whoever is at it takes this one next
         self._hurry[run_id] = asyncio.Event()
-        writing = asyncio.get_running_loop().create_task(self._write(run_id))
+        writing = noticed(
+            asyncio.get_running_loop().create_task(self._write(run_id)), "snapshot after a command"
+        )
         self._under_way[run_id] = writing
         if len(self._under_way) > UNDER_WAY_MAX:
             await asyncio.shield(writing)

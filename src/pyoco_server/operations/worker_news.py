@@ -10,18 +10,18 @@ import asyncio
 from typing import Any, NamedTuple
 
 from pyoco_server import clock
-from pyoco_server.errors import Unavailable
 from pyoco_server.operations import workers
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.ring import Ring, nobody
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, Loop
 
 TELL_INTERVAL_SEC = 0.25
 # A moment later than the silence that makes a worker lost, so that it reads as lost then.
 SILENCE_MARGIN_SEC = 0.1
-# A broker that did not answer is asked again; one that was away wakes us when it is back.
-AFTER_TROUBLE_SEC = 2.0
+# A broker that did not answer is asked again. One that is away refuses at once, which costs nothing.
+AFTER_TROUBLE = Backoff(first_sec=TELL_INTERVAL_SEC, longest_sec=1.0)
 
 Entry = dict[str, Any]
 
@@ -76,20 +76,20 @@ class WorkersReader:
         self._has_told = False
         self._ring: Ring = nobody
         self._timer: asyncio.TimerHandle | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._reads_again = False
+        self._reading = Loop("watched workers", self._look, backoff=AFTER_TROUBLE)
         self.is_over = False
 
     def attach(self, ring: Ring) -> None:
         self._ring = ring
-        self._read()
+        self._reading.start()
+        self._reading.wake()
 
     def close(self) -> None:
         self.is_over = True
         self._ring = nobody
-        for pending in (self._timer, self._reading):
-            if pending is not None:
-                pending.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reading.stop_at_once()
 
     def wake(self) -> None:
         self._read_in(TELL_INTERVAL_SEC)
@@ -112,31 +112,21 @@ class WorkersReader:
         self._timer = loop.call_later(seconds, self._read)
 
     def _read(self) -> None:
-        """What is written while we read may have come too late for it: then we read once more."""
+        """What is written while we read may have come too late for it: then the loop reads once more."""
         self._timer = None
-        if self._reading is not None:
-            self._reads_again = True
-        elif not self.is_over:
-            self._reading = asyncio.get_running_loop().create_task(self._look())
+        self._reading.wake()
 
     async def _look(self) -> None:
-        try:
-            wanted = workers.Wanted(gone=True, hidden=True)
-            found = await workers.list_workers(
-                self._store, self._read_model, wanted, limit=workers.TOLD_MAX, caller=self._caller
-            )
-        except Unavailable:
-            self._read_in(AFTER_TROUBLE_SEC)
-        else:
-            self._compare(found)
-            if (silence_sec := self._next_silence_sec(found)) is not None:
-                self._read_in(silence_sec)
-        self._reading = None
-        if self._reads_again:
-            self._reads_again = False
-            self._read_in(TELL_INTERVAL_SEC)
+        wanted = workers.Wanted(gone=True, hidden=True)
+        found = await workers.list_workers(
+            self._store, self._read_model, wanted, limit=workers.TOLD_MAX, caller=self._caller
+        )
+        self._compare(found)
+        if (silence_sec := self._next_silence_sec(found)) is not None:
+            self._read_in(silence_sec)
         if self._has_news:
             self._ring()
+        await self._reading.pause_until_stopped(TELL_INTERVAL_SEC)
 
     def _compare(self, found: list[Entry]) -> None:
         now = {entry["worker_id"]: entry for entry in found}

@@ -22,6 +22,7 @@ from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.store.errors import BrokerAway
 from pyoco_server.store.parser import MessageParser
 from pyoco_server.store.transport import Transport
+from pyoco_server.supervision import contain, count_failure, noticed
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class BrokerClient(Client):
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
         self._is_leaving = False
+        self._silent_pings = 0
         self._leaving: asyncio.Task[None] | None = None
 
     @property
@@ -118,9 +120,8 @@ class BrokerClient(Client):
         """Connect to another one, if another is known: this one is there and of no use."""
         if self.is_connected and len(self._server_pool) > 1:
             log.warning("the broker answers no request; another server is tried")
-            self._leaving = asyncio.get_running_loop().create_task(
-                self._process_op_err(StaleConnectionError())
-            )
+            leaving = asyncio.get_running_loop().create_task(self._process_op_err(StaleConnectionError()))
+            self._leaving = noticed(leaving, "leaving a server")
 
     def drop_unsent(self) -> None:
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
@@ -129,20 +130,23 @@ class BrokerClient(Client):
     async def _ping_interval(self) -> None:
         """Is the broker there? Counted in pings, not in seconds: while this process does not get to run, the
         broker is not waited for. Any byte is a sign of life, so that a long queue in front of a pong is none
-        of its absence."""
-        silent = 0
-        while True:
+        of its absence. The task is nats-py's, which ends it when the connection ends."""
+        self._silent_pings, is_given_up = 0, False
+        while not is_given_up:
             await asyncio.sleep(PING_INTERVAL_SEC)
-            if not self.is_connected:
-                continue
-            silent = 0 if self._parser.has_heard else silent + 1
-            self._parser.has_heard = False
-            self._pings_outstanding += 1
-            if silent >= self._silent_max or self._pings_outstanding > UNANSWERED_PINGS_MAX:
-                await self._process_op_err(StaleConnectionError())
-                return
-            with contextlib.suppress(OSError):  # the connection is broken, which its reader notices
-                await self._send_ping()
+            with contain("pings of the broker"):  # without them a connection that is dead would be kept
+                is_given_up = self.is_connected and await self._ping_or_give_up()
+
+    async def _ping_or_give_up(self) -> bool:
+        self._silent_pings = 0 if self._parser.has_heard else self._silent_pings + 1
+        self._parser.has_heard = False
+        self._pings_outstanding += 1
+        if self._silent_pings >= self._silent_max or self._pings_outstanding > UNANSWERED_PINGS_MAX:
+            await self._process_op_err(StaleConnectionError())
+            return True
+        with contextlib.suppress(OSError):  # the connection is broken, which its reader notices
+            await self._send_ping()
+        return False
 
     @property
     def _silent_max(self) -> int:
@@ -157,6 +161,7 @@ class BrokerClient(Client):
                 await super()._attempt_reconnect()
                 return
             except Exception:  # nats-py names what it expects; what it does not would end the task
+                count_failure("reconnecting")
                 log.exception("reconnecting has failed")
                 self._status = Client.RECONNECTING
                 await asyncio.sleep(RECONNECT_AGAIN_SEC)

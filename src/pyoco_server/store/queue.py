@@ -27,6 +27,7 @@ from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
 from pyoco_server.store.headers import header_block, number_of, status_of, traced, value_of
 from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
 from pyoco_server.store.runs import StoredRun
+from pyoco_server.supervision import noticed
 
 log = logging.getLogger(__name__)
 
@@ -239,8 +240,8 @@ class JobPuller:
         self._next = 0
         self._asks_soon = False
         self._sid: int | None = None
-        self._is_paused = False
         self._late: list[Delivery] = []
+        self.is_paused = False
         self.answered_at: float | None = None
 
     async def open(self) -> None:
@@ -253,7 +254,7 @@ class JobPuller:
         The broker has no word for taking a pull back, but forgets those whose answers nobody listens for.
         What it had sent by then is given back when it cannot be sent to us again, which would wear it out.
         """
-        self._is_paused = True
+        self.is_paused = True
         for pulls in self._pulls.values():
             pulls.clear()
         sid, self._sid = self._sid, None
@@ -264,9 +265,9 @@ class JobPuller:
             delivery.nak()
 
     async def resume(self) -> None:
-        self._is_paused = False
         if self._sid is None:
             await self.open()
+        self.is_paused = False  # not before we listen: what is pulled would be sent to an empty address
         self._ask_for_more()
 
     def dismiss_waiters(self) -> None:
@@ -313,7 +314,7 @@ class JobPuller:
         self._asks_soon = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
-        if not waiting or self._is_paused or not self._may_pull():
+        if not waiting or self.is_paused or not self._may_pull():
             return
         timeout_sec = max(waiter.until for waiter in waiting) - now
         for subject, pulls in self._pulls.items():
@@ -341,12 +342,12 @@ class JobPuller:
         if status in ANSWERS:
             self.answered_at = clock.now()
         if status:
-            if status != IDLE_HEARTBEAT and not self._is_paused:
+            if status != IDLE_HEARTBEAT and not self.is_paused:
                 self._end_pull(subject[len(self._prefix) :], status)
             return
         self._count(subject.decode())
         delivery = Delivery(self._client, subject, reply, headers, data)
-        if self._is_paused:
+        if self.is_paused:
             self._late.append(delivery)
             return
         while self._waiters:
@@ -367,7 +368,8 @@ class JobPuller:
 
     def _mend_soon(self, subject: str) -> None:
         if subject not in self._mending:
-            self._mending[subject] = asyncio.get_running_loop().create_task(self._mend_and_ask(subject))
+            mending = asyncio.get_running_loop().create_task(self._mend_and_ask(subject))
+            self._mending[subject] = noticed(mending, "mending a consumer")
 
     async def _mend_and_ask(self, subject: str) -> None:
         """One at a time for each consumer; where it does not help, the next pull is refused like this one."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
 from pyoco_server.store.headers import status_of
+from pyoco_server.supervision import contain
 
 SWEEP_INTERVAL_SEC = 0.1
 NO_RESPONDERS = 503
@@ -137,6 +138,14 @@ class Requests:
 
     def _sweep(self) -> None:
         """One timer for all. All have the same patience, so the oldest stand first and the rest can wait."""
+        with contain("timeouts of requests"):  # without the next step no request would ever time out
+            self._lose_late()
+        again = bool(self._waiting)
+        self._sweeper = (
+            asyncio.get_running_loop().call_later(SWEEP_INTERVAL_SEC, self._sweep) if again else None
+        )
+
+    def _lose_late(self) -> None:
         now = asyncio.get_running_loop().time()
         late = []
         for token, request in self._waiting.items():
@@ -148,10 +157,6 @@ class Requests:
             request.lose()
         if late:
             self._notice_silence(now)
-        again = bool(self._waiting)
-        self._sweeper = (
-            asyncio.get_running_loop().call_later(SWEEP_INTERVAL_SEC, self._sweep) if again else None
-        )
 
     def _notice_silence(self, now: float) -> None:
         """A server may be cut off from the rest of its cluster: it answers pings, and not one request."""

@@ -40,6 +40,7 @@ from pyoco_server.store.stored_run import (
     nowhere,
 )
 from pyoco_server.store.whole_runs import WholeRuns
+from pyoco_server.supervision import noticed
 from pyoco_server.tags import is_run_id
 
 __all__ = ["Commit", "Overtaken", "Runs", "StoredRun", "new_commit_id"]
@@ -307,7 +308,9 @@ class Runs(LogReading):
 
     def _rebuild_soon(self) -> None:
         if self._rebuilding is None or self._rebuilding.done():
-            self._rebuilding = asyncio.get_running_loop().create_task(self._rebuild())
+            self._rebuilding = noticed(
+                asyncio.get_running_loop().create_task(self._rebuild()), "rebuilding snapshots"
+            )
 
     async def _rebuild(self) -> None:
         """Every run that has a log gets its snapshot back. Until then readers fold the log."""
@@ -324,7 +327,7 @@ class Runs(LogReading):
             log.info("snapshots rebuilt", extra={"runs": count})
 
     def _heal_soon(self, stored: StoredRun) -> None:
-        healing = asyncio.get_running_loop().create_task(self._heal(stored))
+        healing = noticed(asyncio.get_running_loop().create_task(self._heal(stored)), "healing a snapshot")
         self._healing.add(healing)
         healing.add_done_callback(self._healing.discard)
 

@@ -15,7 +15,8 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from pyoco_server.errors import Unavailable
@@ -52,6 +53,16 @@ def noticed(task: asyncio.Task[T], name: str) -> asyncio.Task[T]:
 
     task.add_done_callback(on_end)
     return task
+
+
+@contextmanager
+def contain(name: str) -> Iterator[None]:
+    """For a step that a timer repeats: an error is logged and counted, and the next step follows."""
+    try:
+        yield
+    except Exception:  # a defect of one step must not end all that follow
+        _failures[name] += 1
+        log.exception("a background step failed", extra={"loop": name})
 
 
 class Loop:
@@ -93,8 +104,11 @@ class Loop:
         """Execute the body soon. Callable at any time, also from inside the body."""
         self._woken.set()
 
-    async def stop(self, within_sec: float = STOP_WITHIN_SEC) -> None:
-        """Let a body that is being executed come to its end; cancel it after `within_sec`. Callable twice."""
+    async def stop(self, within_sec: float | None = STOP_WITHIN_SEC) -> None:
+        """Let a body that is being executed come to its end; cancel it after `within_sec`. Callable twice.
+
+        None: wait for the body for as long as it takes.
+        """
         self._stopped.set()
         self._woken.set()
         task = self._task
@@ -104,6 +118,12 @@ class Loop:
         if late:
             task.cancel()
             await asyncio.wait([task], timeout=within_sec)
+
+    def stop_at_once(self) -> None:
+        """For an owner that cannot wait: a body that is being executed is cancelled."""
+        self._stopped.set()
+        if self._task is not None:
+            self._task.cancel()
 
     async def pause_until_stopped(self, seconds: float) -> None:
         """For a body that has to wait: ends early when the loop is stopped."""

@@ -61,6 +61,16 @@ class Services:
             self._task = asyncio.get_running_loop().create_task(self._start_all(), name="start services")
             self._task.add_done_callback(_report_end)
 
+    async def start_once(self) -> None:
+        """Without retries, for an owner that reports a failure to its caller: then all of it is stopped."""
+        try:
+            for service in self.services:
+                await service.start()
+                self._started.append(service)
+        except BaseException:  # cancelled too: what was started must not be left behind
+            await self.stop()
+            raise
+
     @property
     def all_started(self) -> bool:
         return len(self._started) == len(self.services)

@@ -38,6 +38,7 @@ from pyoco_server.operations.apply import Applied, apply
 from pyoco_server.store.logs import Line
 from pyoco_server.store.runs import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import count_failure, noticed
 from pyoco_server.worker.facts import Acknowledge, Fact, next_batch
 from pyoco_server.worker.notices import notices_of
 from pyoco_server.worker.open_waits import OpenWaits
@@ -53,6 +54,7 @@ log = logging.getLogger(__name__)
 BROKER_PAUSE_SEC = (0.05, 1.0)
 # Facts that nothing waits for travel with the next commit, or by themselves after this long.
 JOIN_NEXT_COMMIT_SEC = 0.02
+LOOP = "recording of a run"
 
 
 class Recorder(NullListener):
@@ -325,7 +327,8 @@ class Recorder(NullListener):
         self._stop_timer()
         idle = self._writer is None and not self._is_writing
         if idle and self._waiting and self.refused is None:
-            self._writer = self._loop.create_task(self._write(), context=self._context)
+            writer = self._loop.create_task(self._write(), context=self._context)
+            self._writer = noticed(writer, LOOP)
 
     async def _written(self) -> Reason | None:
         """Whoever waits for it writes what is left: that needs no task of its own."""
@@ -342,6 +345,7 @@ class Recorder(NullListener):
                 batch, self._waiting = next_batch(self._waiting)
                 await self._commit(batch)
         except Exception as error:  # the engine waits for us: whatever it is, it must not be left waiting
+            count_failure(LOOP)
             log.exception("recording failed", extra={"run_id": self._stored.run.run_id})
             self.broken = f"What the run did cannot be recorded: {describe(error).error}"
             self._refuse(Reason.FENCED)

@@ -17,6 +17,7 @@ from importlib.machinery import PathFinder
 from importlib.util import cache_from_source
 from pathlib import Path
 
+from pyoco_server.supervision import Loop
 from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
 
 log = logging.getLogger(__name__)
@@ -43,31 +44,32 @@ class Reload:
     def __init__(self, spec: str) -> None:
         self._folder = folder_of(spec)
         self._loaded = files_below(self._folder)
-        self._stopping = asyncio.Event()
-        self._watching: asyncio.Task[None] | None = None
+        self._renew: Renew = _nothing_to_renew
+        self._watching = Loop(
+            "reload of flows", self._load_changes, interval_sec=LOOK_EVERY_SEC, waits_first=True
+        )
 
     def start(self, renew: Renew) -> None:
         log.info("watching for changes", extra={"folder": str(self._folder), "files": len(self._loaded)})
-        self._watching = asyncio.get_running_loop().create_task(self._watch(renew))
+        self._renew = renew
+        self._watching.start()
 
     async def stop(self) -> None:
         """Waits a moment for a process that is just being started. Callable twice, and before start."""
-        self._stopping.set()
-        if self._watching is not None:
-            await asyncio.wait({self._watching}, timeout=STOP_WITHIN_SEC)
+        await self._watching.stop(STOP_WITHIN_SEC)
 
-    async def _watch(self, renew: Renew) -> None:
-        while not await self._told_to_stop_within(LOOK_EVERY_SEC):
-            found = await self._look()
-            if found == self._loaded:
-                continue
-            found = await self._settled(found)
-            changed = _differing(self._loaded, found)
-            self._loaded = found  # also if it cannot be loaded: then the next change may repair it
-            await _load(renew, changed, self._folder)
+    async def _load_changes(self) -> None:
+        found = await self._look()
+        if found == self._loaded:
+            return
+        found = await self._settled(found)
+        changed = _differing(self._loaded, found)
+        self._loaded = found  # also if it cannot be loaded: then the next change may repair it
+        await _load(self._renew, changed, self._folder)
 
     async def _settled(self, found: Files) -> Files:
-        while not await self._told_to_stop_within(SETTLE_SEC):
+        while not self._watching.is_stopping:
+            await self._watching.pause_until_stopped(SETTLE_SEC)
             before, found = found, await self._look()
             if before == found:
                 break
@@ -76,11 +78,9 @@ class Reload:
     async def _look(self) -> Files:
         return await asyncio.to_thread(files_below, self._folder)
 
-    async def _told_to_stop_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        return self._stopping.is_set()
+
+async def _nothing_to_renew() -> None:
+    return
 
 
 def folder_of(spec: str) -> Path:

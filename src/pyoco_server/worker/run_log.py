@@ -19,7 +19,7 @@ from pyoco_server.ids import new_token
 from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.logs import Line, LogEnd, LogMoved
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, count_failure
+from pyoco_server.supervision import Backoff, count_failure, noticed
 from pyoco_server.worker.log_rate import Rate
 from pyoco_server.worker.slots.capture import as_line
 
@@ -117,7 +117,8 @@ class RunLog:
     def flush_soon(self) -> None:
         self._forget_timer()
         if self._writer is None and (self._waiting or self._left_out):
-            self._writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
+            writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
+            self._writer = noticed(writer, LOOP)
 
     async def flushed(self) -> None:
         """Everything added so far is stored, or is not waited for any longer."""
@@ -136,7 +137,7 @@ class RunLog:
             self._is_over = True
         elif len(_late) < LATE_RUNS_MAX:
             self._in_a_hurry = True
-            late = asyncio.get_running_loop().create_task(self._written_late(self._writer))
+            late = noticed(asyncio.get_running_loop().create_task(self._written_late(self._writer)), LOOP)
             _late.add(late)
             late.add_done_callback(_late.discard)
         else:

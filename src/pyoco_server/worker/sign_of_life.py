@@ -55,7 +55,7 @@ class SignOfLife:
         self._running: dict[str, float] = {}
         self._changes: dict[str, Any] = {}
         self._saying = asyncio.Lock()
-        self._is_stopped = False
+        self._is_started = self._is_stopped = False
         config = store.config
         self.deadline = LeaseDeadline(config.worker_lease_sec)
         self._lease_loop = Loop(
@@ -74,6 +74,7 @@ class SignOfLife:
 
     async def start(self) -> None:
         """The lease stands before the first claim: a claim without one would look lost."""
+        self._is_started = True
         await self._renew()
         self._changes = {"stopped_at": None, "stop_reason": None}
         await self._register()
@@ -81,7 +82,8 @@ class SignOfLife:
         self._entry_loop.start()
 
     async def stop(self, reason: str) -> None:
-        if self._is_stopped:
+        """Callable twice, and before start: a worker that never was there does not say that it leaves."""
+        if self._is_stopped or not self._is_started:
             return
         self._is_stopped = True
         within_sec = self._store.config.broker_timeout_sec * 2

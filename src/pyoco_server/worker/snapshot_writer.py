@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, count_failure
+from pyoco_server.supervision import Backoff, count_failure, noticed
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,8 @@ class SnapshotWriter:
     def _write_soon(self) -> None:
         self._stop_timer()
         if not self._is_busy:
-            self._writing = asyncio.get_running_loop().create_task(self._write(), context=self._context)
+            writing = asyncio.get_running_loop().create_task(self._write(), context=self._context)
+            self._writing = noticed(writing, LOOP)
 
     async def _write(self) -> None:
         self._is_writing = True

@@ -13,8 +13,9 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyoco_server import clock
 from pyoco_server.engine import Answer
@@ -24,6 +25,7 @@ from pyoco_server.lifecycle.events import CancelRequested, RunLost
 from pyoco_server.store.codec import decode_commit
 from pyoco_server.store.queue import Delivery
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import contain, noticed
 from pyoco_server.worker.lease_deadline import LeaseDeadline
 from pyoco_server.worker.open_waits import Answered
 from pyoco_server.worker.recorder import Recorder
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 # parked over an answer that it has not heard, so it comes back and finds it.
 EARLY_COMMITS_MAX = 100
 LOOK_EVERY_BEATS = 10
+# Timers and short tasks instead of loops: most runs end before the first beat, and should not pay for a task.
+KEEPING, BEATING, LOOKING = "keeping a delivery", "heartbeat of a run", "a run under way"
 
 
 class Stoppable(Protocol):
@@ -75,7 +79,7 @@ class UnderWay:
         self._sid = await self._store.client.listen(subject, self._on_commit)
         self._store.on_reconnect(self._look_again)
         self._lease.subscribe(self._on_renewed)
-        self._every(self._store.config.ack_progress_interval_sec, self._keep_delivery)
+        self._every(self._store.config.ack_progress_interval_sec, KEEPING, self._keep_delivery)
         return self
 
     async def __aexit__(
@@ -86,13 +90,15 @@ class UnderWay:
         self._lease.unsubscribe(self._on_renewed)
         for timer in (*self._timers, *([self._grace] if self._grace else [])):
             timer.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self._sid is not None:
             with contextlib.suppress(Exception):  # a lost connection has no subscriptions to end
                 await self._store.client.unlisten(self._sid)
 
     def begin(self, engine: Stoppable, recorder: Recorder) -> None:
         if self._recorder is None:
-            self._every(self._store.config.run_heartbeat_interval_sec, self._beat)
+            self._every(self._store.config.run_heartbeat_interval_sec, BEATING, self._beat)
         self._engine, self._recorder = engine, recorder
         self._grant()
         if self.is_cancelled:
@@ -182,7 +188,10 @@ class UnderWay:
             self._engine.abandon(self._run_id)
 
     def _look_again(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._catch_up())
+        self._begin(self._catch_up(), LOOKING)
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = noticed(asyncio.get_running_loop().create_task(work), name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -206,13 +215,14 @@ class UnderWay:
         if whole:
             self._pass_on(self._recorder.waits.answered_in(run))
 
-    def _every(self, interval_sec: float, act: object) -> None:
+    def _every(self, interval_sec: float, name: str, act: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         slot = len(self._timers)
 
         def again() -> None:
-            if not self._over and callable(act):
-                act()
+            if not self._over:
+                with contain(name):
+                    act()
                 self._timers[slot] = loop.call_later(interval_sec, again)
 
         self._timers.append(loop.call_later(interval_sec, again))
@@ -225,9 +235,7 @@ class UnderWay:
             log.warning("cannot say that the run is in progress", exc_info=trouble, extra=fields)
 
     def _beat(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._beat_once())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(self._beat_once(), BEATING)
 
     async def _beat_once(self) -> None:
         if self._recorder is None or self._over:

@@ -20,6 +20,7 @@ from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.objects import NotSame
 from pyoco_server.store.results import referenced_in
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import count_failure, noticed
 from pyoco_server.worker.values import Result
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,9 @@ class Uploads:
         if self._is_stopped:
             return
         self._has_begun = True
-        uploading = asyncio.get_running_loop().create_task(
-            self._upload(task, attempt, result, on_put), context=self._context
+        upload = self._upload(task, attempt, result, on_put)
+        uploading = noticed(
+            asyncio.get_running_loop().create_task(upload, context=self._context), "upload of a result"
         )
         self._under_way.add(uploading)
         uploading.add_done_callback(self._under_way.discard)
@@ -71,7 +73,8 @@ class Uploads:
         for uploading in self._under_way:
             uploading.cancel()
         if remove and self._has_begun:
-            self._removing = asyncio.get_running_loop().create_task(self._remove(), context=self._context)
+            removing = asyncio.get_running_loop().create_task(self._remove(), context=self._context)
+            self._removing = noticed(removing, "removal of results")
 
     async def stopped(self) -> None:
         """What was to be removed is, or is noted for housekeeping."""
@@ -85,6 +88,7 @@ class Uploads:
             self._on_lost()
             return
         except Exception:  # the run must not wait for a result that never comes
+            count_failure("upload of a result")
             log.exception("a result was not stored", extra={"run_id": self._run_id, "task": task})
             put = Result(None, OutputKept.TOO_LARGE)
         on_put(put)
@@ -134,6 +138,7 @@ class Uploads:
             log.warning("large results of a run that is not ours are left to housekeeping", extra=fields)
             await self._note()
         except Exception:  # a defect here costs room, and must not cost the run
+            count_failure("removal of results")
             log.exception("large results were not removed", extra={"run_id": self._run_id})
 
     async def _note(self) -> None:

@@ -17,6 +17,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
 from pyoco_server.store.queue import Delivery, JobPuller
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import Loop, Service, Services
 from pyoco_server.tags import check_routing_tag, check_worker_id
 from pyoco_server.worker.attempt import Attempt, Ended
 from pyoco_server.worker.claim import Claimant
@@ -63,6 +64,8 @@ class PyocoNatsWorker:
         self._suspects = Suspects(store)
         self._stopping = asyncio.Event()
         self._turns = asyncio.Semaphore(self._slots)
+        self._stop_reason = "graceful_shutdown"
+        self._services = Services(self._all_services())
 
     @classmethod
     async def connect(
@@ -86,12 +89,9 @@ class PyocoNatsWorker:
         performer = _performer(config, flow_resolver, resolver_spec, slots)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
         performer.on_change(worker._life.changed)
-        if not config.wheel_sync_enabled:
-            await performer.start()  # flows that cannot be loaded are told of before the broker is waited for
-        await store.open()
-        if config.wheel_sync_enabled:
-            await worker._start_with_wheels()
-        await worker._start()
+        await worker._services.start_once()
+        fields = {"worker_id": worker.worker_id, "instance_id": worker.instance_id, "tags": worker._tags}
+        log.info("worker ready", extra=fields | {"slots": worker._slots})
         return worker
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
@@ -113,7 +113,17 @@ class PyocoNatsWorker:
         The end of a run is recorded while its slot is at the next one: so there are twice as many of us.
         """
         self._turns = asyncio.Semaphore(self._slots)
-        await asyncio.gather(*(self._serve_slot() for _ in range(2 * self._slots)))
+        loops = [Loop("jobs", self._serve_slot) for _ in range(2 * self._slots)]
+        for loop in loops:
+            loop.start()
+            loop.wake()
+        try:
+            await self._stopping.wait()
+            await asyncio.gather(*(loop.stop(within_sec=None) for loop in loops))
+        finally:  # where this was cancelled, so is what is under way
+            for loop in loops:
+                loop.stop_at_once()
+            await asyncio.gather(*(loop.stop() for loop in loops))
 
     def stop(self) -> None:
         """Take no more jobs; what runs goes on, and `serve` returns when it is done."""
@@ -132,13 +142,8 @@ class PyocoNatsWorker:
 
     async def close(self, reason: str = "graceful_shutdown") -> None:
         self.stop()
-        await self._draining.stop()
-        if self._puller is not None:
-            await self._puller.close()
-        await self._life.stop(reason)
-        await self._store.close()
-        await self._performer.close()
-        self._wheels.close()
+        self._stop_reason = reason
+        await self._services.stop()
 
     def _more_of_us(self) -> dict[str, Any]:
         return {
@@ -149,21 +154,40 @@ class PyocoNatsWorker:
             "problem": self._performer.problem,
         }
 
-    async def _start_with_wheels(self) -> None:
-        try:
-            await self._performer.start(await self._wheels.first_edition())
-        except BaseException:  # whatever it was: what we hold must not be left behind
-            self._wheels.close()
-            await self._store.close()
-            raise
+    def _all_services(self) -> list[Service]:
+        """In the order in which they start; they stop in reverse."""
+        broker = Service("broker", self._store.open, self._store.close)
+        wheels = Service("wheels", stop=self._close_wheels)
+        flows = Service("flows", self._load_flows, self._performer.close)
+        # Flows that cannot be loaded are reported before the broker is waited for; wheels come from there.
+        first = [broker, wheels, flows] if self._store.config.wheel_sync_enabled else [wheels, flows, broker]
+        return [
+            *first,
+            Service("signs of life", self._life.start, self._leave),
+            Service("jobs", self._pull, self._stop_pulling),
+            Service("draining", self._follow_wishes, self._draining.stop),
+        ]
 
-    async def _start(self) -> None:
-        await self._life.start()
+    async def _load_flows(self) -> None:
+        await self._performer.start(await self._wheels.first_edition())
+
+    async def _close_wheels(self) -> None:
+        self._wheels.close()
+
+    async def _leave(self) -> None:
+        await self._life.stop(self._stop_reason)
+
+    async def _pull(self) -> None:
         self._puller = await self._store.queue.pull(self._tags)
         self._store.on_reconnect(self._puller.forget_pulls)
+
+    async def _stop_pulling(self) -> None:
+        if self._puller is not None:
+            await self._puller.close()
+
+    async def _follow_wishes(self) -> None:
+        assert self._puller is not None
         await self._draining.start(self._puller)
-        fields = {"worker_id": self.worker_id, "instance_id": self.instance_id, "tags": self._tags}
-        log.info("worker ready", extra=fields | {"slots": self._slots})
 
     async def _serve_slot(self) -> None:
         while not self._stopping.is_set():

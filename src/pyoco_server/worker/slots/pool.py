@@ -46,16 +46,22 @@ class Slots:
         self._stopping = False
         self._on_change: Callable[[], None] = _noop
         self._recovery = Loop("slots", self._recover, backoff=RECOVERY)
+        self._refilling = Loop("refill of slots", self._refill)
         self.problem: str | None = None
-        self._refilling: asyncio.Task[None] | None = None
 
     def on_change(self, act: Callable[[], None]) -> None:
         self._on_change = act
 
     async def start(self, path: Path | None = None) -> None:
         self._edition = Edition(path=path)
-        self._free.extend(await asyncio.gather(*(self._new() for _ in range(self._count))))
+        started = await asyncio.gather(*(self._new() for _ in range(self._count)), return_exceptions=True)
+        # Those that did start are kept also where one did not, so that `close` ends them.
+        self._free.extend(one for one in started if isinstance(one, Slot))
+        for one in started:
+            if isinstance(one, BaseException):
+                raise one
         self._recovery.start()
+        self._refilling.start()
 
     async def renew(self, path: Path | None = None) -> None:
         """Load everything anew, with `path` (else that of before) first on the path of imports.
@@ -115,7 +121,7 @@ class Slots:
             self._free.append(slot)
         else:
             await slot.close()
-            self._refill_soon()
+            self._refilling.wake()
         return ending
 
     async def hand_back(self) -> None:
@@ -125,9 +131,7 @@ class Slots:
 
     async def close(self) -> None:
         self._stopping = True
-        await self._recovery.stop()
-        if self._refilling is not None:
-            await asyncio.wait([self._refilling])
+        await asyncio.gather(self._recovery.stop(), self._refilling.stop())
         slots = [*self._free, *self._busy]
         self._free.clear()
         await asyncio.gather(*(slot.close() for slot in slots))
@@ -154,12 +158,8 @@ class Slots:
     def _has_room(self) -> bool:
         return len(self._free) + len(self._busy) < self._count and not self._stopping
 
-    def _refill_soon(self) -> None:
-        """The next run should not have to wait for a process to start."""
-        if self._refilling is None or self._refilling.done():
-            self._refilling = asyncio.get_running_loop().create_task(self._refill())
-
     async def _refill(self) -> None:
+        """The next run should not have to wait for a process to start."""
         while self._has_room:
             try:
                 slot = await self._new()
@@ -196,7 +196,7 @@ class Slots:
         self.problem = None
         log.info("slots can be started again; runs are taken")
         self._on_change()
-        self._refill_soon()
+        self._refilling.wake()
 
     def _out_of_date(self) -> Slot | None:
         return next((slot for slot in self._free if slot.edition != self._edition), None)

@@ -18,6 +18,7 @@ from packaging.tags import sys_tags
 from pyoco_server.errors import ConfigError, Internal, NotFound, Unavailable
 from pyoco_server.store.store import Store
 from pyoco_server.store.wheels import Wheel
+from pyoco_server.supervision import count_failure
 from pyoco_server.worker.performer import NotNow, Performer
 from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
 from pyoco_server.worker.wheels.choice import Choice, choose
@@ -91,6 +92,7 @@ class WheelSync:
                 if wheels is not None and _nuids(wheels) != _nuids(self._editions[-1][1]):
                     await self._change_to(wheels)
             except Exception as error:  # runs need no newer wheels than they have: the worker goes on
+                count_failure("wheel sync")
                 self._report.ended(error=repr(error))
                 fields = self._who | SYNC_FAILED | {"reason": repr(error)}
                 log.exception("wheels not synchronised", extra=fields)

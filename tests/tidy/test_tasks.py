@@ -1,0 +1,74 @@
+"""Background work is supervised: a bare task whose error nothing hears of is not begun."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.tidy.repository import PACKAGE, dotted, parsed, python_files
+
+BEGIN = {"create_task", "ensure_future"}
+
+# By file and function, with the reason why a task is neither a loop nor `noticed`. Adding a row is a decision
+# to be defended in review; a row that is no longer needed fails the test.
+ALLOWED: dict[str, str] = {
+    "cli/gateway_server.py:start": "its own catch logs the error; `stop` awaits it; `up` hears of its end",
+    "cli/up.py:_first": "waits for events; ended by the function that begins it",
+    "cli/up.py:_until_ready": "awaited or cancelled by the function that begins it",
+    "cli/worker_life.py:_connected": "awaited by the function that begins it",
+    "cli/worker_life.py:_first_of": "waits for an event; ended by the function that begins it",
+    "cli/worker_life.py:_serve": "awaited by the function that begins it",
+    "cli/worker_life.py:_serve_one": "awaited by the function that begins it",
+    "http_api/connected.py:while_connected": "of one request, which awaits or cancels it",
+    "http_api/faces/jobs/socket.py:run": "of one connection, which awaits or cancels it",
+    "http_api/sse.py:_serve": "of one request, which cancels it",
+    "operations/log_views.py:enter": "awaited by all who enter the view; cancelled when the last one leaves",
+    "operations/run_views.py:enter": "awaited by all who enter the view; cancelled when the last one leaves",
+    "operations/slow_keys.py:fits": "awaited by every request that asks the same",
+    "store/runs.py:create": "the snapshot of a run that was not stored; its error says the same once more",
+    "store/snapshots.py:_make": "awaited by all who need the bucket",
+    "supervision/loop.py:start": "the loop itself",
+    "supervision/start_sequence.py:start": "the start of services, which reports its own end",
+    "worker/run_log.py:_is_written_in_time": "waits for an event; ended by the function that begins it",
+}
+
+
+def test_no_task_is_begun_that_nothing_supervises() -> None:
+    found = Counter(place for path in python_files(PACKAGE) for place in bare_tasks(path))
+    unknown = sorted(found.keys() - ALLOWED.keys())
+    assert not unknown, f"use supervision.Loop where it repeats, `noticed` where it does not: {unknown}"
+    assert not (unneeded := sorted(ALLOWED.keys() - found.keys())), f"no longer needed: {unneeded}"
+
+
+def bare_tasks(path: Path) -> Iterator[str]:
+    for function in ast.walk(parsed(path)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            handed_on = set(_handed_to_noticed(function))
+            for node, target in _begun_in(function):
+                if node not in handed_on and target not in handed_on:
+                    yield f"{path.relative_to(PACKAGE).as_posix()}:{function.name}"
+
+
+def _handed_to_noticed(function: ast.AST) -> Iterator[ast.expr | str]:
+    """What is given to `noticed`: a call, or the name of a variable."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and dotted(node.func) == "noticed":
+            first = node.args[0]
+            yield first.id if isinstance(first, ast.Name) else first
+
+
+def _begun_in(function: ast.AST) -> Iterator[tuple[ast.expr, str | None]]:
+    """Calls that begin a task, and the variable that each is assigned to."""
+    targets: dict[ast.expr, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            targets[node.value] = node.targets[0].id
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and _is_beginning(node.func):
+            yield node, targets.get(node)
+
+
+def _is_beginning(called: ast.expr) -> bool:
+    """By its last name: what stands before it may be a call, as in `get_running_loop().create_task`."""
+    name = called.attr if isinstance(called, ast.Attribute) else dotted(called)
+    return name in BEGIN
