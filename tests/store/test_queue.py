@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store.codec import decode_job, submission_of
-from pyoco_server.store.queue import REFUSED_PAUSE_SEC, Delivery, JobPuller, Line
+from pyoco_server.store.job_puller import REFUSED_PAUSE_SEC, Delivery, JobPuller
+from pyoco_server.store.queue import Line
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -201,9 +202,7 @@ def _lasting(puller: JobPuller) -> list[bool]:
     return [any(pull.until > now + 60 for pull in pulls.values()) for pulls in puller._pulls.values()]
 
 
-async def test_a_delivery_that_nobody_waits_for_goes_to_another_worker_at_once(
-    store: Store, pull: Pull
-) -> None:
+async def test_a_delivery_that_nobody_waits_for_goes_to_another_worker(store: Store, pull: Pull) -> None:
     leaving, staying = await pull(), await pull()
     gone = asyncio.create_task(leaving.next(3600.0))
     await until(lambda: any(leaving._pulls.values()))
@@ -255,6 +254,21 @@ async def test_two_workers_share_the_work_without_doubles(
         shares = await asyncio.gather(work(store), work(other_store))
     assert sorted(taken) == sorted(sent)
     assert all(shares)
+
+
+async def test_jobs_of_several_tags_are_not_worn_out_by_a_worker_that_takes_one_at_a_time(
+    store: Store, pull: Pull
+) -> None:
+    sent = [(await queued(store, tag)).run.run_id for tag in ("a", "b", "c") * 20]
+    puller = await pull("a", "b", "c")
+    taken: list[Delivery] = []
+    while len(taken) < len(sent):
+        delivery = await puller.next(5.0)
+        assert delivery is not None
+        delivery.ack()
+        taken.append(delivery)
+    assert sorted(run_ids(taken)) == sorted(sent)
+    assert {delivery.num_delivered for delivery in taken} == {1}
 
 
 async def test_many_wait_at_one_puller_and_each_gets_its_own(store: Store, pull: Pull) -> None:

@@ -13,7 +13,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.lifecycle.events import RunClaimed, RunCompleted
 from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker

@@ -17,7 +17,7 @@ from pyoco_server.lifecycle.events import RunLost, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.lease_deadline import LeaseDeadline

@@ -21,7 +21,7 @@ from pyoco_server.log_context import context_of
 from pyoco_server.operations.bury import letter_reason
 from pyoco_server.store.codec import Job
 from pyoco_server.store.dlq import ERROR_CHARS_MAX, DeadLetter, payload_text
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker.claim import (

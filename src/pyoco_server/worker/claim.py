@@ -34,7 +34,7 @@ from pyoco_server.operations.apply import Applied, apply
 from pyoco_server.printable import has_control
 from pyoco_server.store.codec import UNREADABLE, Job, UnreadableJob, decode_job, submission_of
 from pyoco_server.store.headers import value_of
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from pyoco_server.store.queue import JobPuller
+from pyoco_server.store.job_puller import JobPuller
 from pyoco_server.store.registry import DRAIN, Record
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, Loop

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker.claim import run_id_in
 from pyoco_server.worker.worn_out import has_no_duty_left

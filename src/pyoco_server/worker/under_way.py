@@ -23,7 +23,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import CancelRequested, RunLost
 from pyoco_server.store.codec import decode_commit
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import contain, noticed
 from pyoco_server.worker.lease_deadline import LeaseDeadline

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
-from pyoco_server.store.queue import Delivery, JobPuller
+from pyoco_server.store.job_puller import Delivery, JobPuller
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Loop, Service, Services
 from pyoco_server.tags import check_routing_tag, check_worker_id

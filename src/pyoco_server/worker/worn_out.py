@@ -10,7 +10,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import RequeueRun
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.operations.apply import apply
-from pyoco_server.store.queue import Delivery
+from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.store import Store
 
 
