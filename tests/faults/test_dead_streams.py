@@ -23,6 +23,7 @@ from tests.conftest import NatsServer, until
 from tests.faults.dead_stream import kill, stream_names
 from tests.faults.faulty_client import Faults, faulty
 from tests.http_api.serving import serving, submit
+from tests.store.making import begun
 from tests.worker.stage import Flows, config_on, one_task
 
 BROKER_TIMEOUT_SEC = 0.5
@@ -136,6 +137,40 @@ async def test_a_stream_that_is_away_stops_only_what_needs_it(
         faults.is_on = False
         run_id = await submit(client, "talk")
         await until(partial(is_completed, client, run_id))
+
+
+@pytest.mark.parametrize("name", sorted(set(REFUSED) - set(NEEDED_BY_ALL)))
+async def test_a_process_starts_while_a_stream_that_it_can_do_without_is_away(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, store: Store, name: str
+) -> None:
+    faults = Faults()
+    kill(faults, config, name)
+    monkeypatch.setattr(store_module, "BrokerClient", faulty(faults))
+    starting = await Store.connect(config, name="starting")
+    assert starting.why_not_ready is None
+    stored = await begun(starting)
+    assert await starting.runs.load(stored.run.run_id) is not None
+    assert starting._reported is not None
+    # It is looked at when it is back, so that what is not as configured there is said.
+    faults.is_on = False
+    await until(lambda: starting._reported is None)
+    await starting.close()
+
+
+async def test_the_log_must_have_been_seen_by_a_process_that_starts(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    faults = Faults()
+    kill(faults, config, "events")
+    monkeypatch.setattr(store_module, "BrokerClient", faulty(faults))
+    starting = Store(config, name="starting")
+    opening = asyncio.create_task(starting.open())
+    await until(lambda: "did not answer" in (starting.why_not_ready or ""))
+    assert not opening.done()
+    faults.is_on = False
+    await opening
+    assert starting.why_not_ready is None
+    await starting.close()
 
 
 async def test_streams_that_are_away_together_are_not_waited_for_one_after_the_other(

@@ -9,6 +9,8 @@ Unavailable (503, ERR-PYOCO-0003)
 WrongSequence        somebody else wrote first; never leaves the store and operations
 """
 
+from collections.abc import Collection
+
 from pyoco_server.errors import Unavailable
 
 
@@ -70,6 +72,15 @@ class LogLost(_OfTheBroker):
 
     def __init__(self, stream: str) -> None:
         super().__init__(f"{self.plain} (stream {stream})")
+
+
+class StreamsSilent(_OfTheBroker):
+    """They exist and do not answer: they have no leader. All others are as they should be."""
+
+    plain = "Streams of the broker have no leader yet. What needs them waits; try again."
+
+    def __init__(self, names: Collection[str]) -> None:
+        super().__init__(f"{self.plain} ({', '.join(sorted(names))})")
 
 
 class WrongSequence(Exception):

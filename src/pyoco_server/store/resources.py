@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from nats.js import JetStreamContext
@@ -16,7 +17,7 @@ from nats.js import JetStreamContext
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.codec import decode_snapshot
-from pyoco_server.store.errors import BrokerRefused, LogLost, StreamDoesNotFit
+from pyoco_server.store.errors import AnswerLost, BrokerRefused, LogLost, StreamDoesNotFit, StreamsSilent
 from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
 from pyoco_server.store.requests import Reply
 from pyoco_server.store.resource_checks import Level, Problem, problems
@@ -118,21 +119,29 @@ async def ensure(
     """Create what is missing. What exists, is not as it should be, and will do.
 
     `made`: gets the names of those that were missing, also where another one could not be looked at.
+
+    Raises StreamsSilent last, for those that exist and do not answer: only what needs them has to wait.
     """
     wanted = [_kept(config) | one for one in streams(config)]
-    found = await asyncio.gather(*(_settings(jetstream, one["name"]) for one in wanted))
+    found = await asyncio.gather(*(_settings_if_answered(jetstream, one["name"]) for one in wanted))
     warnings: list[Problem] = []
-    missing = []
+    missing, silent = [], []
     for existing, one in zip(found, wanted, strict=True):
         if existing is None:
             missing.append(one)
+        elif isinstance(existing, AnswerLost):
+            silent.append(str(one["name"]))
         else:
             warnings += _checked(existing, one, config)
+    if silent:
+        await _check_existence(jetstream, config, silent)
     if any(one["name"] == config.events_stream for one in missing):
         await _check_no_log_is_lost(jetstream, config)
     await asyncio.gather(*(_create_if_missing(jetstream, one) for one in missing))
     if made is not None:
         made += [str(one["name"]) for one in missing]
+    if silent:
+        raise StreamsSilent(silent)
     return warnings
 
 
@@ -314,6 +323,22 @@ async def _settings(jetstream: JetStream, name: str) -> dict[str, Any] | None:
             raise
         return None
     return found
+
+
+async def _settings_if_answered(jetstream: JetStream, name: str) -> dict[str, Any] | AnswerLost | None:
+    try:
+        return await _settings(jetstream, name)
+    except AnswerLost as silence:
+        return silence
+
+
+async def _check_existence(jetstream: JetStream, config: NatsBackendConfig, silent: Collection[str]) -> None:
+    """The list of streams is answered also for those without a leader. The log itself must have been seen."""
+    names = set[str]()
+    while page := (await jetstream.api("STREAM.NAMES", {"offset": len(names)})).get("streams"):
+        names.update(page)
+    if unknown := set(silent) - (names - {config.events_stream}):
+        raise AnswerLost(f"$JS.API.STREAM.INFO.{min(unknown)}")
 
 
 async def _create_if_missing(jetstream: JetStream, wanted: dict[str, Any]) -> bool:

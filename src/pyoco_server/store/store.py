@@ -23,7 +23,7 @@ from pyoco_server.store.broker_clock import BrokerClock
 from pyoco_server.store.client import BrokerClient
 from pyoco_server.store.connecting import connect_options
 from pyoco_server.store.dlq import DeadLetters
-from pyoco_server.store.errors import LogLost, StreamDoesNotFit
+from pyoco_server.store.errors import LogLost, StreamDoesNotFit, StreamsSilent
 from pyoco_server.store.graphs import Graphs
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.store.keys import Keys
@@ -89,6 +89,8 @@ class Store:
         self._hooks_of_loss: list[Callable[[], None]] = []
         self._resuming = Loop("resuming after a reconnect", self._resume)
         self.reconnects = 0
+        # What was last said about streams that are not ready.
+        self._reported: str | None = None
         # Streams that exist, are not as configured, and will do.
         self.problems: list[Problem] = []
         self.why_not_ready: str | None = "not connected to the broker yet"
@@ -239,13 +241,18 @@ class Store:
         while not self._stopping:
             try:
                 self._note(await resources.ensure(self.jetstream, self.config))
-                await self.clock.measure()
-                self.why_not_ready = None
-                return
+            except StreamsSilent as error:
+                # They exist. Only what needs them waits for their leaders; they are looked at later on.
+                self._report_streams(error)
+                self._resuming.wake()
             except Unavailable as error:
                 self.why_not_ready = error.public_message
-                log.warning("streams are not ready", exc_info=error, extra={"error": error.message})
+                self._report_streams(error)
                 await asyncio.sleep(RESOURCES_PAUSE_SEC)
+                continue
+            await self.clock.measure()
+            self.why_not_ready = None
+            return
 
     async def _make_what_is_missing(self) -> bool:
         """Whether something was. What does not answer has no leader yet; the others are served meanwhile.
@@ -261,14 +268,21 @@ class Store:
                 return bool(made) or has_stopped
             except (StreamDoesNotFit, LogLost) as error:
                 self.why_not_ready, has_stopped = error.public_message, True
-                log.warning("a stream does not fit", exc_info=error, extra={"error": error.message})
+                self._report_streams(error)
             except Unavailable as error:
-                log.warning("streams are not ready", exc_info=error, extra={"error": error.message})
+                self._report_streams(error)
             await asyncio.sleep(RESOURCES_PAUSE_SEC)
         return False
 
+    def _report_streams(self, error: Unavailable) -> None:
+        """Once for each reason: it is met again twice a second."""
+        level = logging.DEBUG if error.message == self._reported else logging.WARNING
+        self._reported = error.message
+        log.log(level, "streams are not ready", exc_info=error, extra={"error": error.message})
+
     def _note(self, found: list[Problem]) -> None:
         """Once for each: it stays as it is until an operator changes it."""
+        self._reported = None
         for problem in found:
             if problem not in self.problems:
                 log.warning("a stream is not as configured", extra={"problem": problem.what})
