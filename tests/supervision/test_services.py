@@ -115,16 +115,16 @@ async def test_one_that_fails_to_stop_or_to_take_a_reconnect_does_not_keep_the_o
     assert recorded.acts == ["start a", "start c", "reconnected a", "reconnected c", "stop c", "stop a"]
 
 
-async def test_started_once_they_stop_in_reverse_and_the_failure_of_one_reaches_the_caller() -> None:
+async def test_what_passes_is_tried_again_and_any_other_failure_reaches_the_caller() -> None:
     recorded = Recorded()
-    services = Services([recorded.service("a"), recorded.service("b")])
-    await services.start_once()
+    services = Services([recorded.service("a", Unavailable("away")), recorded.service("b")])
+    await services.start_or_raise(lambda error: isinstance(error, Unavailable))
     assert services.all_started
     await services.stop()
     assert recorded.acts == ["start a", "start b", "stop b", "stop a"]
 
     recorded = Recorded()
-    failing = Services([recorded.service("a"), recorded.service("b", Unavailable("away"))])
-    with pytest.raises(Unavailable):
-        await failing.start_once()
+    failing = Services([recorded.service("a"), recorded.service("b", RuntimeError("broken"))])
+    with pytest.raises(RuntimeError):
+        await failing.start_or_raise(lambda error: isinstance(error, Unavailable))
     assert recorded.acts == ["start a", "stop b", "stop a"]

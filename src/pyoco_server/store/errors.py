@@ -74,6 +74,10 @@ class LogLost(_OfTheBroker):
         super().__init__(f"{self.plain} (stream {stream})")
 
 
+class BrokerTooOld(Unavailable):
+    """Waiting does not help: another nats-server has to be started."""
+
+
 class StreamsSilent(_OfTheBroker):
     """They exist and do not answer: they have no leader. All others are as they should be."""
 

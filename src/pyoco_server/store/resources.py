@@ -15,9 +15,15 @@ from typing import Any
 from nats.js import JetStreamContext
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Unavailable
 from pyoco_server.store.codec import decode_snapshot
-from pyoco_server.store.errors import AnswerLost, BrokerRefused, LogLost, StreamDoesNotFit, StreamsSilent
+from pyoco_server.store.errors import (
+    AnswerLost,
+    BrokerRefused,
+    BrokerTooOld,
+    LogLost,
+    StreamDoesNotFit,
+    StreamsSilent,
+)
 from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
 from pyoco_server.store.requests import Reply
 from pyoco_server.store.resource_checks import Level, Problem, problems
@@ -215,7 +221,7 @@ def check_broker_version(version: str) -> None:
     parts = tuple(int(part) for part in version.removeprefix("v").split("-")[0].split(".")[:2])
     if parts < OLDEST_BROKER:
         oldest = ".".join(map(str, OLDEST_BROKER))
-        raise Unavailable(f"nats-server {version} is too old. Run nats-server {oldest} or newer.")
+        raise BrokerTooOld(f"nats-server {version} is too old. Run nats-server {oldest} or newer.")
 
 
 class _OverNatsPy:

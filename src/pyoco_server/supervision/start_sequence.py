@@ -61,12 +61,12 @@ class Services:
             self._task = asyncio.get_running_loop().create_task(self._start_all(), name="start services")
             self._task.add_done_callback(_report_end)
 
-    async def start_once(self) -> None:
-        """Without retries, for an owner that reports a failure to its caller: then all of it is stopped."""
+    async def start_or_raise(self, is_passing: Callable[[Exception], bool]) -> None:
+        """For an owner that waits for it. A step is repeated after a failure that `is_passing`; any other one
+        is raised, and what was started is stopped."""
         try:
             for service in self.services:
-                await service.start()
-                self._started.append(service)
+                await self._start_one(service, is_passing)
         except BaseException:  # cancelled too: what was started must not be left behind
             await self.stop()
             raise
@@ -111,12 +111,16 @@ class Services:
                 return
         log.debug("all services are started", extra={"services": [one.name for one in self.services]})
 
-    async def _start_one(self, service: Service) -> None:
+    async def _start_one(
+        self, service: Service, is_passing: Callable[[Exception], bool] = lambda _: True
+    ) -> None:
         failures = 0
         while not self._stopping.is_set():
             try:
                 await service.start()
             except Exception as error:  # also a defect: the process must not stay half started for ever
+                if not is_passing(error):
+                    raise
                 failures += 1
                 await self._wait_after(service, error, failures)
             else:

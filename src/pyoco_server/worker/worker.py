@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Invalid
+from pyoco_server.errors import Invalid, Unavailable
+from pyoco_server.store.errors import BrokerTooOld
 from pyoco_server.store.job_puller import Delivery, JobPuller
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Loop, Service, Services
@@ -89,7 +90,7 @@ class PyocoNatsWorker:
         performer = _performer(config, flow_resolver, resolver_spec, slots)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
         performer.on_change(worker._life.changed)
-        await worker._services.start_once()
+        await worker._services.start_or_raise(_is_passing)
         fields = {"worker_id": worker.worker_id, "instance_id": worker.instance_id, "tags": worker._tags}
         log.info("worker ready", extra=fields | {"slots": worker._slots})
         return worker
@@ -252,6 +253,11 @@ class PyocoNatsWorker:
             if attempt.claimed_run_id is not None:
                 self._life.run_ended(attempt.claimed_run_id, ended.status)
         return ended
+
+
+def _is_passing(error: Exception) -> bool:
+    """What the broker cannot do now is tried again; flows that cannot be loaded are reported."""
+    return isinstance(error, Unavailable) and not isinstance(error, BrokerTooOld)
 
 
 def _performer(
