@@ -172,6 +172,23 @@ async def test_a_lost_answer_to_an_upload_makes_one_object(
     assert len(await subjects(store)) == 2
 
 
+@pytest.mark.parametrize("where", [CHUNKS, METAS], ids=["chunk", "meta"])
+async def test_an_upload_waits_for_the_leader_of_its_stream(
+    store: Store, faulty_store: Store, faults: Faults, where: re.Pattern[str]
+) -> None:
+    """While a leader is being chosen nobody answers: that says nothing about the result."""
+    run_id = await _claimed(store)
+    put: list[Result] = []
+    faults.add(where, Fault.NOBODY_ANSWERS, times=3)
+    uploads = _uploads(faulty_store, run_id, [])
+    uploads.begin("t", 1, RESULT, put.append)
+    await uploads.finished()
+    [result] = put
+    assert result.kept is OutputKept.REFERENCED
+    name = msgspec.json.decode(result.json or b"")["object"]
+    assert await store.results.objects.get(name) == RESULT.json
+
+
 async def test_an_upload_that_is_stopped_leaves_nothing(
     store: Store, faulty_store: Store, faults: Faults
 ) -> None:
