@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.run import Claim, Run
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
-from pyoco_server.operations.log_notices import note
+from pyoco_server.operations.log_notices import note_soon
 from pyoco_server.store.leases import Lease
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -91,11 +91,11 @@ class LeakedClaims:
             detail=DETAIL,
         )
         if run.cancel is not None:  # it ends now: a line after its end would be read by no follower
-            await note(self._store, run.run_id, f"{DETAIL}; the run ends", fence=run.claim.fence + 1)
+            await note_soon(self._store, run.run_id, f"{DETAIL}; the run ends", fence=run.claim.fence + 1)
         applied = await apply(self._store, run.run_id, handed_back)
         if applied.events:
             if run.cancel is None:
-                await note(self._store, run.run_id, f"{DETAIL}; the run is queued again")
+                await note_soon(self._store, run.run_id, f"{DETAIL}; the run is queued again")
             fields = {"run_id": run.run_id, "instance_id": run.claim.instance_id, "fence": run.claim.fence}
             log.warning("a claim that its worker does not list was handed back", extra=fields)
         return bool(applied.events)

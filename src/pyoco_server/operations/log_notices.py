@@ -44,15 +44,19 @@ async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
             except LogMoved as moved:
                 end = moved.now
     except Unavailable as error:
+        store.logs.silent.set()
         log.warning("a line of a run is missing", extra={"run_id": run_id, "error": error.message})
 
 
-async def note_soon(store: Store, run_id: str, text: str) -> None:
-    """Written by the time this returns, if the logs can be written; otherwise it is not waited for."""
-    noting = asyncio.get_running_loop().create_task(note(store, run_id, text))
+async def note_soon(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
+    """Written by the time this returns, if the logs can be written; otherwise it is not waited for.
+
+    Nor for the lines of other runs, then, until one could be written.
+    """
+    noting = asyncio.get_running_loop().create_task(note(store, run_id, text, fence=fence))
     _under_way.add(noting)
     noting.add_done_callback(_ended)
-    await asyncio.wait([noting], timeout=NOTE_WAIT_SEC)
+    await asyncio.wait([noting], timeout=0.0 if store.logs.silent.is_set() else NOTE_WAIT_SEC)
 
 
 async def awaits_notice(store: Store, run: Run) -> bool:
