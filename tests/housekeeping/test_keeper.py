@@ -201,6 +201,20 @@ async def test_one_chore_that_fails_keeps_none_of_the_others_from_their_turn(
     assert failures["housekeeping.due runs"] >= 3
 
 
+async def test_a_holder_that_cannot_look_at_the_workers_says_so_and_is_relieved(
+    config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await submitted(store)
+    await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+    async with keeping(config) as sick, keeping(config) as healthy:
+        monkeypatch.setattr(sick._lost_workers, "observe", AsyncMock(side_effect=ValueError("a defect")))
+        sick.start()
+        await until(lambda: sick.why_not() == "housekeeping fails: leases of workers (ValueError)")
+        healthy.start()
+        await until(lambda: _is_free(store, run_id))
+        assert healthy.is_holder
+
+
 async def test_a_holder_that_cannot_do_the_chores_is_relieved_by_one_that_can(
     config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

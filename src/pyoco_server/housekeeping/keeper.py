@@ -149,9 +149,12 @@ class Housekeeper:
             self._was_away()
             raise
         if self.is_holder and went_through:
-            now = asyncio.get_running_loop().time()
-            await self._lost_workers.observe(now, own_write_went_through=True)
-            self._leaked_claims.observe(self._lost_workers.leases, now)
+            await self.chores.do(Chore("leases of workers", self._observe_workers))
+
+    async def _observe_workers(self) -> None:
+        now = asyncio.get_running_loop().time()
+        await self._lost_workers.observe(now, own_write_went_through=True)
+        self._leaked_claims.observe(self._lost_workers.leases, now)
 
     async def _hold(self) -> bool:
         if self.is_holder:
