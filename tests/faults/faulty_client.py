@@ -17,6 +17,7 @@ from typing import Any
 
 from pyoco_server.store.client import BrokerClient
 
+NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 PROPOSAL_IN_FLIGHT = {"err_code": 10164, "code": 503, "description": "wrong last sequence, in flight"}
 
 
@@ -25,6 +26,7 @@ class Fault(StrEnum):
     LOSE_REPLY = "lose_reply"
     DELAY = "delay"
     IN_FLIGHT = "in_flight"
+    NOBODY_ANSWERS = "nobody_answers"  # as while the leader of a stream is being chosen
 
 
 @dataclass
@@ -116,6 +118,8 @@ class FaultyClient(BrokerClient):
                 )
             case Fault.IN_FLIGHT:
                 self._hold(sec, subject, payload, reply, headers)
+            case Fault.NOBODY_ANSWERS:
+                self._answer(reply, NO_RESPONDERS, b"")
 
     def _hold(self, sec: float, subject: str, payload: bytes, reply: str, headers: bytes) -> None:
         """As a cluster with a slow quorum: it is stored later, and meanwhile others are told to wait."""
@@ -135,13 +139,15 @@ class FaultyClient(BrokerClient):
         asyncio.get_running_loop().call_later(sec, unless_cut)
 
     def _answer_in_flight(self, reply: str) -> None:
-        body = json.dumps({"error": PROPOSAL_IN_FLIGHT}).encode()
-        prefix = reply.rsplit(".", 1)[0]
         self.faults.happened.append((reply, "answered 10164"))
+        self._answer(reply, b"", json.dumps({"error": PROPOSAL_IN_FLIGHT}).encode())
+
+    def _answer(self, reply: str, headers: bytes, body: bytes) -> None:
+        prefix = reply.rsplit(".", 1)[0]
         for sid, subscription in self._subs.items():
             if subscription.subject == f"{prefix}.*":
                 handler = self._handlers[sid]
-                asyncio.get_running_loop().call_soon(handler, reply.encode(), b"", b"", body)
+                asyncio.get_running_loop().call_soon(handler, reply.encode(), b"", headers, body)
 
     def _handed_over(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> bool:
         if self.faults.is_partitioned or self.faults.loses_push(subject.decode()):

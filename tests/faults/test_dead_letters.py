@@ -74,14 +74,15 @@ async def test_a_letter_of_a_lost_run_that_the_broker_did_not_take_is_written_la
     assert await no_notes(store)
 
 
+@pytest.mark.parametrize("step", ["note_soon", "bury"])
 async def test_a_housekeeper_that_dies_after_the_commit_leaves_a_run_that_gets_its_letter(
-    store: Store, read_model: ReadModel, missing: MissingLetters, monkeypatch: pytest.MonkeyPatch
+    store: Store, read_model: ReadModel, missing: MissingLetters, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     async def dies(*_: object) -> bool:
         raise RuntimeError("killed")
 
     with monkeypatch.context() as before_the_letter:
-        before_the_letter.setattr(losing, "bury", dies)
+        before_the_letter.setattr(losing, step, dies)
         run_id = await lost(store, read_model)
     assert (await letters(store), await missing.look()) == ([], 1)
     assert (await the_letter(store))["run_id"] == run_id

@@ -16,7 +16,12 @@ import pytest
 
 from pyoco_server.clock import elapsed
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.housekeeping.lost_workers import LostWorkers
+from pyoco_server.lifecycle.commands import ClaimRun
+from pyoco_server.operations.apply import apply
+from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store import store as store_module
+from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.conftest import NatsServer, until
@@ -24,7 +29,7 @@ from tests.faults.dead_stream import kill, stream_names
 from tests.faults.faulty_client import Faults, faulty
 from tests.http_api.serving import serving, submit
 from tests.store.making import begun
-from tests.worker.stage import Flows, config_on, one_task
+from tests.worker.stage import Flows, config_on, one_task, submitted
 
 BROKER_TIMEOUT_SEC = 0.5
 # A request is tried three times where that is safe, and what may have been stored is looked for.
@@ -216,3 +221,25 @@ async def test_lines_that_could_not_be_stored_at_the_end_are_stored_when_the_str
             return "hello" in [entry.message for entry in await store.logs.entries(run_id)]
 
         await until(is_there)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["lost", "cancelled and lost"])
+async def test_runs_of_a_lost_worker_are_taken_over_without_waiting_for_their_logs(
+    config: NatsBackendConfig, store: Store, faulty_store: Store, faults: Faults, is_cancelled: bool
+) -> None:
+    run_ids = [await submitted(store) for _ in range(10)]
+    for run_id in run_ids:
+        await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+        if is_cancelled:
+            await cancel_run(store, run_id)
+    read_model = ReadModel(faulty_store.client, faulty_store.jetstream, config)
+    await read_model.start()
+    try:
+        await read_model.caught_up()
+        kill(faults, config, "logs")
+        lost_workers, began = LostWorkers(faulty_store, read_model), elapsed()
+        looks = [await lost_workers.look(float(second), own_write_went_through=True) for second in range(10)]
+        assert sum(looks) == len(run_ids)
+        assert elapsed() - began < 4 * BROKER_TIMEOUT_SEC
+    finally:
+        await read_model.stop()

@@ -172,6 +172,23 @@ async def test_a_lost_answer_to_an_upload_makes_one_object(
     assert len(await subjects(store)) == 2
 
 
+@pytest.mark.parametrize("where", [CHUNKS, METAS], ids=["chunk", "meta"])
+async def test_an_upload_waits_for_the_leader_of_its_stream(
+    store: Store, faulty_store: Store, faults: Faults, where: re.Pattern[str]
+) -> None:
+    """While a leader is being chosen nobody answers: that says nothing about the result."""
+    run_id = await _claimed(store)
+    put: list[Result] = []
+    faults.add(where, Fault.NOBODY_ANSWERS, times=3)
+    uploads = _uploads(faulty_store, run_id, [])
+    uploads.begin("t", 1, RESULT, put.append)
+    await uploads.finished()
+    [result] = put
+    assert result.kept is OutputKept.REFERENCED
+    name = msgspec.json.decode(result.json or b"")["object"]
+    assert await store.results.objects.get(name) == RESULT.json
+
+
 async def test_an_upload_that_is_stopped_leaves_nothing(
     store: Store, faulty_store: Store, faults: Faults
 ) -> None:
@@ -206,6 +223,24 @@ async def test_what_the_log_refers_to_is_not_removed_by_a_worker_that_did_not_he
     uploads.stop()
     await uploads.stopped()
     assert len(await store.results.objects.list()) == 1
+
+
+async def test_a_successor_stores_its_result_beside_one_that_was_never_recorded(store: Store) -> None:
+    """Neither has its attempt from the log, so both count the same one."""
+    run_id = await _claimed(store)
+    left = await store.results.put(run_id, 1, "t", 1, b'"left behind"')
+    loss = ReportLoss(fence=1, cause=LossCause.WORKER_LOST, losses_max=9, crashes_max=9, detail="")
+    await apply(store, run_id, loss)
+    await apply(store, run_id, ClaimRun(worker_id="v", instance_id="v.1", job_no=2))
+    put: list[Result] = []
+    uploads = Uploads(store, run_id, 2, lambda: None)
+    uploads.begin("t", 1, RESULT, put.append)
+    await uploads.finished()
+    [result] = put
+    assert result.kept is OutputKept.REFERENCED
+    name = msgspec.json.decode(result.json or b"")["object"]
+    assert await store.results.objects.get(name) == RESULT.json
+    assert await store.results.objects.get(left.object) == b'"left behind"'
 
 
 async def test_uploading_ends_when_the_run_is_another_s(

@@ -17,6 +17,7 @@ from pyoco_server.housekeeping import Housekeeper, lost_workers
 from pyoco_server.housekeeping.keeper import KEY
 from pyoco_server.lifecycle.commands import ClaimRun
 from pyoco_server.operations.apply import apply
+from pyoco_server.store.errors import AnswerLost
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
@@ -95,6 +96,26 @@ async def test_a_holder_that_dies_is_followed_when_its_lease_has_stood_still(
         # It comes back, finds the lease written by another, and steps down.
         await first.round()
         assert (first.is_holder, second.is_holder) == (False, True)
+
+
+async def test_a_holder_whose_renewal_was_not_answered_goes_on_at_once(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with keeping(config) as keeper:
+        await keeper.round()
+        write = keeper._store.leases.write
+
+        async def write_unheard(*asked: Any, **options: Any) -> int:
+            await write(*asked, **options)
+            raise AnswerLost("the lease")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(keeper._store.leases, "write", write_unheard)
+            with pytest.raises(AnswerLost):
+                await keeper.round()
+        assert not keeper.is_holder
+        await keeper.round()
+        assert keeper.is_holder
 
 
 async def test_stopping_twice_or_unstarted_is_harmless(config: NatsBackendConfig) -> None:
@@ -178,6 +199,20 @@ async def test_one_chore_that_fails_keeps_none_of_the_others_from_their_turn(
     failures = failures_by_loop()
     assert failures["housekeeping.schedules"] >= 3
     assert failures["housekeeping.due runs"] >= 3
+
+
+async def test_a_holder_that_cannot_look_at_the_workers_says_so_and_is_relieved(
+    config: NatsBackendConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await submitted(store)
+    await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
+    async with keeping(config) as sick, keeping(config) as healthy:
+        monkeypatch.setattr(sick._lost_workers, "observe", AsyncMock(side_effect=ValueError("a defect")))
+        sick.start()
+        await until(lambda: sick.why_not() == "housekeeping fails: leases of workers (ValueError)")
+        healthy.start()
+        await until(lambda: _is_free(store, run_id))
+        assert healthy.is_holder
 
 
 async def test_a_holder_that_cannot_do_the_chores_is_relieved_by_one_that_can(

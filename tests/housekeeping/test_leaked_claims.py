@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyoco_server.housekeeping.leaked_claims import LeakedClaims
-from pyoco_server.lifecycle.commands import ClaimRun
+from pyoco_server.lifecycle.commands import ClaimRun, ReportLoss
+from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.leases import Lease
@@ -104,3 +105,23 @@ async def test_a_lease_of_an_earlier_version_lists_nothing_and_loses_nothing(
     run_id = await claimed(store)
     assert await observed.for_seconds(3 * LEASE_SEC, None) == 0
     assert (await the_run(store, run_id)).claim is not None
+
+
+async def test_a_second_claim_of_the_same_worker_is_judged_by_itself(
+    store: Store, read_model: ReadModel
+) -> None:
+    """The first one went unlisted, and the second was made after the lease was read for the last time."""
+    run_id = await claimed(store)
+    leaked = LeakedClaims(store, read_model)
+    await read_model.caught_up()
+    for second in range(LEASE_SEC + 1):
+        lease = Lease(holder=INSTANCE, worker_id="w1", holds={})
+        leaked.observe({INSTANCE: (lease, second + 1)}, float(second))
+    lost = ReportLoss(fence=1, cause=LossCause.HANDED_BACK, losses_max=9, crashes_max=9, detail="")
+    await apply(store, run_id, lost)
+    await apply(store, run_id, ClaimRun(worker_id="w1", instance_id=INSTANCE, job_no=2))
+    await read_model.caught_up()
+    assert await leaked.hand_back(float(LEASE_SEC)) == 0
+    claim = (await the_run(store, run_id)).claim
+    assert claim is not None
+    assert claim.fence == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,13 +13,18 @@ from pyoco_server.housekeeping.leftovers import LeftOvers
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, DiscardRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations import erase as erase_module
+from pyoco_server.operations import schedules
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.callers import Caller
 from pyoco_server.operations.erase import erase_run
 from pyoco_server.operations.retry import Retry, retry
+from pyoco_server.operations.submit import Submission
+from pyoco_server.schedules import Kind, Timing
 from pyoco_server.store.commits import ERASED_MARK_TTL
 from pyoco_server.store.errors import BrokerAway
 from pyoco_server.store.refusals import Refusal
+from pyoco_server.store.results import Recorded
+from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.log_writing import Writer
@@ -45,7 +51,7 @@ def config(nats_server: NatsServer) -> NatsBackendConfig:
 
 @pytest.fixture
 def keeper(store: Store) -> LeftOvers:
-    return LeftOvers(store, settled_sec=0.0, half_made_sec=0.0)
+    return LeftOvers(store, settled_sec=0.0, half_made_sec=0.0, not_begun_sec=0.0)
 
 
 async def contents(store: Store) -> dict[str, set[str]]:
@@ -194,6 +200,24 @@ async def test_what_was_copied_for_a_retry_that_never_began_is_removed(
     assert kept.name.startswith(run_id)
 
 
+async def test_what_a_retry_copies_is_not_removed_while_it_has_not_begun(
+    store: Store, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have much to copy, or be paused between the copies and the commit that refers to them."""
+    [run_id] = await completed(store, config, 1)
+    create = store.runs.create
+
+    async def create_late(*asked: Any) -> StoredRun:
+        await LeftOvers(store, settled_sec=0.0).look()
+        return await create(*asked)
+
+    monkeypatch.setattr(store.runs, "create", create_late)
+    begun = (await retry(store, run_id, Retry(), CALLER)).run
+    for task, record in begun.tasks.items():
+        assert len(await store.results.get(Recorded(begun.run_id, task, record.output))) > len(LARGE)
+    assert begun.tasks
+
+
 async def test_a_run_that_lives_stays_noted(store: Store, keeper: LeftOvers) -> None:
     run_id = await submitted(store)
     await store.leftovers.note(run_id)
@@ -215,3 +239,20 @@ async def test_of_a_schedule_that_was_never_finished_nothing_is_left(store: Stor
     assert f"KV_{bucket}" in await contents(store)
     await keeper.look()
     assert f"KV_{bucket}" not in await contents(store)
+
+
+async def test_a_schedule_that_the_broker_does_not_name_is_left_alone(
+    store: Store, keeper: LeftOvers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stream with more than a hundred thousand subjects only so many are told."""
+    now = time.time()
+    hourly = Timing(kind=Kind.INTERVAL, interval_seconds=3600.0, start_at=now)
+    schedule = await schedules.create(store, Submission(flow_name="f"), hourly, None, now=now)
+    ids = store.schedules._ids
+
+    async def ids_of_others(keys: str) -> set[str]:
+        return set() if keys == "*" else await ids(keys)
+
+    monkeypatch.setattr(store.schedules, "_ids", ids_of_others)
+    await keeper.look()
+    assert await store.schedules.begins_with(schedule.schedule_id) is not None

@@ -93,6 +93,22 @@ async def test_a_worker_without_a_lease_is_lost_too(store: Store, lost_workers: 
     assert (await the_run(store, run_id)).claim is None
 
 
+async def test_a_lease_that_cannot_be_read_hides_no_lost_worker(
+    store: Store, lost_workers: LostWorkers
+) -> None:
+    """Of a worker of another version: only that its revision moves is known of it."""
+    lost, lives = await claimed(store), await claimed(store, "w2.strange")
+    key = f"$KV.{store.config.leases_kv_bucket}.w2.strange"
+    taken = 0
+    for _ in range(LEASE_SEC + 1):
+        await store.jetstream.publish(key, b'{"holder": 7}')
+        taken += await watched(store, lost_workers, 1)
+    assert taken == 1
+    assert (await the_run(store, lost)).claim is None
+    assert (await the_run(store, lives)).claim is not None
+    assert await watched(store, lost_workers, LEASE_SEC + 1) == 1
+
+
 async def test_a_lease_that_moves_is_left_alone(store: Store, lost_workers: LostWorkers) -> None:
     run_id = await claimed(store)
     revision = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from pyoco_server.housekeeping import old_runs
 from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.lifecycle.commands import AddTag, ArchiveRun, CancelRun
 from pyoco_server.operations.apply import apply
+from pyoco_server.operations.erase import erase_run
 from pyoco_server.store import read_care
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Over
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import failures_by_loop
 from tests.conftest import NatsServer, until
 from tests.http_api.live import live
 from tests.http_api.serving import submit
@@ -167,3 +170,22 @@ async def test_runs_that_only_the_list_has_do_not_stop_the_others_from_going(
     await old(store, read_model)
     assert [await keeper.look() for _ in range(3)] == [0, 0, 1]
     assert await left(store, gone) == []
+
+
+async def test_runs_that_cannot_be_erased_do_not_stop_the_others_from_going(
+    store: Store, read_model: ReadModel, keeper: OldRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {await over(store) for _ in range(old_runs.SIDE_BY_SIDE)}
+    await old(store, read_model)
+    gone = await over(store)
+    await old(store, read_model)
+
+    async def erase_but_those(store: Store, run_id: str, **options: Any) -> None:
+        if run_id in broken:
+            raise ValueError("its log cannot be read")
+        await erase_run(store, run_id, **options)
+
+    monkeypatch.setattr(old_runs, "erase_run", erase_but_those)
+    assert await keeper.look() == 1
+    assert await left(store, gone) == []
+    assert failures_by_loop()["housekeeping.old runs"] >= len(broken)

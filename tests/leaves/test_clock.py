@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import time
 
 import pytest
 
 from pyoco_server import clock
-from pyoco_server.clock import Clock
+from pyoco_server.clock import Clock, elapsed
 
 
 class Machine:
@@ -91,3 +92,9 @@ def test_a_context_may_have_a_clock_of_its_own(machine: Machine) -> None:
 
     assert contextvars.copy_context().run(told) == 9_000.0
     assert clock.now() != 9_000.0
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has it")
+def test_the_stopwatch_goes_on_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 4_711.0, time.CLOCK_MONOTONIC: 0.0}.get)
+    assert elapsed() == 4_711.0

@@ -176,6 +176,26 @@ async def test_a_request_whose_gateway_died_before_its_runs_is_started_by_housek
     assert len(flow.given) == 1
 
 
+async def test_a_request_that_cannot_be_started_keeps_no_other_waiting(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ended_batches, "START_AGAIN_AFTER_SEC", 0.0)
+    store = await Store.connect(config, name="test")
+    requests = []
+    for number, flow_name in enumerate(("\n", "pdca_recheck")):
+        plan = await plans.put_plan(store, f"R{number}", batches_of([("strat.good", flow_name)], 25))
+        left: Any = {
+            "request_id": f"01JABCDEFGHJKMNPQRSTVWXYZ{number}", "tenant": "default", "client_id": "c",
+            "reason": "r", "submitted_at": time.time(), "strategies": 1, "batches": 1, "dry_run": False,
+        } | plan  # fmt: skip
+        requests.append(await store.rechecks.create_request(Request(**left)))
+    await store.close()
+    async with recheck_face(config) as face, evaluating(config) as flow:
+        over = await until_over(face, requests[1].request_id)
+        assert over["status"] == "success"
+    assert [given["request_id"] for given in flow.given] == [requests[1].request_id]
+
+
 async def test_many_batches_are_started_behind_the_answer_with_their_plan_beside_them(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

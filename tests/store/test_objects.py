@@ -16,7 +16,7 @@ from nats.js.object_store import ObjectStore
 from pyoco_server.errors import Conflict, NotFound, Unavailable
 from pyoco_server.store.errors import InFlight, WrongSequence
 from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import acknowledged
+from pyoco_server.store.jetstream import StoredMessage, acknowledged
 from pyoco_server.store.object_info import ObjectInfo, decoded
 from pyoco_server.store.objects import CHUNK_BYTES, NotSame, ObjectDamaged, Objects
 from pyoco_server.store.requests import Reply
@@ -377,3 +377,21 @@ async def test_groups_and_their_parts_are_removed_apart(store: Store) -> None:
     await objects.remove_group("r1")
     assert [info.name for info in await objects.list()] == ["r2/1/1/t"]
     assert list(await chunks_of(store, objects)) == [(await objects.list())[0].nuid]
+
+
+async def test_a_copy_that_lags_does_not_make_chunks_of_a_kept_object_nobodys(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = store.results.objects
+    kept, other = "r1/1/1/kept", "r1/1/1/other"
+    for name in (kept, other):
+        await objects.put(name, BIG)
+
+    async def before_both(*_: object) -> list[StoredMessage]:
+        return []
+
+    monkeypatch.setattr(store.jetstream, "after", before_both)
+    removed = await objects.remove_others("r1.1", {kept})
+    assert await objects.get(kept) == BIG
+    assert removed == 1
+    assert await objects.info(other) is None

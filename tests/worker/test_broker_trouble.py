@@ -15,9 +15,11 @@ from pyoco_server.lifecycle.events import RunClaimed, RunCompleted
 from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.read_model import ReadModel
+from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker import claim as claiming
+from pyoco_server.worker.under_way import UnderWay
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal
 from tests.worker.stage import (
@@ -69,6 +71,28 @@ async def test_a_claim_whose_answer_was_lost_is_found_in_the_log_and_executed(
         await ended_as(store, run_id, "COMPLETED")
         run = await the_run(store, run_id)
         assert (run.losses, run.crashes, run.fence, flows.asked) == (0, 0, 1, ["noop"])
+
+
+async def test_a_run_that_was_cancelled_before_its_claim_was_found_begins_no_task(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply to the claim and the push of the cancel were lost with one connection."""
+    executed = threading.Event()
+    run_id = await submitted(store, "late")
+    async with working(store.config, Flows(late=one_task(executed.set))) as worker:
+        _fail_once(worker, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
+        monkeypatch.setattr(UnderWay, "_on_commit", lambda *_: None)
+        load = worker._store.runs.load
+
+        async def load_after_the_cancel(*asked: Any, **options: Any) -> StoredRun | None:
+            await cancel_run(store, run_id)
+            return await load(*asked, **options)
+
+        monkeypatch.setattr(worker._store.runs, "load", load_after_the_cancel)
+        assert await worker.run_once(timeout=5.0) == run_id
+        await queue_drained(store)
+        await ended_as(store, run_id, "CANCELLED")
+    assert not executed.is_set()
 
 
 async def test_a_claim_that_nothing_could_be_found_out_about_is_handed_back_by_housekeeping(

@@ -41,24 +41,15 @@ class Chores:
         self._failures: dict[str, _Failure] = {}
 
     async def do_all(self, may_go_on: Callable[[], bool]) -> None:
-        is_current = await self._do(self._list_is_current)
+        is_current = await self.do(self._list_is_current)
         for chore in self._chores:
             if not may_go_on():
                 return
             if is_current or not chore.needs_list:
-                await self._do(chore)
+                await self.do(chore)
 
-    def failing(self) -> list[str]:
-        """Names of the chores that fail again and again."""
-        return [name for name, failure in self._failures.items() if failure.rounds >= FAILING_AFTER_ROUNDS]
-
-    def described(self) -> str:
-        return "; ".join(f"{name} ({self._failures[name].error})" for name in self.failing())
-
-    def forget_failures(self) -> None:
-        self._failures.clear()
-
-    async def _do(self, chore: Chore) -> bool:
+    async def do(self, chore: Chore) -> bool:
+        """One of them, also outside of a round. False: it failed, and that is counted."""
         try:
             async with asyncio.timeout(CHORE_SEC_MAX):
                 await chore.do()
@@ -73,6 +64,16 @@ class Chores:
             self._note_success(chore.name)
             return True
         return False
+
+    def failing(self) -> list[str]:
+        """Names of the chores that fail again and again."""
+        return [name for name, failure in self._failures.items() if failure.rounds >= FAILING_AFTER_ROUNDS]
+
+    def described(self) -> str:
+        return "; ".join(f"{name} ({self._failures[name].error})" for name in self.failing())
+
+    def forget_failures(self) -> None:
+        self._failures.clear()
 
     def _note(self, name: str, error: str, *, inside: str | None = None) -> None:
         """`inside`: what only the log is told."""

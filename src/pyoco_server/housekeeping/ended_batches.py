@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from pyoco_server.errors import PyocoError, Unavailable
+from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.rechecks.accept import STARTED_AT_ONCE_MAX, start_batches
@@ -44,6 +45,7 @@ class EndedBatches:
         # Since when we know of batches whose runs we have not seen.
         self._unseen: dict[str, float] = {}
         self._looked_at = float("-inf")
+        self._starting = Isolation("recheck batches")
         self._loop = Loop("recheck batches", self.turn, interval_sec=TURN_SEC)
         read_model.on_news(self._on_commit)
         desk.model.on_request(self._on_request)
@@ -133,11 +135,16 @@ class EndedBatches:
                 self._unseen.pop(run_id)
             elif batch.batch >= STARTED_AT_ONCE_MAX or now - since >= START_AGAIN_AFTER_SEC:
                 by_request.setdefault(batch.request_id, []).append(batch.batch)
-        for request_id, numbers in by_request.items():
-            request = self._desk.model.as_known().request(request_id)
-            if request is not None:
-                await start_batches(self._desk, request, numbers)
-                for number in numbers:
-                    self._unseen.pop(run_id_of(request_id, number), None)
-                log.info("recheck batches started", extra={"request_id": request_id, "count": len(numbers)})
-                self._loop.wake()  # there may be more
+        await self._starting.each(by_request.items(), self._start_again, name=lambda due: due[0])
+
+    async def _start_again(self, due: tuple[str, list[int]]) -> bool:
+        request_id, numbers = due
+        request = self._desk.model.as_known().request(request_id)
+        if request is None:
+            return False
+        await start_batches(self._desk, request, numbers)
+        for number in numbers:
+            self._unseen.pop(run_id_of(request_id, number), None)
+        log.info("recheck batches started", extra={"request_id": request_id, "count": len(numbers)})
+        self._loop.wake()  # there may be more
+        return True

@@ -151,9 +151,12 @@ class Housekeeper:
             self._was_away()
             raise
         if self.is_holder and went_through:
-            now = asyncio.get_running_loop().time()
-            await self._lost_workers.observe(now, own_write_went_through=True)
-            self._leaked_claims.observe(self._lost_workers.leases, now)
+            await self.chores.do(Chore("leases of workers", self._observe_workers))
+
+    async def _observe_workers(self) -> None:
+        now = asyncio.get_running_loop().time()
+        await self._lost_workers.observe(now, own_write_went_through=True)
+        self._leaked_claims.observe(self._lost_workers.leases, now)
 
     async def _hold(self) -> bool:
         if self.is_holder:
@@ -162,7 +165,9 @@ class Housekeeper:
         now = asyncio.get_running_loop().time()
         self._stillness.observe({KEY: revision}, now, own_write_went_through=True)
         still_sec, lease_sec = self._stillness.still_sec(KEY), self._store.config.worker_lease_sec
-        is_free = lease is None or still_sec >= lease_sec
+        # Ours where a reply to our own renewal was lost: it is not waited for as another's would be.
+        is_ours = lease is not None and lease.holder == self._holder_id
+        is_free = lease is None or is_ours or still_sec >= lease_sec
         failing = lease.failing if lease is not None else []
         self._watched = _Watched(lease is not None and still_sec < 2 * lease_sec, failing)
         if self._may_take(now, is_free=is_free, is_failing=bool(failing)):

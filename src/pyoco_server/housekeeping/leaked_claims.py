@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import ReportLoss
-from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.run import Claim, Run
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
-from pyoco_server.operations.log_notices import note
+from pyoco_server.operations.log_notices import note_soon
 from pyoco_server.store.leases import Lease
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -31,8 +31,12 @@ DETAIL = "its worker does not know of the claim"
 
 
 class _Unlisted(NamedTuple):
-    """Since when (monotonic) a claim is missing in its worker's lease, and in how many renewals of it."""
+    """Since when (monotonic) a claim is missing in its worker's lease, and in how many renewals of it.
 
+    `fence`: of that claim. The same worker may claim the run again.
+    """
+
+    fence: int
     since: float
     revision: int
     renewals: int
@@ -56,9 +60,9 @@ class LeakedClaims:
             if lease is None or lease.holds is None:
                 continue  # lost, or a version that lists nothing: others see to it
             for run_id in self._read_model.ids_claimed_by(instance):
-                if run_id not in lease.holds:
+                if run_id not in lease.holds and (claim := self._claim_of(run_id, instance)):
                     place = (instance, run_id)
-                    unlisted[place] = _aged(self._unlisted.get(place), revision, now)
+                    unlisted[place] = _aged(self._unlisted.get(place), claim.fence, revision, now)
         self._unlisted = unlisted
 
     async def hand_back(self, now: float) -> int:
@@ -67,9 +71,15 @@ class LeakedClaims:
             run
             for (instance, run_id), unlisted in self._unlisted.items()
             if unlisted.renewals >= RENEWALS_MIN and now - unlisted.since >= self._lease_sec
-            if (run := self._read_model.find(run_id)) and run.claim and run.claim.instance_id == instance
+            if (claim := self._claim_of(run_id, instance)) and claim.fence == unlisted.fence
+            if (run := self._read_model.find(run_id))
         ]
         return await self._isolation.each(due, self._hand_back, name=lambda run: run.run_id)
+
+    def _claim_of(self, run_id: str, instance: str) -> Claim | None:
+        run = self._read_model.find(run_id)
+        claim = run.claim if run is not None else None
+        return claim if claim is not None and claim.instance_id == instance else None
 
     async def _hand_back(self, run: Run) -> bool:
         assert run.claim is not None
@@ -81,17 +91,17 @@ class LeakedClaims:
             detail=DETAIL,
         )
         if run.cancel is not None:  # it ends now: a line after its end would be read by no follower
-            await note(self._store, run.run_id, f"{DETAIL}; the run ends", fence=run.claim.fence + 1)
+            await note_soon(self._store, run.run_id, f"{DETAIL}; the run ends", fence=run.claim.fence + 1)
         applied = await apply(self._store, run.run_id, handed_back)
         if applied.events:
             if run.cancel is None:
-                await note(self._store, run.run_id, f"{DETAIL}; the run is queued again")
+                await note_soon(self._store, run.run_id, f"{DETAIL}; the run is queued again")
             fields = {"run_id": run.run_id, "instance_id": run.claim.instance_id, "fence": run.claim.fence}
             log.warning("a claim that its worker does not list was handed back", extra=fields)
         return bool(applied.events)
 
 
-def _aged(before: _Unlisted | None, revision: int, now: float) -> _Unlisted:
-    if before is None:
-        return _Unlisted(now, revision, 0)
-    return _Unlisted(before.since, revision, before.renewals + (revision != before.revision))
+def _aged(before: _Unlisted | None, fence: int, revision: int, now: float) -> _Unlisted:
+    if before is None or before.fence != fence:
+        return _Unlisted(fence, now, revision, 0)
+    return _Unlisted(fence, before.since, revision, before.renewals + (revision != before.revision))

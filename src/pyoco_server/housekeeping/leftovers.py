@@ -20,6 +20,8 @@ RUNS_AT_ONCE = 500
 LOOK_EVERY_SEC = 5.0
 # An upload, a line of a log or a snapshot that was under way when the run ended has arrived by then.
 SETTLED_SEC = 60.0
+# Copying the results of a run that is tried again takes seconds, but its gateway may have been paused.
+NOT_BEGUN_SEC = 3600.0
 SCHEDULES_EVERY_SEC = 3600.0
 # Between the two writes that make a schedule lies a moment; whoever is slower than this was interrupted.
 HALF_MADE_SEC = 600.0
@@ -27,10 +29,16 @@ HALF_MADE_SEC = 600.0
 
 class LeftOvers:
     def __init__(
-        self, store: Store, *, settled_sec: float = SETTLED_SEC, half_made_sec: float = HALF_MADE_SEC
+        self,
+        store: Store,
+        *,
+        settled_sec: float = SETTLED_SEC,
+        half_made_sec: float = HALF_MADE_SEC,
+        not_begun_sec: float = NOT_BEGUN_SEC,
     ) -> None:
         self._store = store
         self._settled_sec = settled_sec
+        self._not_begun_sec = not_begun_sec
         self._half_made_sec = half_made_sec
         self._isolation = Isolation("leftovers")
         self._look_at = self._schedules_at = float("-inf")
@@ -46,7 +54,9 @@ class LeftOvers:
         noted = await self._store.leftovers.oldest(RUNS_AT_ONCE)
         due = [one for one in noted if one.age_sec >= self._settled_sec]
         cleared = await self._isolation.each(
-            due, lambda one: clear_up(self._store, one), name=lambda one: one.run_id
+            due,
+            lambda one: clear_up(self._store, one, not_begun_sec=self._not_begun_sec),
+            name=lambda one: one.run_id,
         )
         if cleared:
             log.info("cleared up after runs", extra={"runs": cleared})

@@ -21,7 +21,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.operations.apply import apply
 from pyoco_server.operations.bury import MAX_DELIVER, bury
-from pyoco_server.operations.log_notices import note
+from pyoco_server.operations.log_notices import note_soon
 from pyoco_server.store.leases import Lease, boot_id
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
@@ -85,7 +85,7 @@ class LostWorkers:
         text = f"{loss.detail}; the run is taken from it"
         if run.cancel is not None:
             # It ends now. The line comes first and raises the fence: a worker that wakes up adds nothing.
-            await note(self._store, run.run_id, text, fence=run.claim.fence + 1)
+            await note_soon(self._store, run.run_id, text, fence=run.claim.fence + 1)
         # A crash after the commit must not lose the letter: it is noted before.
         is_last = run.cancel is None and run.losses + 1 >= loss.losses_max
         noted = await self._store.owed_letters.note(run.run_id, MAX_DELIVER) if is_last else None
@@ -93,7 +93,7 @@ class LostWorkers:
         if not applied.events or applied.after is None:
             return False  # another one was faster, and its note may have replaced ours: it stays
         if run.cancel is None:
-            await note(self._store, run.run_id, text)
+            await note_soon(self._store, run.run_id, text)
         log.warning("run taken from a lost worker", extra={"run_id": run.run_id, "instance_id": instance})
         if any(isinstance(event, RunFailed) for event in applied.events):
             await self._write_letter(applied.after.run, noted)

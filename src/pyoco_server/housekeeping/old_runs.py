@@ -11,11 +11,12 @@ import logging
 from collections.abc import Sequence
 
 from pyoco_server.clock import elapsed
-from pyoco_server.errors import Conflict, NotFound
+from pyoco_server.errors import Conflict, NotFound, Unavailable
 from pyoco_server.operations.erase import erase_run
 from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.read_table import Over
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import count_failure
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,17 @@ class OldRuns:
         try:
             await erase_run(self._store, run_id, by=BY, tenant_id=None)
         except (NotFound, Conflict):
-            if len(self._in_vain) < IN_VAIN_MAX:
-                self._in_vain[run_id] = elapsed() + IN_VAIN_SEC
+            self._pass_over(run_id)
+            return False
+        except Unavailable:
+            raise
+        except Exception:  # a defect of one run; the others must get their turn
+            count_failure("housekeeping.old runs")
+            log.exception("a run cannot be erased", extra={"run_id": run_id})
+            self._pass_over(run_id)
             return False
         return True
+
+    def _pass_over(self, run_id: str) -> None:
+        if len(self._in_vain) < IN_VAIN_MAX:
+            self._in_vain[run_id] = elapsed() + IN_VAIN_SEC

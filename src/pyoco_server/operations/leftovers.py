@@ -26,10 +26,16 @@ async def clear(store: Store, run_id: str, earlier: Collection[str] = ()) -> Non
     await store.runs.remove_snapshot(run_id)
 
 
-async def clear_up(store: Store, noted: Noted) -> bool:
-    """What a noted run has left. False for a run that lives: it stays noted."""
+async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:
+    """What a noted run has left. False for a run that lives, or may begin yet: it stays noted.
+
+    `not_begun_sec`: a run whose results are being copied is noted before it begins. After this long it does
+    not begin any more.
+    """
     run_id = noted.run_id
     stored = await store.runs.load(run_id, at_leader=True)
+    if stored is None and noted.age_sec < not_begun_sec:
+        return False
     if stored is not None and not stored.run.gone and not stored.run.is_terminal:
         await store.leftovers.note(run_id, noted.earlier)
         return False

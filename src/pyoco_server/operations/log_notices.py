@@ -45,17 +45,21 @@ async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
             except LogMoved as moved:
                 end = moved.now
     except Unavailable as error:
+        store.logs.silent.set()
         log.warning("a line of a run is missing", extra={"run_id": run_id, "error": error.message})
 
 
-async def note_soon(store: Store, run_id: str, text: str) -> None:
-    """Written by the time this returns, if the logs can be written; otherwise it is not waited for."""
+async def note_soon(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
+    """Written by the time this returns, if the logs can be written; otherwise it is not waited for.
+
+    Nor for the lines of other runs, then, until one could be written.
+    """
     noting = noticed(
-        asyncio.get_running_loop().create_task(note(store, run_id, text)), "a line about a cancel"
+        asyncio.get_running_loop().create_task(note(store, run_id, text, fence=fence)), "a line about a run"
     )
     _under_way.add(noting)
     noting.add_done_callback(_under_way.discard)
-    await asyncio.wait([noting], timeout=NOTE_WAIT_SEC)
+    await asyncio.wait([noting], timeout=0.0 if store.logs.silent.is_set() else NOTE_WAIT_SEC)
 
 
 async def awaits_notice(store: Store, run: Run) -> bool:
@@ -71,7 +75,7 @@ def may_be_noted(run: Run, span: Span | None) -> bool:
 
 
 def _ended_without_worker(run: Run) -> bool:
-    """By its cancel, in one commit, and just now.."""
+    """By its cancel, in one commit, and just now."""
     at = run.ended_at
     return (
         run.ended is RunStatus.CANCELLED

@@ -13,6 +13,9 @@ from collections.abc import Collection
 
 from pyoco_server.errors import Unavailable
 
+# Nobody answers, or the leader of the stream is being chosen.
+_COMES_BACK = (503, 10008)
+
 
 class _OfTheBroker(Unavailable):
     """The message names subjects and repeats what the broker said: for the log. Clients get `plain`."""
@@ -46,6 +49,11 @@ class BrokerRefused(_OfTheBroker):
     def __init__(self, description: str, code: int = 0) -> None:
         super().__init__(f"The broker refused: {description}.")
         self.code = code
+
+    @property
+    def will_pass(self) -> bool:
+        """It says nothing about what was asked: the same succeeds when the stream has a leader again."""
+        return self.code in _COMES_BACK
 
 
 class NoStorage(BrokerRefused):

@@ -20,7 +20,8 @@ class GroupedObjects(Objects):
         await self._purge(f"{self._chunks}{group}.>")
 
     async def in_group(self, group: str) -> list[ObjectInfo]:
-        found = by_name(await self._jetstream.after(self._stream, f"{self._metas}{group}.>", 0))
+        """As the leader has them: to a copy that lags, chunks of an object would be those of none."""
+        found = by_name(await self._jetstream.after_at_leader(self._stream, f"{self._metas}{group}.>", 0))
         return [info for info in found.values() if not info.deleted]
 
     async def remove_others(self, group: str, kept: Collection[str]) -> int:

@@ -39,6 +39,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failing: list[str] = []
 
 
+# What another version wrote there, or somebody else: all that is known is that it moves, or does not.
+UNREADABLE = Lease(holder="")
+
+
 class Leases:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
@@ -63,7 +67,10 @@ class Leases:
         entry = await self._bucket.get_at_leader(key)
         if not entry.value:
             return None, entry.revision
-        return msgspec.json.decode(entry.value, type=Lease), entry.revision
+        try:
+            return msgspec.json.decode(entry.value, type=Lease), entry.revision
+        except msgspec.MsgspecError:
+            return UNREADABLE, entry.revision
 
     async def silent_sec(self, key: str) -> float | None:
         """For how long it was not renewed, both ends by the broker's clock; None where nobody has it."""

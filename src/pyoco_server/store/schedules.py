@@ -108,6 +108,8 @@ class Schedules:
             message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
             if message is None or now - (message.stored_at or now) < older_than_sec:
                 continue
+            if (await self._bucket.get_at_leader(schedule_id)).value:
+                continue  # of very many names the broker tells only some
             await self._bucket.remove(key, upto=message.seq)
             log.info("what a schedule left was removed", extra={"schedule_id": schedule_id})
             removed += 1

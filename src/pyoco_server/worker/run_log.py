@@ -47,9 +47,6 @@ LOOP = "log of a run"
 
 _late: set[asyncio.Task[None]] = set()
 
-# Nobody answers, or the stream's leader is being chosen.
-COMES_BACK = (503, 10008)
-
 
 class RunLog:
     """Everything here happens in the loop's thread."""
@@ -272,7 +269,7 @@ class RunLog:
                 await self._append(chunk, left_out, chunk_id)
                 return
             except BrokerRefused as refused:
-                if refused.code in COMES_BACK:
+                if refused.will_pass:
                     self._store.logs.silent.set()
                     tries += 1
                     await asyncio.sleep(TRY_AGAIN.after(tries))

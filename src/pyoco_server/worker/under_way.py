@@ -103,6 +103,9 @@ class UnderWay:
         self._grant()
         if self.is_cancelled:
             engine.cancel(self._run_id)
+        elif recorder.stored.run.cancel is not None:
+            # Asked between the claim and the reading that found it, and its push may have been lost.
+            self.cancel()
         early, self._early = self._early, []
         for data in early:
             self._pass_on(recorder.waits.answered_by(decode_commit(data)))

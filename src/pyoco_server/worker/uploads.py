@@ -103,10 +103,10 @@ class Uploads:
                     self._run_id, self._fence, task, attempt, result.json
                 )
                 break
-            except (BrokerRefused, NotSame) as refused:
-                log.error("a result cannot be stored", extra=fields | {"error": refused.message})
-                return Result(None, OutputKept.TOO_LARGE)
-            except Unavailable as error:
+            except (Unavailable, NotSame) as error:
+                if _is_final(error):
+                    log.error("a result cannot be stored", extra=fields | {"error": error.message})
+                    return Result(None, OutputKept.TOO_LARGE)
                 if not had_trouble:
                     log.warning("a result cannot be stored yet", extra=fields | {"error": error.message})
                 had_trouble = True
@@ -146,3 +146,8 @@ class Uploads:
             await self._store.leftovers.note(self._run_id)
         except Unavailable as error:
             log.warning("not noted for clearing up", extra={"run_id": self._run_id, "error": error.message})
+
+
+def _is_final(error: Unavailable | NotSame) -> bool:
+    """Not a broker that is away, nor a stream whose leader is being chosen."""
+    return isinstance(error, NotSame) or (isinstance(error, BrokerRefused) and not error.will_pass)
