@@ -264,10 +264,13 @@ async def test_other_foreign_settings_will_do_and_are_said(
     assert await resources.ensure(jetstream, fresh) == [problem]
 
 
-def test_fewer_copies_than_configured_are_said_and_more_are_not() -> None:
+@pytest.mark.parametrize(("is_log", "level"), [(True, Level.FATAL), (False, Level.WARNING)])
+def test_a_log_with_fewer_copies_than_configured_is_refused_and_more_will_do(
+    is_log: bool, level: Level
+) -> None:
     wanted = {"name": "S", "subjects": ["s"], "retention": "limits", "storage": "file", "num_replicas": 3}
-    [problem] = problems(wanted | {"num_replicas": 1}, wanted, is_log=True)
-    assert (problem.level, "has 1 copies" in problem.what) == (Level.WARNING, True)
+    [problem] = problems(wanted | {"num_replicas": 1}, wanted, is_log=is_log)
+    assert (problem.level, "has 1 copies" in problem.what) == (level, True)
     assert list(problems(wanted | {"num_replicas": 5}, wanted, is_log=True)) == []
 
 

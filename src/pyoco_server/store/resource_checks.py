@@ -122,11 +122,11 @@ _TABLE = (
     ),
     _Row(
         _has_fewer_replicas,
-        Level.WARNING,
+        Level.FATAL,
         Level.WARNING,
         "has fewer copies than configured",
         "has {existing[num_replicas]} copies, and PYOCO_NATS_REPLICAS is {wanted[num_replicas]}",
-        "nats stream edit {wanted[name]} --replicas={wanted[num_replicas]}",
+        "nats stream edit {wanted[name]} --replicas={wanted[num_replicas]}, or change the setting",
     ),
 )
 
