@@ -28,6 +28,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.connections import REFUSED_OPEN_MAX, Connections
 from pyoco_server.http_api.error_table import RETRY_AFTER_SEC
+from pyoco_server.ids import new_ulid
 
 _HEAD = b"HTTP/"
 # In the state of the application: its `Connections`.
@@ -130,6 +131,11 @@ class OneWrite(HttpToolsProtocol):
         return self._phase not in (REFUSED, UPGRADED) and not self.transport.is_closing()
 
     def _parse(self, data: bytes) -> None:
+        while data and self._is_ours:
+            data = self._feed(data)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Gives back what follows a request for another protocol: we ignore the wish, and serve both."""
         if self._phase == IDLE:
             self._phase, self._since, self._head_bytes = HEAD, self.loop.time(), 0
         self._chunk_bytes = len(data)
@@ -140,19 +146,22 @@ class OneWrite(HttpToolsProtocol):
         elif self._phase == BODY:
             self._framing_bytes += self._chunk_bytes
         self._unset_keepalive_if_required()
+        left = b""
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._upgrade()
+        except httptools.HttpParserUpgrade as found:
+            if self._should_upgrade():
+                self._upgrade()
+                return b""
+            left = data[found.args[0] :]
         except httptools.HttpParserError as error:
             self._refuse(self._status, error)
-        else:
-            self._check_sizes()
+            return b""
+        self._check_sizes()
+        return left
 
     def _upgrade(self) -> None:
-        if not self._should_upgrade():
-            self._unsupported_upgrade_warning()
-        elif self._is_answering:
+        if self._is_answering:
             self._refuse(400)  # the answer before it and the socket would be written into each other
         else:
             self.handle_websocket_upgrade()
@@ -187,10 +196,20 @@ class OneWrite(HttpToolsProtocol):
             and sum(len(name) + len(value) + 4 for name, value in self.headers) > limits.head_bytes_max
         ):
             self._stop_parser(431)
+        upgrades = self.parser.should_upgrade() and self._should_upgrade()
+        if self.parser.should_upgrade() and not upgrades and self._has_body():
+            # For the parser the message ends here. What others take for its body would be the next request.
+            self._stop_parser(400)
         self._phase, self._since, self._body_bytes, self._framing_bytes = BODY, self.loop.time(), 0, 0
         super().on_headers_complete()
-        if not (self.parser.should_upgrade() and self._should_upgrade()):
+        if not upgrades:
             self.headers = []  # trailers are no headers: they come too late to be checked like those
+
+    def _has_body(self) -> bool:
+        return any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+            for name, value in self.headers
+        )
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -284,7 +303,8 @@ class OneWrite(HttpToolsProtocol):
     def _answer_and_linger(self, status: int, error: Exception | None = None) -> None:
         """The answer, our end of the connection closed, and theirs read for a moment longer."""
         self._phase, self._since = REFUSED, self.loop.time()
-        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], error)
+        request_id = new_ulid()
+        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], error, request_id)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started or self.pipeline:
@@ -292,7 +312,7 @@ class OneWrite(HttpToolsProtocol):
                 return
             cycle.disconnected = True  # for the application the client has gone
             cycle.message_event.set()
-        self.transport.write(_answer(status))
+        self.transport.write(_answer(status, request_id))
         if self.transport.can_write_eof():
             self.transport.write_eof()
         else:
@@ -342,14 +362,14 @@ def _defaults() -> Connections:
 _REASONS = {400: "malformed", 414: "url", 431: "headers"}
 
 
-@cache
-def _answer(status: int) -> bytes:
+def _answer(status: int, request_id: str) -> bytes:
     text = _SENTENCES[status]
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "content-type: text/plain; charset=utf-8",
         f"content-length: {len(text)}",
         "connection: close",
+        f"x-request-id: {request_id}",
     ]
     lines += [f"retry-after: {RETRY_AFTER_SEC}"] if status == 503 else []
     return "\r\n".join([*lines, "", text]).encode()
