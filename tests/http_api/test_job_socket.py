@@ -179,6 +179,16 @@ async def test_what_is_not_understood_is_said_and_nothing_ends(gateway: Live, jo
         assert (await said(socket))["type"] == "heartbeat"
 
 
+async def test_a_member_that_occurs_twice_is_refused(gateway: Live, job: str) -> None:
+    async with talking(gateway, job) as socket:
+        await said(socket)
+        await socket.send('{"type":"ping","type":"cancel"}')
+        refused = await said(socket)
+        assert refused["error"]["code"] == "INVALID_REQUEST"
+        assert "occurs twice" in refused["error"]["message"]
+    assert (await gateway.client.get(f"/jobs/{job}")).json()["status"] == "pending"
+
+
 async def test_a_bad_token_is_said_and_nothing_ends(gateway: Live, job: str) -> None:
     async with talking(gateway, job) as socket:
         await said(socket)
