@@ -214,6 +214,32 @@ async def test_a_websocket_handshake_has_the_same_limits() -> None:
             assert await slow.status() == 408
 
 
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        (b"Content-Length: 5\r\n\r\nhello", 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"X: " + b"x" * 9_000 + b"\r\n\r\n", 431),
+        (b"", 414),
+    ],
+    ids=["body", "chunked body", "long header", "long path"],
+)
+async def test_a_handshake_that_the_socket_does_not_take_is_answered_and_closed(
+    more: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither uvicorn nor its library of sockets answers it, and no limit of time counts for it any more."""
+    caplog.set_level(logging.INFO)
+    path = b"/jobs/x/ws" if more else b"/jobs/" + b"x" * 9_000
+    upgrade = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    upgrade += b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    async with gateway() as started, peer(started) as odd:
+        odd.send(upgrade + (more or b"\r\n"))
+        assert (await odd.ended()).startswith(f"HTTP/1.1 {status} ".encode())
+        await until(lambda: started.gateway.connections.open == 0)
+        assert sum(started.gateway.connections.rejected.values()) == 1
+    assert [line["http_status"] for line in refusals(caplog)] == [status]
+
+
 async def test_heads_below_the_limits_are_served_also_in_pieces_and_pipelined() -> None:
     head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 60_000 + b"\r\n\r\n"
     body = b"POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n" + b" " * 200_000

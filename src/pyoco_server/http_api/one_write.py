@@ -41,6 +41,8 @@ SLICE_BYTES = 2_048
 SLICE_OF_BODY_BYTES = 16_384
 PIPELINED_MAX = 128  # requests that wait for the answer before theirs; a slice has no more
 HELD_BYTES_MAX = 1_048_576  # received, and not parsed yet
+# A handshake with a longer URL or header is not taken by the library of sockets: a line has 8 KiB there.
+SOCKET_LINE_BYTES_MAX = 8_100
 
 # Phases of a connection. ANSWER: the request is whole, and its answer under way.
 HEAD, BODY, ANSWER, IDLE, REFUSED, UPGRADED = range(6)
@@ -240,6 +242,18 @@ class OneWrite(HttpToolsProtocol):
         upgraded = self.transport.get_protocol()
         if isinstance(upgraded, _Counted) and self._peer is not None:
             upgraded.counted_by, upgraded.peer, self._peer = self._limits, self._peer, None
+        if not getattr(upgraded, "handshake_initiated", True):
+            self._refuse_handshake()
+
+    def _refuse_handshake(self) -> None:
+        """The library of sockets does not take it (a body, a long line), and uvicorn says nothing of that."""
+        is_long = any(len(name) + len(value) > SOCKET_LINE_BYTES_MAX for name, value in self.headers)
+        status = 414 if len(self.url) > SOCKET_LINE_BYTES_MAX else 431 if is_long else 400
+        self._limits.rejected[_REASONS[status]] += 1
+        request_id = new_ulid()
+        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], None, request_id)
+        self.transport.write(_answer(status, request_id))
+        self.transport.close()
 
     def check(self, now: float) -> None:
         """Called by the sweep."""
