@@ -230,14 +230,31 @@ async def test_a_handshake_that_the_socket_does_not_take_is_answered_and_closed(
     """Neither uvicorn nor its library of sockets answers it, and no limit of time counts for it any more."""
     caplog.set_level(logging.INFO)
     path = b"/jobs/x/ws" if more else b"/jobs/" + b"x" * 9_000
-    upgrade = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    upgrade += b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    upgrade = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+    upgrade += b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    upgrade += b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
     async with gateway() as started, peer(started) as odd:
         odd.send(upgrade + (more or b"\r\n"))
         assert (await odd.ended()).startswith(f"HTTP/1.1 {status} ".encode())
         await until(lambda: started.gateway.connections.open == 0)
         assert sum(started.gateway.connections.rejected.values()) == 1
     assert [line["http_status"] for line in refusals(caplog)] == [status]
+
+
+async def test_a_handshake_without_a_key_leaves_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    upgrade = b"GET /jobs/x/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    async with gateway() as started, peer(started) as odd:
+        caplog.clear()
+        odd.send(upgrade + b"Sec-WebSocket-Version: 13\r\n\r\n")
+        assert (await odd.ended()).startswith(b"HTTP/1.1 400 ")
+        lines = [one for one in caplog.records if one.name.startswith(("uvicorn", "pyoco_server.http_api"))]
+    (line,) = map(vars, lines)
+    assert (line["name"], line["http_status"], line["err_id"]) == (
+        connections.__name__,
+        400,
+        "ERR-PYOCO-0002",
+    )
 
 
 async def test_heads_below_the_limits_are_served_also_in_pieces_and_pipelined() -> None:
@@ -392,6 +409,9 @@ async def test_a_refused_handshake_is_no_error_in_the_log(
             assert refused.value.response.status_code == (403 if headers else 404)
         server_side = [one for one in caplog.records if one.name != "websockets.client"]
         assert [one.getMessage() for one in server_side if one.levelno >= logging.ERROR or one.exc_info] == []
+        # Ours are bounded for each caller, so that no one fills the log without a key; uvicorn's are not.
+        lines = [(one.name, one.getMessage()) for one in server_side if one.levelno >= logging.INFO]
+        assert [name for name, _ in lines] == [refusal_log.__name__] * 3, lines
 
 
 async def test_pipelined_requests_wait_outside_of_memory_and_all_are_answered() -> None:

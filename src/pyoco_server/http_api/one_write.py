@@ -54,6 +54,7 @@ _SENTENCES = {
     431: "The headers are too large, or too many.",
     503: "Too many connections. Come back later.",
 }
+_NO_HANDSHAKE = "Invalid WebSocket handshake received."
 
 
 class _Refused(Exception):
@@ -244,6 +245,9 @@ class OneWrite(HttpToolsProtocol):
             upgraded.counted_by, upgraded.peer, self._peer = self._limits, self._peer, None
         if not getattr(upgraded, "handshake_initiated", True):
             self._refuse_handshake()
+        elif (answer := getattr(upgraded, "response", None)) is not None and answer.status_code >= 400:
+            self._limits.rejected["malformed"] += 1  # no key, another version: the library has answered
+            self._limits.log_refusal(_peer_of(self.transport), answer.status_code, _NO_HANDSHAKE)
 
     def _refuse_handshake(self) -> None:
         """The library of sockets does not take it (a body, a long line), and uvicorn says nothing of that."""
@@ -251,7 +255,7 @@ class OneWrite(HttpToolsProtocol):
         status = 414 if len(self.url) > SOCKET_LINE_BYTES_MAX else 431 if is_long else 400
         self._limits.rejected[_REASONS[status]] += 1
         request_id = new_ulid()
-        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], None, request_id)
+        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], request_id)
         self.transport.write(_answer(status, request_id))
         self.transport.close()
 
@@ -318,7 +322,7 @@ class OneWrite(HttpToolsProtocol):
         """The answer, our end of the connection closed, and theirs read for a moment longer."""
         self._phase, self._since = REFUSED, self.loop.time()
         request_id = new_ulid()
-        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], error, request_id)
+        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], request_id, error)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started or self.pipeline:
