@@ -6,9 +6,7 @@ what takes too long. It also parses all that was received at once: a quarter of 
 becomes thousands of them, waiting for their turn. Here what was received is parsed in slices, and not further
 while a request waits for the answer before its own.
 
-It also writes the head of an answer when it has one, and the body after it: two system calls, and the reader
-woken twice, for every answer of a few hundred bytes. Here the head waits for the body, which nearly always
-follows in the same step of the loop; a head that is alone leaves at the end of the step.
+It also writes the head of an answer by itself. Here head and body leave together (`joined`).
 
 `pyoco-server up` uses it, and under plain uvicorn the application puts it in place of the protocol that it
 extends (`install`). `uvicorn --http h11` and other servers have none of this.
@@ -28,9 +26,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.connections import REFUSED_OPEN_MAX, Connections
 from pyoco_server.http_api.error_table import RETRY_AFTER_SEC
+from pyoco_server.http_api.joined import Joined
 from pyoco_server.ids import new_ulid
 
-_HEAD = b"HTTP/"
 # In the state of the application: its `Connections`.
 STATE = "pyoco.connections"
 # How long a refused connection is kept: closed at once, with bytes unread, the answer would often be lost.
@@ -397,41 +395,3 @@ def install(config: uvicorn.Config) -> None:
     """In place of the protocol that this one extends; another one was somebody's choice."""
     if config.http_protocol_class is HttpToolsProtocol:
         config.http_protocol_class = OneWrite
-
-
-class Joined:
-    """A transport that keeps a head back until its body comes; everything else is the transport's own."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(_HEAD):
-            self._head = data
-            asyncio.get_running_loop().call_soon(self._write_out)
-            return
-        self._transport.write(data)
-
-    def close(self) -> None:
-        self._write_out()
-        self._transport.close()
-
-    def write_eof(self) -> None:
-        self._write_out()
-        self._transport.write_eof()
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Another protocol takes over, which writes to the transport itself."""
-        self._write_out()
-        self._transport.set_protocol(protocol)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def _write_out(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
