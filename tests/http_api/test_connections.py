@@ -239,6 +239,7 @@ async def test_a_handshake_that_the_socket_does_not_take_is_answered_and_closed(
         await until(lambda: started.gateway.connections.open == 0)
         assert sum(started.gateway.connections.rejected.values()) == 1
     assert [line["http_status"] for line in refusals(caplog)] == [status]
+    assert [one.getMessage() for one in caplog.records if "sent" in one.getMessage()] == []
 
 
 async def test_a_handshake_without_a_key_leaves_one_line(caplog: pytest.LogCaptureFixture) -> None:

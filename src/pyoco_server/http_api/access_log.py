@@ -19,7 +19,12 @@ _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 # Any value may be a ticket, a token, a signature or somebody's search.
 _VALUE = re.compile(r"(?<==)[^&\s]+")
 # Of a refused handshake, by uvicorn and by its library. There is a line of ours, and those are bounded.
-_REFUSED_SOCKET = ('%s - "WebSocket %s" %d', '%s - "WebSocket %s" 403', "connection rejected (%d %s)")
+_REFUSED_SOCKET = (
+    '%s - "WebSocket %s" %d',
+    '%s - "WebSocket %s" 403',
+    "connection rejected (%d %s)",
+    "HTTP response sent (%d %s)",
+)
 _NOT_HTTP = "Invalid HTTP request received."
 _NOT_HTTP_ERR_ID = "ERR-PYOCO-0002"
 
