@@ -1,8 +1,8 @@
 """The form of a log line: its fields, as one JSON object or as text for people.
 
 Owns the names of the fields (REQ-0013). What a line is about comes from `extra=`, from the context of the
-task that writes it (`log_context`), and from its exception. Text shows no control character raw, and the
-traceback of errors alone: a line below ERROR speaks of something that was to be expected.
+task that writes it (`log_context`), and from its exception. No line shows a control character raw. Text has
+the traceback of errors alone: a line below ERROR speaks of something that was to be expected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import structlog
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.log_context import context_fields
-from pyoco_server.printable import lines, one_line
+from pyoco_server.printable import json_text, lines, one_line
 
 # Fields of every line, which nobody's `extra=` may replace.
 FIXED_FIELDS = frozenset(
@@ -132,10 +132,12 @@ def _exc_info(given: Any) -> ExcInfo | None:
 
 def _json_line(logger: Any, method: str, event: Any) -> str:
     try:
-        return json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=_representation)
+        line = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=_representation)
     except (TypeError, ValueError, RecursionError):  # keys of any type, a circle, a depth without end
         plain = {str(key): _plain(value) for key, value in event.items()}
-        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        line = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    # JSON escapes C0 alone: a C1 character steers a terminal too, and some readers break lines at U+2028.
+    return json_text(line)
 
 
 def _text_line(logger: Any, method: str, event: Any) -> str:

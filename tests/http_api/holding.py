@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 
@@ -18,8 +19,8 @@ class Holds:
     answers = 0
 
 
-@contextmanager
-def polled(port: int) -> Iterator[Holds]:
+@asynccontextmanager
+async def polled(port: int) -> AsyncIterator[Holds]:
     """From a thread of its own: the test's loop is the gateway's."""
     seen, stop = Holds(), threading.Event()
 
@@ -37,4 +38,4 @@ def polled(port: int) -> Iterator[Holds]:
         yield seen
     finally:
         stop.set()
-        thread.join()
+        await asyncio.to_thread(thread.join)  # its last request needs our loop to be answered

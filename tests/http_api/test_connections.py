@@ -188,9 +188,11 @@ async def test_heads_have_limits_while_they_are_read(
     caplog.set_level(logging.INFO)
     async with gateway() as started, peer(started) as large:
         large.send(head)
-        assert await large.status() == status
+        answer = await large.ended()
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
         assert sum(started.gateway.connections.rejected.values()) == 1
     (line,) = refusals(caplog)
+    assert f"\r\nx-request-id: {line['x_request_id']}\r\n".encode() in answer
     assert (line["http_status"], line["peer"], line["levelname"]) == (status, "127.0.0.1", "INFO")
     assert line["err_id"] == ("ERR-PYOCO-0002" if status == 400 else None)
     assert bool(line["exc_info"]) == (status == 400)
@@ -212,6 +214,50 @@ async def test_a_websocket_handshake_has_the_same_limits() -> None:
             assert await slow.status() == 408
 
 
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        (b"Content-Length: 5\r\n\r\nhello", 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"X: " + b"x" * 9_000 + b"\r\n\r\n", 431),
+        (b"", 414),
+    ],
+    ids=["body", "chunked body", "long header", "long path"],
+)
+async def test_a_handshake_that_the_socket_does_not_take_is_answered_and_closed(
+    more: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither uvicorn nor its library of sockets answers it, and no limit of time counts for it any more."""
+    caplog.set_level(logging.INFO)
+    path = b"/jobs/x/ws" if more else b"/jobs/" + b"x" * 9_000
+    upgrade = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+    upgrade += b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    upgrade += b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    async with gateway() as started, peer(started) as odd:
+        odd.send(upgrade + (more or b"\r\n"))
+        assert (await odd.ended()).startswith(f"HTTP/1.1 {status} ".encode())
+        await until(lambda: started.gateway.connections.open == 0)
+        assert sum(started.gateway.connections.rejected.values()) == 1
+    assert [line["http_status"] for line in refusals(caplog)] == [status]
+    assert [one.getMessage() for one in caplog.records if "sent" in one.getMessage()] == []
+
+
+async def test_a_handshake_without_a_key_leaves_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    upgrade = b"GET /jobs/x/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    async with gateway() as started, peer(started) as odd:
+        caplog.clear()
+        odd.send(upgrade + b"Sec-WebSocket-Version: 13\r\n\r\n")
+        assert (await odd.ended()).startswith(b"HTTP/1.1 400 ")
+        lines = [one for one in caplog.records if one.name.startswith(("uvicorn", "pyoco_server.http_api"))]
+    (line,) = map(vars, lines)
+    assert (line["name"], line["http_status"], line["err_id"]) == (
+        connections.__name__,
+        400,
+        "ERR-PYOCO-0002",
+    )
+
+
 async def test_heads_below_the_limits_are_served_also_in_pieces_and_pipelined() -> None:
     head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 60_000 + b"\r\n\r\n"
     body = b"POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n" + b" " * 200_000
@@ -227,6 +273,39 @@ async def test_heads_below_the_limits_are_served_also_in_pieces_and_pipelined() 
         for _ in range(2):
             await good.reader.readuntil(b'{"status":"ok"}')
         assert not started.gateway.connections.rejected
+
+
+# As `curl --http2` sends it.
+WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+
+
+async def test_a_wish_for_another_protocol_is_ignored_and_what_follows_it_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A line of the log for each would be a flood without a key."""
+    asked = REQUEST.removesuffix(b"\r\n") + WISH
+    async with gateway() as started, peer(started) as good:
+        for count in (2, 100):
+            good.send(asked * count + REQUEST)
+            async with asyncio.timeout(SOON_SEC):
+                for _ in range(count + 1):
+                    await good.reader.readuntil(b'{"status":"ok"}')
+        assert not started.gateway.connections.rejected
+    assert [one for one in caplog.records if one.name.startswith("uvicorn")] == []
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 41", b"Transfer-Encoding: chunked"])
+async def test_what_is_sent_behind_a_wish_for_another_protocol_is_no_request(length: bytes) -> None:
+    """The parser takes no body there. A proxy does, and would let pass what stands in it."""
+    assert len(REQUEST) == 41
+    async with gateway() as started, peer(started) as sly:
+        sly.send(b"POST /health HTTP/1.1\r\nHost: localhost\r\n" + length + b"\r\n" + WISH)
+        await asyncio.sleep(0.1)
+        sly.send(REQUEST)
+        answer = await sly.ended()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1 ") == 1
+        assert started.gateway.connections.rejected["malformed"] == 1
 
 
 async def test_connections_beyond_the_limit_are_answered_503_and_the_others_go_on(
@@ -331,6 +410,9 @@ async def test_a_refused_handshake_is_no_error_in_the_log(
             assert refused.value.response.status_code == (403 if headers else 404)
         server_side = [one for one in caplog.records if one.name != "websockets.client"]
         assert [one.getMessage() for one in server_side if one.levelno >= logging.ERROR or one.exc_info] == []
+        # Ours are bounded for each caller, so that no one fills the log without a key; uvicorn's are not.
+        lines = [(one.name, one.getMessage()) for one in server_side if one.levelno >= logging.INFO]
+        assert [name for name, _ in lines] == [refusal_log.__name__] * 3, lines
 
 
 async def test_pipelined_requests_wait_outside_of_memory_and_all_are_answered() -> None:

@@ -43,7 +43,7 @@ async def test_a_body_of_very_many_values_is_refused_unread(
     gateway: Live, path: str, before: str, after: str, status: int, unit: str
 ) -> None:
     body = (before + listed(unit) + after).encode()
-    with polled(gateway.port) as holds:
+    async with polled(gateway.port) as holds:
         await until(lambda: holds.answers)
         answer = await gateway.client.post(path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
@@ -64,7 +64,7 @@ async def test_combining_characters_without_end_are_refused_at_once(
     gateway: Live, path: str, body: dict[str, Any], status: int
 ) -> None:
     raw = json.dumps(body, ensure_ascii=False).encode()
-    with polled(gateway.port) as holds:
+    async with polled(gateway.port) as holds:
         await until(lambda: holds.answers)
         answer = await gateway.client.post(
             path, content=raw, headers={"Content-Type": "application/json", **KEY}
@@ -76,7 +76,7 @@ async def test_combining_characters_without_end_are_refused_at_once(
 
 async def test_the_largest_parameters_do_not_hold_it_up(gateway: Live) -> None:
     body = ('{"parameters":{"a":[' + ",".join(["[]"] * 65_000) + "]}}").encode()
-    with polled(gateway.port) as holds:
+    async with polled(gateway.port) as holds:
         await until(lambda: holds.answers)
         answer = await gateway.client.post(
             "/jobs", content=body, headers={"Content-Type": "application/json"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import threading
 import uuid
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import sse
+from pyoco_server.http_api import refusal_log, sse
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Live, live
@@ -179,6 +180,16 @@ async def test_what_is_not_understood_is_said_and_nothing_ends(gateway: Live, jo
         assert (await said(socket))["type"] == "heartbeat"
 
 
+async def test_a_member_that_occurs_twice_is_refused(gateway: Live, job: str) -> None:
+    async with talking(gateway, job) as socket:
+        await said(socket)
+        await socket.send('{"type":"ping","type":"cancel"}')
+        refused = await said(socket)
+        assert refused["error"]["code"] == "INVALID_REQUEST"
+        assert "occurs twice" in refused["error"]["message"]
+    assert (await gateway.client.get(f"/jobs/{job}")).json()["status"] == "pending"
+
+
 async def test_a_bad_token_is_said_and_nothing_ends(gateway: Live, job: str) -> None:
     async with talking(gateway, job) as socket:
         await said(socket)
@@ -213,6 +224,22 @@ async def test_an_unknown_job_is_refused_in_the_handshake(gateway: Live) -> None
         assert answer.body is not None
         assert json.loads(answer.body)["error"]["code"] == "JOB_NOT_FOUND"
         assert answer.headers["x-request-id"]
+
+
+async def test_an_address_without_a_socket_is_answered_and_logged_like_any_other(
+    gateway: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for path in ("/runs", "/nothing/here"):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"ws://127.0.0.1:{gateway.port}{path}")
+        answer = refused.value.response
+        assert answer.status_code == 404
+        assert answer.body is not None
+        assert "nothing at this address" in json.loads(answer.body)["detail"]
+        lines = [vars(one) for one in caplog.records if one.name == refusal_log.__name__]
+        assert lines[-1]["x_request_id"] == answer.headers["x-request-id"]
+        assert (lines[-1]["method"], lines[-1]["path"]) == ("WEBSOCKET", path)
 
 
 async def test_pages_of_other_sites_are_refused(gateway: Live, job: str) -> None:

@@ -49,7 +49,7 @@ async def page_of(gateway: Live, run_id: str, **query: Any) -> dict[str, Any]:
 
 async def test_a_dear_pattern_does_not_hold_up_the_gateway(gateway: Live, store: Store) -> None:
     run_id = await written(gateway, store, 400, "a" * 900)
-    with polled(gateway.port) as holds:
+    async with polled(gateway.port) as holds:
         await until(lambda: holds.answers)
         await page_of(gateway, run_id, q=DEAR, regex="true")
     assert holds.worst_sec < HOLD_SEC_MAX
@@ -57,7 +57,7 @@ async def test_a_dear_pattern_does_not_hold_up_the_gateway(gateway: Live, store:
 
 async def test_many_dear_searches_at_once_do_not_hold_it_up_either(gateway: Live, store: Store) -> None:
     run_id = await written(gateway, store, 400, "a" * 900)
-    with polled(gateway.port) as holds:
+    async with polled(gateway.port) as holds:
         await until(lambda: holds.answers)
         pages = await asyncio.gather(
             *(page_of(gateway, run_id, q=q, regex="true") for q in (DEAR, DEAR + "?", "(?i)" + DEAR)),

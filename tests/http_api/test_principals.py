@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+from starlette.requests import HTTPConnection
 
+from pyoco_server.http_api.callers import counted_as, note_caller
 from pyoco_server.operations.callers import Caller
 from pyoco_server.store.store import Store
 from tests import issuer
@@ -84,6 +86,18 @@ async def test_a_token_with_a_keys_id_does_not_use_up_the_keys_limit(both: Both)
         assert (await both.client.get("/gui/strategies", headers=both.token)).status_code == 200
     assert (await both.client.get("/gui/strategies", headers=both.token)).status_code == 429
     assert (await both.client.get("/gui/strategies", headers=both.key)).status_code == 200
+
+
+def test_a_token_with_a_keys_id_does_not_use_up_the_keys_streams() -> None:
+    """Nor its waits and log searches: all of them are counted by this name."""
+    by_key = Caller(tenant_id="acme", id="k1")
+    by_token = Caller(tenant_id="acme", id="k1", issuer="noctria.auth", audiences=frozenset({"pdca.gui"}))
+    counted = set()
+    for caller in (by_key, by_token):
+        request = HTTPConnection({"type": "http", "client": ("127.0.0.1", 1)})
+        note_caller(request.scope, caller)
+        counted.add(counted_as(request))
+    assert len(counted) == 2
 
 
 async def test_a_ticket_keeps_the_kind_of_its_caller(both: Both) -> None:

@@ -168,6 +168,16 @@ def test_a_line_break_in_a_message_does_not_break_the_line(out: io.StringIO) -> 
     assert [line["message"] for line in lines(out)] == ["one\ntwo"]
 
 
+@pytest.mark.parametrize("letter", ["\x7f", "\x85", "\x9b", "\u2028", "\u202e"])
+def test_no_control_character_is_in_a_line_of_json(out: io.StringIO, letter: str) -> None:
+    """A terminal obeys C1 as it obeys ESC, and readers of lines break them at U+0085 and U+2028."""
+    configure_logging(stream=out)
+    logging.getLogger("a").info(f"が{letter}", extra={"error": f'{letter}{{"level":"CRITICAL"}}'})
+    assert letter not in out.getvalue()
+    (line,) = lines(out)
+    assert (line["message"], line["error"][0]) == (f"が{letter}", letter)
+
+
 def test_what_the_stream_cannot_say_is_escaped() -> None:
     raw = io.BytesIO()
     configure_logging(stream=io.TextIOWrapper(raw, encoding="ascii", write_through=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -60,6 +61,31 @@ async def test_a_history_is_read_on_and_never_twice(store: Store, read_model: Re
     again, others = await kept.read(run_id), await asyncio.gather(*(kept.read(run_id) for _ in range(5)))
     assert {id(again), *map(id, others)} == {id(first)}
     assert first.numbers == [1, 2, 3, 4]
+
+
+async def test_a_reader_that_is_cancelled_while_a_thread_adds_to_it_leaves_it_whole(
+    store: Store, read_model: ReadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(histories, "ASIDE_BYTES", 0)
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(Counted):
+        def add(self, commit: Commit) -> None:
+            begun.set()
+            assert go_on.wait(20)
+            super().add(commit)
+
+    kept = Histories(store, read_model, Slow)
+    run_id = await _run(store, 2)
+    leaving = asyncio.ensure_future(kept.read(run_id))
+    await until(begun.is_set)
+    for _ in range(2):
+        leaving.cancel()
+        await asyncio.sleep(0)
+    other = asyncio.ensure_future(kept.read(run_id))
+    go_on.set()
+    assert (await other).numbers == [1, 2, 3]
+    assert leaving.cancelled()
 
 
 async def test_what_is_not_there_or_not_the_tenants_is_not_found_and_not_kept(

@@ -2,6 +2,7 @@
 
 At DEBUG the server's WebSocket side logs every header of a handshake, and at INFO the address with its query.
 What it refuses before we see it (bytes that are not HTTP) it logs too; that line gets the id of the error.
+Nobody may fill the log without a key, so what it says of refused sockets is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ LOGGERS = ("uvicorn.access", "uvicorn.error")
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 # Any value may be a ticket, a token, a signature or somebody's search.
 _VALUE = re.compile(r"(?<==)[^&\s]+")
+# Of a refused handshake, by uvicorn and by its library. There is a line of ours, and those are bounded.
+_REFUSED_SOCKET = (
+    '%s - "WebSocket %s" %d',
+    '%s - "WebSocket %s" 403',
+    "connection rejected (%d %s)",
+    "HTTP response sent (%d %s)",
+)
 _NOT_HTTP = "Invalid HTTP request received."
 _NOT_HTTP_ERR_ID = "ERR-PYOCO-0002"
 
@@ -27,6 +35,8 @@ class _WithoutKeys(logging.Filter):
         self.headers = set(_SECRET_HEADERS)
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg in _REFUSED_SOCKET:
+            return False
         args = record.args
         if isinstance(args, tuple):
             if len(args) == 2 and str(args[0]).lower() in self.headers:

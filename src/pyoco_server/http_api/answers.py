@@ -77,15 +77,16 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     """What the framework itself refuses (no such route, method, body) in the face's words."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return error_answer(
-            request,
-            NotFound("There is nothing at this address. The routes are described at /docs.", err_id=""),
-        )
+        return error_answer(request, nothing_here())
     if error.status_code == 413:
         return error_answer(request, TooLarge(f"{error.detail}."))
     answer = error_answer(request, FrameworkRefusal(error.status_code, error.detail))
     answer.headers.update(error.headers or {})
     return answer
+
+
+def nothing_here() -> NotFound:
+    return NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")
 
 
 def _table(request: HTTPConnection) -> ErrorTable:

@@ -22,6 +22,6 @@ def caller_of(request: HTTPConnection) -> Caller:
 def counted_as(request: HTTPConnection) -> str:
     """Whose share of a limit a request takes: the caller's, or without authentication the peer's address."""
     caller = caller_of(request)
-    if caller.id is not None:
-        return f"{caller.tenant_id}/{caller.id}"
+    if caller.principal is not None:
+        return f"{caller.tenant_id}/{caller.principal}"
     return request.client.host if request.client is not None else "local"

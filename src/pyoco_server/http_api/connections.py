@@ -92,11 +92,14 @@ class Connections:
         else:
             del self._peers[peer]
 
-    def log_refusal(self, peer: str, status: int, sentence: str, error: Exception | None) -> None:
+    def log_refusal(
+        self, peer: str, status: int, sentence: str, request_id: str = "", error: Exception | None = None
+    ) -> None:
         """Of an answer that the application never hears of: its own line for each cannot have it."""
         err_id = NOT_HTTP if status == 400 else None
         if self._lines.allows(peer, (status, err_id)):
             fields = {"err_id": err_id, "msg_id": message_id_of(err_id), "http_status": status, "peer": peer}
+            fields |= {"x_request_id": request_id} if request_id else {}
             log.log(
                 logging.WARNING if status == 503 else logging.INFO, sentence, exc_info=error, extra=fields
             )

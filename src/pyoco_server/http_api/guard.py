@@ -13,7 +13,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, PyocoError, TooLarge
 from pyoco_server.http_api.addresses import host_name, path_of
-from pyoco_server.http_api.answers import CLIENT_CLOSED_REQUEST, error_answer, on_unexpected
+from pyoco_server.http_api.answers import (
+    CLIENT_CLOSED_REQUEST,
+    error_answer,
+    nothing_here,
+    on_unexpected,
+)
 from pyoco_server.http_api.error_table import FrameworkRefusal
 from pyoco_server.http_api.own_hosts import OwnHosts
 from pyoco_server.http_api.refusal_log import VISIT, RefusalLog, Visit
@@ -134,6 +139,11 @@ class _Answer:
         self.started = False
 
     async def __call__(self, message: Message) -> None:
+        if message["type"] == "websocket.close" and not self.started:
+            # What the router says where it has no socket. The server would make a bare 403 of it.
+            missing = error_answer(HTTPConnection(self._scope), nothing_here())
+            await missing(self._scope, _no_more, self)
+            return
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.started = True
             message["headers"] = [*message["headers"], (b"x-request-id", self._visit.request_id.encode())]
@@ -157,6 +167,10 @@ class _Capped:
         if self._left < 0:
             raise BodyTooLarge(self._bytes_max)
         return message
+
+
+async def _no_more() -> Message:
+    return {"type": "websocket.disconnect"}
 
 
 def _has_own_limit(scope: Scope) -> bool:

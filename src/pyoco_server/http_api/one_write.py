@@ -6,9 +6,7 @@ what takes too long. It also parses all that was received at once: a quarter of 
 becomes thousands of them, waiting for their turn. Here what was received is parsed in slices, and not further
 while a request waits for the answer before its own.
 
-It also writes the head of an answer when it has one, and the body after it: two system calls, and the reader
-woken twice, for every answer of a few hundred bytes. Here the head waits for the body, which nearly always
-follows in the same step of the loop; a head that is alone leaves at the end of the step.
+It also writes the head of an answer by itself. Here head and body leave together (`joined`).
 
 `pyoco-server up` uses it, and under plain uvicorn the application puts it in place of the protocol that it
 extends (`install`). `uvicorn --http h11` and other servers have none of this.
@@ -28,8 +26,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.connections import REFUSED_OPEN_MAX, Connections
 from pyoco_server.http_api.error_table import RETRY_AFTER_SEC
+from pyoco_server.http_api.joined import Joined
+from pyoco_server.ids import new_ulid
 
-_HEAD = b"HTTP/"
 # In the state of the application: its `Connections`.
 STATE = "pyoco.connections"
 # How long a refused connection is kept: closed at once, with bytes unread, the answer would often be lost.
@@ -40,6 +39,8 @@ SLICE_BYTES = 2_048
 SLICE_OF_BODY_BYTES = 16_384
 PIPELINED_MAX = 128  # requests that wait for the answer before theirs; a slice has no more
 HELD_BYTES_MAX = 1_048_576  # received, and not parsed yet
+# A handshake with a longer URL or header is not taken by the library of sockets: a line has 8 KiB there.
+SOCKET_LINE_BYTES_MAX = 8_100
 
 # Phases of a connection. ANSWER: the request is whole, and its answer under way.
 HEAD, BODY, ANSWER, IDLE, REFUSED, UPGRADED = range(6)
@@ -51,6 +52,7 @@ _SENTENCES = {
     431: "The headers are too large, or too many.",
     503: "Too many connections. Come back later.",
 }
+_NO_HANDSHAKE = "Invalid WebSocket handshake received."
 
 
 class _Refused(Exception):
@@ -130,6 +132,11 @@ class OneWrite(HttpToolsProtocol):
         return self._phase not in (REFUSED, UPGRADED) and not self.transport.is_closing()
 
     def _parse(self, data: bytes) -> None:
+        while data and self._is_ours:
+            data = self._feed(data)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Gives back what follows a request for another protocol: we ignore the wish, and serve both."""
         if self._phase == IDLE:
             self._phase, self._since, self._head_bytes = HEAD, self.loop.time(), 0
         self._chunk_bytes = len(data)
@@ -140,19 +147,22 @@ class OneWrite(HttpToolsProtocol):
         elif self._phase == BODY:
             self._framing_bytes += self._chunk_bytes
         self._unset_keepalive_if_required()
+        left = b""
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._upgrade()
+        except httptools.HttpParserUpgrade as found:
+            if self._should_upgrade():
+                self._upgrade()
+                return b""
+            left = data[found.args[0] :]
         except httptools.HttpParserError as error:
             self._refuse(self._status, error)
-        else:
-            self._check_sizes()
+            return b""
+        self._check_sizes()
+        return left
 
     def _upgrade(self) -> None:
-        if not self._should_upgrade():
-            self._unsupported_upgrade_warning()
-        elif self._is_answering:
+        if self._is_answering:
             self._refuse(400)  # the answer before it and the socket would be written into each other
         else:
             self.handle_websocket_upgrade()
@@ -187,10 +197,20 @@ class OneWrite(HttpToolsProtocol):
             and sum(len(name) + len(value) + 4 for name, value in self.headers) > limits.head_bytes_max
         ):
             self._stop_parser(431)
+        upgrades = self.parser.should_upgrade() and self._should_upgrade()
+        if self.parser.should_upgrade() and not upgrades and self._has_body():
+            # For the parser the message ends here. What others take for its body would be the next request.
+            self._stop_parser(400)
         self._phase, self._since, self._body_bytes, self._framing_bytes = BODY, self.loop.time(), 0, 0
         super().on_headers_complete()
-        if not (self.parser.should_upgrade() and self._should_upgrade()):
+        if not upgrades:
             self.headers = []  # trailers are no headers: they come too late to be checked like those
+
+    def _has_body(self) -> bool:
+        return any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+            for name, value in self.headers
+        )
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -221,6 +241,21 @@ class OneWrite(HttpToolsProtocol):
         upgraded = self.transport.get_protocol()
         if isinstance(upgraded, _Counted) and self._peer is not None:
             upgraded.counted_by, upgraded.peer, self._peer = self._limits, self._peer, None
+        if not getattr(upgraded, "handshake_initiated", True):
+            self._refuse_handshake()
+        elif (answer := getattr(upgraded, "response", None)) is not None and answer.status_code >= 400:
+            self._limits.rejected["malformed"] += 1  # no key, another version: the library has answered
+            self._limits.log_refusal(_peer_of(self.transport), answer.status_code, _NO_HANDSHAKE)
+
+    def _refuse_handshake(self) -> None:
+        """The library of sockets does not take it (a body, a long line), and uvicorn says nothing of that."""
+        is_long = any(len(name) + len(value) > SOCKET_LINE_BYTES_MAX for name, value in self.headers)
+        status = 414 if len(self.url) > SOCKET_LINE_BYTES_MAX else 431 if is_long else 400
+        self._limits.rejected[_REASONS[status]] += 1
+        request_id = new_ulid()
+        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], request_id)
+        self.transport.write(_answer(status, request_id))
+        self.transport.close()
 
     def check(self, now: float) -> None:
         """Called by the sweep."""
@@ -284,7 +319,8 @@ class OneWrite(HttpToolsProtocol):
     def _answer_and_linger(self, status: int, error: Exception | None = None) -> None:
         """The answer, our end of the connection closed, and theirs read for a moment longer."""
         self._phase, self._since = REFUSED, self.loop.time()
-        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], error)
+        request_id = new_ulid()
+        self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], request_id, error)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started or self.pipeline:
@@ -292,7 +328,7 @@ class OneWrite(HttpToolsProtocol):
                 return
             cycle.disconnected = True  # for the application the client has gone
             cycle.message_event.set()
-        self.transport.write(_answer(status))
+        self.transport.write(_answer(status, request_id))
         if self.transport.can_write_eof():
             self.transport.write_eof()
         else:
@@ -342,14 +378,14 @@ def _defaults() -> Connections:
 _REASONS = {400: "malformed", 414: "url", 431: "headers"}
 
 
-@cache
-def _answer(status: int) -> bytes:
+def _answer(status: int, request_id: str) -> bytes:
     text = _SENTENCES[status]
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "content-type: text/plain; charset=utf-8",
         f"content-length: {len(text)}",
         "connection: close",
+        f"x-request-id: {request_id}",
     ]
     lines += [f"retry-after: {RETRY_AFTER_SEC}"] if status == 503 else []
     return "\r\n".join([*lines, "", text]).encode()
@@ -359,41 +395,3 @@ def install(config: uvicorn.Config) -> None:
     """In place of the protocol that this one extends; another one was somebody's choice."""
     if config.http_protocol_class is HttpToolsProtocol:
         config.http_protocol_class = OneWrite
-
-
-class Joined:
-    """A transport that keeps a head back until its body comes; everything else is the transport's own."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(_HEAD):
-            self._head = data
-            asyncio.get_running_loop().call_soon(self._write_out)
-            return
-        self._transport.write(data)
-
-    def close(self) -> None:
-        self._write_out()
-        self._transport.close()
-
-    def write_eof(self) -> None:
-        self._write_out()
-        self._transport.write_eof()
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Another protocol takes over, which writes to the transport itself."""
-        self._write_out()
-        self._transport.set_protocol(protocol)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def _write_out(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)

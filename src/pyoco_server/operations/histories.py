@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from pyoco_server.errors import NotFound
@@ -26,10 +26,15 @@ KEPT_MAX = 512
 KEPT_BYTES_MAX = 64 * 2**20
 # A long history is taken in slices: others want to be answered too.
 SLICE_COMMITS = 100
+SLICE_BYTES = 262_144
+# A slice of more than this is taken in a thread: one with many values in it can take a third of a second.
+ASIDE_BYTES = 32_768
 READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 
 
 class Grown(Protocol):
+    """`add` may be called in a thread, one at a time, while others read."""
+
     @property
     def run(self) -> Run | None: ...
 
@@ -76,9 +81,12 @@ class History(Generic[G]):
 
     async def _catch_up(self, at_leader: bool) -> None:
         commits = await self._store.runs.history(self._run_id, self.log_seq, at_leader=at_leader)
-        for start in range(0, len(commits), SLICE_COMMITS):
-            self._take(commits[start : start + SLICE_COMMITS])
-            await asyncio.sleep(0)
+        for some in _slices(commits):
+            if sum(commit.size for commit in some) > ASIDE_BYTES:
+                await _to_the_end(asyncio.get_running_loop().run_in_executor(None, self._take, some))
+            else:
+                self._take(some)
+                await asyncio.sleep(0)
 
     def on_commit(self, seq: int, _number: int, _events: Sequence[Event]) -> None:
         """The feed says that there is more."""
@@ -204,3 +212,29 @@ class Histories(Generic[G]):
             if run_id != newest and not history.guests:
                 size -= history.grown.size_bytes
                 del self._kept[run_id]
+
+
+def _slices(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
+    some: list[Commit] = []
+    size = 0
+    for commit in commits:
+        if some and (len(some) >= SLICE_COMMITS or size + commit.size > SLICE_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(commit)
+        size += commit.size
+    if some:
+        yield some
+
+
+async def _to_the_end(work: asyncio.Future[None]) -> None:
+    """Also when we are cancelled: while a thread adds to a history, nobody else may."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    work.result()

@@ -25,6 +25,8 @@ NO_CHAIN = ""
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """`number`: among the run's commits, 0 if its producer did not say. `at`: the broker's time.
 
+    `size`: of its message, in bytes.
+
     `chain` is empty where the commit has none. `chain_holds`: it follows from the commit before; None where
     it has none, or where the one before was not read.
     """
@@ -34,6 +36,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     commit_id: str
     at: float
     events: list[Event]
+    size: int = 0
     meta: CommitMeta | None = None
     chain: str = NO_CHAIN
     chain_holds: bool | None = None
@@ -61,6 +64,7 @@ def commit_of(message: StoredMessage, before: str | None = None) -> Commit:
         commit_id=message.header(b"Pyoco-Commit") or "",
         at=message.stored_at or 0.0,
         events=decode_commit(message.data),
+        size=len(message.data),
         meta=decode_commit_meta(message.data),
         chain=chain,
         chain_holds=None if unknown else chain == chain_after(before, message.data),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from pyoco_server.config import NatsBackendConfig
@@ -11,6 +12,9 @@ from pyoco_server.store.commits import Commit, commits_of
 from pyoco_server.store.footing import has_commit
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.tags import is_run_id
+
+# Above this, reading takes so long that others should be answered meanwhile.
+ASIDE_BYTES = 1_048_576
 
 
 class LogReading:
@@ -33,6 +37,8 @@ class LogReading:
         if at_leader:
             seen = messages[-1].seq if messages else after_log_seq
             messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
+        if sum(len(message.data) for message in messages) > ASIDE_BYTES:
+            return await asyncio.to_thread(commits_of, messages)
         return commits_of(messages)
 
     async def has(self, run_id: str, log_seq: int, commit_id: str) -> bool:

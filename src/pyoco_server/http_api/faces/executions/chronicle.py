@@ -32,10 +32,8 @@ class Chronicle:
         self.events: list[bytes] = []  # envelopes, as they are sent
         self.head = ""
         self.size_bytes = 0
-
-    @property
-    def run(self) -> Run | None:
-        return self._listing.run
+        # As of the last event: set after them, so that a run that is over has all of its events.
+        self.run: Run | None = None
 
     def add(self, commit: Commit) -> None:
         place = 0
@@ -43,6 +41,7 @@ class Chronicle:
             for listed in self._listing.add(event):
                 self._append(commit, event, place, listed)
                 place += 1
+        self.run = self._listing.run
 
     def _append(self, commit: Commit, event: e.Event, place: int, listed: Listed) -> None:
         run = self._listing.run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.bodies import ASIDE_BYTES
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.executions import asking, wire
 from pyoco_server.http_api.faces.executions.chronicle import Chronicle
@@ -59,7 +61,7 @@ async def get_state(request: Request) -> Response:
     if at_seq > last:
         raise asking.wrong("query", "atSeq", f"atSeq must be a whole number from 1 to {last}.")
     at_seq = at_seq or last
-    body = state_at([_decode(one) for one in chronicle.events[:at_seq]])
+    body = await _state_after(chronicle.events[:at_seq])
     return json_answer(body | {"atSeq": at_seq})
 
 
@@ -72,16 +74,23 @@ async def verify_execution(request: Request) -> Response:
     if checked is None:
         raise ExecutionNotFound(chronicle.run.run_id)
     problems = list(checked.problems)
-    folded = msgspec.json.encode(state_at([_decode(one) for one in chronicle.events]), order="sorted")
-    if folded != msgspec.json.encode(wire.execution(chronicle.run), order="sorted"):
+    chronicle = await chronicle_of(request)  # just read, nobody adds to it: its parts belong together
+    assert chronicle.run is not None
+    events, head, shown = list(chronicle.events), chronicle.head, wire.execution(chronicle.run)
+    folded = msgspec.json.encode(await _state_after(events), order="sorted")
+    if folded != msgspec.json.encode(shown, order="sorted"):
         problems.append("the listed events do not fold into the execution as it is shown")
-    answer = {
-        "ok": not problems,
-        "events": len(chronicle.events),
-        "head": chronicle.head,
-        "problems": problems,
-    }
+    answer = {"ok": not problems, "events": len(events), "head": head, "problems": problems}
     return json_answer(answer)
+
+
+async def _state_after(events: list[bytes]) -> dict[str, Any]:
+    """In a thread where there is much to read."""
+
+    def fold() -> dict[str, Any]:
+        return state_at(map(_decode, events))
+
+    return fold() if sum(map(len, events)) <= ASIDE_BYTES else await asyncio.to_thread(fold)
 
 
 async def explain(request: Request) -> Response:

@@ -6,6 +6,7 @@ made from the run itself (`wire.execution`) is held by a property test.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyoco_server.http_api.faces.executions.listed import EventType
@@ -98,7 +99,7 @@ class State:
                 pass  # asks for something; what comes of it is told by others
 
 
-def state_at(events: list[dict[str, Any]]) -> dict[str, Any]:
+def state_at(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
     state = State()
     for event in events:
         state.take(event)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid, PyocoError
 from pyoco_server.http_api.faces.jobs.errors import error_object
 from pyoco_server.http_api.instants import rfc3339
@@ -39,8 +40,9 @@ def client_frame(text: str) -> ClientFrame:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise NotJson from None
     try:
+        check_members(text.encode())  # the decoder takes the last of two
         frame: ClientFrame = msgspec.convert(said, ClientFrame)
-    except msgspec.ValidationError as error:
+    except (CanonicalJsonError, msgspec.ValidationError) as error:
         raise Invalid(
             f"This frame is not understood: {error}. Send subscribe, cancel or ping as its type."
         ) from None
