@@ -44,12 +44,12 @@ def test_what_a_row_names_exists(row: list[str]) -> None:
     for test in held_by:
         file, _, name = test.partition("::")
         assert (ROOT / file).is_file(), test
-        assert _tests_in(ROOT / file), f"{file} has no test in it"
-        assert not name or name in _tests_in(ROOT / file), test
+        assert functions_in(ROOT / file), f"{file} has no test in it"
+        assert not name or name in functions_in(ROOT / file), test
 
 
 @cache
-def _tests_in(file: Path) -> frozenset[str]:
+def functions_in(file: Path) -> frozenset[str]:
     tree = ast.parse(file.read_text())
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return frozenset(node.name for node in functions if node.name.startswith("test_"))
