@@ -183,9 +183,17 @@ class RecheckModel:
             self._flusher = None
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
+        try:
+            self._write_all()
+        except BaseException:  # a full disk, for example: everything is written at the next time
+            self._table.roll_back()
+            raise
+        self._waiting.clear()
+        self._reading.changed()
+
+    def _write_all(self) -> None:
         self._table.begin()
-        for one in waiting:
+        for one in self._waiting:
             self._write_what_can_be_read(one)
         now = clock.now()
         if now - self._forgot_at > FORGET_EVERY_SEC:
@@ -193,7 +201,6 @@ class RecheckModel:
             writing.forget_older(self._table, now - self._kept_sec)
             self.open = self._open_batches()
         self._table.commit(self._feed.footing.dumped() | {"fed_at": str(now)})
-        self._reading.changed()
 
     def _write_what_can_be_read(self, one: _Waiting) -> None:
         try:

@@ -102,6 +102,11 @@ class RecheckTable(DisposableTables):
         self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
         self._db.execute("COMMIT")
 
+    def roll_back(self) -> None:
+        """What was not committed; a transaction that stays open would refuse every later one."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
     def run(self, query: str, *values: object) -> None:
         self._db.execute(query, values)
 

@@ -1,0 +1,37 @@
+"""The gateway's copy of what rechecks there are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyoco_server.recheck.strategies import Strategy
+from pyoco_server.store.recheck_model import RecheckModel
+from pyoco_server.store.recheck_table import Search
+from pyoco_server.store.store import Store
+
+
+@pytest.fixture
+async def model(store: Store) -> AsyncIterator[RecheckModel]:
+    started = RecheckModel(store.client, store.jetstream, store.config)
+    await started.start()
+    yield started
+    await started.stop()
+
+
+@pytest.mark.parametrize("step", ["run_many", "commit"])
+async def test_what_could_not_be_written_is_written_later(
+    store: Store, model: RecheckModel, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def disk_full(*_: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model._table, step, disk_full)
+        await store.rechecks.put_strategy("default", Strategy(id="strat.a", title="A", tags=("daily",)))
+        with pytest.raises(OSError, match="disk full"):
+            await model.caught_up()
+    await store.rechecks.put_strategy("default", Strategy(id="strat.b", title="B", tags=("daily",)))
+    await model.caught_up()
+    assert model._table.count(Search("default", tags=("daily",))) == 2
