@@ -83,6 +83,14 @@ async def test_a_claim_that_is_listed_stays(store: Store, observed: Observed) ->
     assert (await lawful(store, run_id)).status == "RUNNING"
 
 
+async def test_a_claim_is_not_listed_by_an_earlier_one_of_the_same_run(
+    store: Store, observed: Observed
+) -> None:
+    run_id = await claimed(store)
+    assert await observed.for_seconds(LEASE_SEC + 1, {run_id: 7}) == 1
+    assert (await the_run(store, run_id)).claim is None
+
+
 async def test_a_claim_that_is_listed_now_and_then_stays(store: Store, observed: Observed) -> None:
     run_id = await claimed(store)
     for _ in range(3):

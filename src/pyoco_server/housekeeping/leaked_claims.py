@@ -60,7 +60,8 @@ class LeakedClaims:
             if lease is None or lease.holds is None:
                 continue  # lost, or a version that lists nothing: others see to it
             for run_id in self._read_model.ids_claimed_by(instance):
-                if run_id not in lease.holds and (claim := self._claim_of(run_id, instance)):
+                claim = self._claim_of(run_id, instance)
+                if claim is not None and not _is_listed(lease.holds, run_id, claim.fence):
                     place = (instance, run_id)
                     unlisted[place] = _aged(self._unlisted.get(place), claim.fence, revision, now)
         self._unlisted = unlisted
@@ -99,6 +100,11 @@ class LeakedClaims:
             fields = {"run_id": run.run_id, "instance_id": run.claim.instance_id, "fence": run.claim.fence}
             log.warning("a claim that its worker does not list was handed back", extra=fields)
         return bool(applied.events)
+
+
+def _is_listed(holds: Mapping[str, int], run_id: str, fence: int) -> bool:
+    """Without a fence (0) it is being claimed. With another one, an earlier claim is still ending."""
+    return holds.get(run_id, -1) in (0, fence)
 
 
 def _aged(before: _Unlisted | None, fence: int, revision: int, now: float) -> _Unlisted:
