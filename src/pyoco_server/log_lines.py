@@ -21,7 +21,7 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.log_context import context_fields
 from pyoco_server.printable import json_text, lines, one_line
 
-# Fields of every line, which nobody's `extra=` may replace.
+# Fields of every line, which no `extra=` may replace.
 FIXED_FIELDS = frozenset(
     {"ts", "service", "level", "logger", "message", "pathname", "lineno", "func", "process", "thread"}
 )
@@ -178,5 +178,5 @@ def _representation(value: Any) -> str:
 def _safely(write: Any, value: Any) -> str:
     try:
         return str(write(value))
-    except Exception as broken:  # somebody else's __repr__ or __str__ may do anything, and we only log
+    except Exception as broken:  # a foreign __repr__ or __str__ may do anything, and we only log
         return f"<{type(value).__name__} that cannot be shown: {type(broken).__name__}>"

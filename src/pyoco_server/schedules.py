@@ -94,7 +94,7 @@ def next_instant(timing: Timing, after: float) -> float | None:
 def latest_due(schedule: Schedule, now: float) -> float | None:
     """The last planned instant that has come: of several missed ones the one to make up. None: not due.
 
-    A run that is being begun comes first: nobody knows whether it exists.
+    A run that is being begun comes first: it is not known whether it exists.
     """
     if schedule.beginning_at is not None:
         return schedule.beginning_at

@@ -41,5 +41,5 @@ def is_correlation_id(given: str) -> bool:
 
 
 def usable_correlation_id(given: str | None) -> str | None:
-    """None for one that cannot be carried: for jobs of other producers, which nobody can answer."""
+    """None for one that cannot be carried: for jobs of other producers, which cannot be answered."""
     return given if given is not None and is_correlation_id(given) else None

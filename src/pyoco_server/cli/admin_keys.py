@@ -86,7 +86,7 @@ def scopes(
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say anew what a key may do; its secret stays. Counts on every gateway at once."""
+    """Change what a key may do; its secret stays. Counts on every gateway at once."""
     record = _asked(nats_url, data_dir, lambda store: api_keys.set_scopes(store, key_id, scope), key_id)
     _say(_named(record) | {"created_at": record.created_at} | _ours(record))
 

@@ -42,7 +42,7 @@ class NatsBackendConfig(Names):
     def from_env(cls) -> Self:
         """Settings from `PYOCO_*` and the .env file; the real environment wins, empty means unset.
 
-        A wrong setting about the log stops nobody: its default counts, and `configure_logging` tells of it.
+        A wrong setting about the log stops no process: its default counts, and `configure_logging` says so.
         """
         settings = read_environment()
         wrong = wrong_log_settings(settings)

@@ -88,7 +88,7 @@ class DueSchedules:
     async def _marked(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
         """The schedule, standing at the instant whose run is begun next, and saying so."""
         if stored.schedule.beginning_at is not None:
-            return stored  # whoever wrote that was stopped, or is at it as well
+            return stored  # the gateway that wrote that was stopped, or is at it as well
         marked = replace(stored.schedule, next_at=planned_at, beginning_at=planned_at, updated_at=now)
         revision = await self._store.schedules.replace(marked, revision=stored.revision)
         return StoredSchedule(marked, revision)

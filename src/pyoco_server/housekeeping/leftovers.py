@@ -1,4 +1,4 @@
-"""What runs have left behind: notes are looked at when nobody can write for the run any more.
+"""What runs have left behind: notes are looked at when no process writes for the run any more.
 
 A note is of a run that was erased, or that may have objects no log refers to. Also what a schedule that was
 never finished, or only half deleted, has left in its bucket.
@@ -23,7 +23,7 @@ SETTLED_SEC = 60.0
 # Copying the results of a run that is tried again takes seconds, but its gateway may have been paused.
 NOT_BEGUN_SEC = 3600.0
 SCHEDULES_EVERY_SEC = 3600.0
-# Between the two writes that make a schedule lies a moment; whoever is slower than this was interrupted.
+# Between the two writes that make a schedule lies a moment; a slower gateway was interrupted.
 HALF_MADE_SEC = 600.0
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 # What is left is seen to in the next look.
 RUNS_AT_ONCE = 100
 LOOK_EVERY_SEC = 5.0
-# Whoever wrote the note is usually about to write the letter.
+# The process that wrote the note is usually about to write the letter.
 SETTLED_SEC = 10.0
 
 

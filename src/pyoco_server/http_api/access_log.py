@@ -2,7 +2,7 @@
 
 At DEBUG the server's WebSocket side logs every header of a handshake, and at INFO the address with its query.
 What it refuses before we see it (bytes that are not HTTP) it logs too; that line gets the id of the error.
-Nobody may fill the log without a key, so what it says of refused sockets is left out.
+A client without a key must not fill the log, so what it says of refused sockets is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyoco_server.http_api.secrets_in_text import HIDDEN
 
 LOGGERS = ("uvicorn.access", "uvicorn.error")
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
-# Any value may be a ticket, a token, a signature or somebody's search.
+# Any value may be a ticket, a token, a signature or a search text.
 _VALUE = re.compile(r"(?<==)[^&\s]+")
 # Of a refused handshake, by uvicorn and by its library. There is a line of ours, and those are bounded.
 _REFUSED_SOCKET = (

@@ -1,4 +1,4 @@
-"""Work for a request that ends with its connection: what nobody is there to read is not finished."""
+"""Work for a request that ends with its connection: an answer without a reader is not finished."""
 
 from __future__ import annotations
 

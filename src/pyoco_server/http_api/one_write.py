@@ -392,6 +392,6 @@ def _answer(status: int, request_id: str) -> bytes:
 
 
 def install(config: uvicorn.Config) -> None:
-    """In place of the protocol that this one extends; another one was somebody's choice."""
+    """In place of the protocol that this one extends; another one was chosen on purpose."""
     if config.http_protocol_class is HttpToolsProtocol:
         config.http_protocol_class = OneWrite

@@ -55,7 +55,7 @@ class History(Generic[G]):
         self._run_id = run_id
         self._make = make
         self._turn = asyncio.Lock()
-        self._telling: Loop | None = None  # while somebody follows
+        self._telling: Loop | None = None  # while there are followers
         self.grown = make()
         self.log_seq = 0
         self._commit_id = ""
@@ -135,7 +135,7 @@ class Histories(Generic[G]):
         await self._loop.stop()
 
     def reconnected(self) -> None:
-        """What nobody follows is forgotten; the rest is compared with the log."""
+        """What has no follower is forgotten; the rest is compared with the log."""
         self.forget()
         self._loop.wake()
 
@@ -228,7 +228,7 @@ def _slices(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
 
 
 async def _to_the_end(work: asyncio.Future[None]) -> None:
-    """Also when we are cancelled: while a thread adds to a history, nobody else may."""
+    """Also when we are cancelled: while a thread adds to a history, no other task may."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

@@ -3,7 +3,7 @@
 Three things: each commit's chain follows from the one before, no number is missing, and folding the log
 gives the stored snapshot (but for `heartbeat_at`, and for what it may leave out where it was written under
 another limit). A commit without a chain is counted and no problem: it is older than the chain, or of another
-producer. A snapshot may be behind while somebody is writing it.
+producer. A snapshot may be behind while it is being written.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def commit_of(message: StoredMessage, before: str | None = None) -> Commit:
 def commit_headers(
     log_seq: int, number: int, events: Sequence[Event], commit_id: str, chain: str | None
 ) -> bytes:
-    # Nobody was told of a run that is discarded: its log goes like that of an erased one.
+    # No client was told of a run that is discarded: its log goes like that of an erased one.
     erasing = any(isinstance(event, RunErased | RunDiscarded) for event in events)
     rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if erasing else ""
     chained = f"Pyoco-Chain: {chain}\r\n" if chain else ""

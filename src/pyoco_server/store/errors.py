@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from pyoco_server.errors import Unavailable
 
-# Nobody answers, or the leader of the stream is being chosen.
+# There is no responder, or the leader of the stream is being chosen.
 _COMES_BACK = (503, 10008)
 
 
@@ -57,7 +57,7 @@ class BrokerRefused(_OfTheBroker):
 
 
 class NoStorage(BrokerRefused):
-    """A limit of the account, the server or the stream. Whoever erases something may try again."""
+    """A limit of the account, the server or the stream. After something was erased it may be tried again."""
 
     plain = "The broker has no room for this now. Erase runs that are over, or give it more space."
 

@@ -60,7 +60,7 @@ class Feed:
         on_lost: OnLost = _ignore_loss,
         on_verified: Callable[[], None] = _nobody_waits,
     ) -> None:
-        """`headers_only`: for whoever only wants to know that something was written.
+        """`headers_only`: for a reader that only wants to know that something was written.
 
         `on_lost` may raise: then it is called again before anything is read. `on_verified`: it is known
         again that what was read is still there, or was forgotten.

@@ -85,7 +85,7 @@ class Delivery:
 
 
 class _Waiter:
-    """Somebody who wants a delivery, until then."""
+    """A call of `next` that wants a delivery, until then."""
 
     __slots__ = ("future", "until")
 
@@ -146,7 +146,7 @@ class JobPuller:
     async def pause(self) -> None:
         """When this returns no pull of ours stands at the broker, and nothing is given out until `resume`.
 
-        The broker has no word for taking a pull back, but forgets those whose answers nobody listens for.
+        The broker has no word for taking a pull back, but forgets those whose answers have no listener.
         What it had sent by then is given back when it cannot be sent to us again, which would wear it out.
         """
         self.is_paused = True
@@ -167,7 +167,7 @@ class JobPuller:
         self._ask_for_more()
 
     def dismiss_waiters(self) -> None:
-        """Whoever waits gets None now; what still arrives goes back to the queue."""
+        """Waiters get None now; what still arrives goes back to the queue."""
         for waiter in self._waiters:
             waiter.give(None)
         self._waiters.clear()
@@ -182,7 +182,7 @@ class JobPuller:
                 await self._client.unlisten(self._sid)
 
     async def next(self, timeout_sec: float) -> Delivery | None:
-        """One delivery of any tag, or None. Pulls stand only while somebody waits here."""
+        """One delivery of any tag, or None. Pulls stand only while there are waiters."""
         if self._held and not self.is_paused:
             return self._held.popleft()
         loop = asyncio.get_running_loop()
@@ -267,7 +267,7 @@ class JobPuller:
             self._held.popleft().nak()
 
     def _end_pull(self, token: bytes, status: int) -> None:
-        """A pull may have stood since before today's waiters came: whoever has time left pulls again."""
+        """A pull may have stood since before today's waiters came: those with time left pull again."""
         ended = [subject for subject, pulls in self._pulls.items() if pulls.pop(token, None)]
         if status not in PULL_EXPIRED:
             for subject in ended or self._pulls:
@@ -304,6 +304,6 @@ class JobPuller:
 
 
 def _give_back(waiter: _Waiter) -> None:
-    """Whoever waited was cancelled in the very moment in which a delivery had come."""
+    """The waiter was cancelled in the moment in which a delivery had come."""
     if waiter.future.done() and not waiter.future.cancelled() and (delivery := waiter.future.result()):
         delivery.nak()

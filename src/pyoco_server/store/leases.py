@@ -39,7 +39,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failing: list[str] = []
 
 
-# What another version wrote there, or somebody else: all that is known is that it moves, or does not.
+# What another version wrote there, or another program: all that is known is that it moves, or does not.
 UNREADABLE = Lease(holder="")
 
 

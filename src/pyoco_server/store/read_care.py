@@ -52,14 +52,14 @@ class RunsThatNeedCare(ABC):
         return self._table.next_due(after)
 
     def stuck_cancels(self, limit: int) -> list[Run]:
-        """Asked to stop, held by nobody, and not over: should not be, and would stay so for ever."""
+        """Asked to stop, without a claim, and not over: should not be, and would stay so for ever."""
         self._flush()
         return decoded(self._table.stuck_cancels(limit))
 
     def waiting(
         self, tenant: str | None, limit: int, after: WaitPlace | None = None
     ) -> list[tuple[WaitPlace, OpenWait]]:
-        """What somebody has to answer, the longest waiting first, from this place on."""
+        """What waits for an answer, the longest waiting first, from this place on."""
         self._flush()
         return self._table.waiting(tenant, limit, after or WaitPlace(0, 0))
 

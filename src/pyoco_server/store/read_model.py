@@ -172,7 +172,7 @@ class ReadModel(RunsThatNeedCare):
         return self._table.gone_after(seq, limit)
 
     async def holds(self, seq: int, stored_at: str) -> bool:
-        """Whether a place that somebody was told is one of the log as it is now.
+        """Whether a place that a reader was told is one of the log as it is now.
 
         Where the commit itself is gone, the erasure of its run has to explain that.
         """

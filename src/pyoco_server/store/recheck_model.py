@@ -2,7 +2,7 @@
 
 A copy for reading, like that of runs: it goes on from its position after a restart, and is filled anew when
 it is missing, too old, of a bucket that was created again, or of what the broker has lost. Which batches are
-open is known the moment their request is heard of, for whoever has to judge them.
+open is known the moment their request is heard of, for the code that judges them.
 """
 
 from __future__ import annotations

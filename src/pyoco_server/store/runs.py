@@ -190,7 +190,7 @@ class Runs(LogReading):
         await self._bucket.remove(run_id)
 
     async def was_discarded(self, run_id: str) -> bool:
-        """Whether its submission was given up: then nobody has executed it."""
+        """Whether its submission was given up: then no worker has executed it."""
         last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
         events = decode_commit(last.data) if last is not None else []
         return any(isinstance(event, RunDiscarded) for event in events)
@@ -317,7 +317,7 @@ class Runs(LogReading):
         count = 0
         try:
             async for run_id in self.ids():
-                await self.load(run_id)  # what is missing is healed by whoever reads it
+                await self.load(run_id)  # what is missing is healed by its readers
                 count += 1
                 while len(self._healing) >= HEALING_MAX:
                     await asyncio.wait(self._healing, return_when=asyncio.FIRST_COMPLETED)

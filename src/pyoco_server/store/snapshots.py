@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def may_be_missing(refused: BrokerRefused) -> bool:
-    """Nobody answers for it. The same is heard while JetStream itself is not there."""
+    """Nothing answers for it. The same is heard while JetStream itself is not there."""
     return refused.code in (NO_RESPONDERS, STREAM_NOT_FOUND)
 
 
@@ -46,7 +46,7 @@ class SnapshotBucket(Bucket):
         return await self._there(lambda: super(SnapshotBucket, self).put(key, value, revision=revision))
 
     async def delete(self, key: str, *, revision: int) -> int:
-        """Whoever follows the bucket hears of it, and then nothing is left: so the key is at no revision."""
+        """Followers of the bucket hear of it, and then nothing is left: so the key is at no revision."""
         mark = await self._there(lambda: super(SnapshotBucket, self).delete(key, revision=revision))
         await self.remove(key, upto=mark)
         return 0

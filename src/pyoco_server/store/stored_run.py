@@ -137,7 +137,7 @@ def is_left_behind(
     if snapshot is None:
         return not stored.run.gone
     if not is_measured(snapshot, max_bytes):
-        return _age_sec(last) >= HEAL_AFTER_SEC  # whoever wrote it may still be at work
+        return _age_sec(last) >= HEAL_AFTER_SEC  # its writer may still be at work
     behind = stored.commits - snapshot.pyoco.commits
     if behind == 0:
         return snapshot.pyoco.log_seq != stored.log_seq and run_of(snapshot) != stored.run

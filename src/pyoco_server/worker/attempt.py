@@ -188,7 +188,7 @@ class Attempt:
         )
 
     async def _see_to_letter(self, run: Run) -> None:
-        """This job came back after its run had failed: whoever failed it may not have got to the letter."""
+        """This job came back after its run had failed: the letter may not have been written."""
         reason = letter_reason(run)
         is_of_this_job = self._delivery.job_no in (None, run.job_no)
         if run.status is RunStatus.FAILED and not run.gone and is_of_this_job and self._wants(reason):

@@ -53,7 +53,7 @@ class RunLog:
 
     def __init__(self, store: Store, run_id: str, fence: int) -> None:
         self._store = store
-        self._context = contextvars.copy_context()  # of the attempt, whoever wakes us
+        self._context = contextvars.copy_context()  # of the attempt, from wherever we are woken
         self._run_id = run_id
         self._fence = fence
         # The first claim begins an empty log; a later one has to look where its predecessors ended.

@@ -28,7 +28,7 @@ LOOP = "snapshot of a run"
 class SnapshotWriter:
     def __init__(self, store: Store, stored: StoredRun) -> None:
         self._store = store
-        self._context = contextvars.copy_context()  # of the attempt, whoever wakes us
+        self._context = contextvars.copy_context()  # of the attempt, from wherever we are woken
         self._latest = stored
         self._revision = stored.revision
         self._shown = -1  # commits in the snapshot as we have written it

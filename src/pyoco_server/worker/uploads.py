@@ -33,7 +33,7 @@ OnPut = Callable[[Result], None]
 
 
 class _NotOurs(Exception):
-    """Somebody else has the run."""
+    """Another worker has the run."""
 
 
 class Uploads:

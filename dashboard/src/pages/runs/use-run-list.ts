@@ -96,7 +96,7 @@ class Reading {
       const page = await get<Page>(this.address(limit), undefined, this.abort.signal)
       if (words !== this.words) {
         this.loading = false
-        return this.read() // begun anew meanwhile: this page is of the list as it was
+        return this.read() // started again meanwhile: this page is of the list as it was
       }
       this.cursor = page.next_cursor
       this.list.append(page.items)

@@ -74,7 +74,7 @@ async def verify_execution(request: Request) -> Response:
     if checked is None:
         raise ExecutionNotFound(chronicle.run.run_id)
     problems = list(checked.problems)
-    chronicle = await chronicle_of(request)  # just read, nobody adds to it: its parts belong together
+    chronicle = await chronicle_of(request)  # just read, and not added to: its parts belong together
     assert chronicle.run is not None
     events, head, shown = list(chronicle.events), chronicle.head, wire.execution(chronicle.run)
     folded = msgspec.json.encode(await _state_after(events), order="sorted")
