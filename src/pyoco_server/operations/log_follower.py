@@ -100,8 +100,10 @@ class LogFollower:
         self._ring()
 
     async def _read_ahead(self) -> None:
-        reader = self._store.log_reader
+        reader, losses = self._store.log_reader, self._losses
         span = await reader.span(self._run_id, at_leader=True)
+        if losses != self._losses:
+            return  # it began again meanwhile: what is asked for here is of the log as it was
         if span is None or span.lines <= self.place.line:
             # Erased, or all of it went by age: there is nothing left to wait for.
             self.place = Place(max(self.place.line, self._view.lines), self.place.seq)
@@ -110,6 +112,9 @@ class LogFollower:
         size = 0
         async with aclosing(chunks):
             async for chunk in chunks:
+                if losses != self._losses:
+                    self._ahead.clear()
+                    return
                 if chunk.last_line > self.place.line:
                     self._ahead.append(chunk)
                     size += len(chunk.data)
