@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.conftest import until
-from tests.http_api.holding import HOLD_SEC_MAX, polled
+from tests.http_api.holding import HOLD_SEC_MAX, held
 from tests.http_api.live import Live, live
 
 MANY = 2_000_000
@@ -43,8 +42,7 @@ async def test_a_body_of_very_many_values_is_refused_unread(
     gateway: Live, path: str, before: str, after: str, status: int, unit: str
 ) -> None:
     body = (before + listed(unit) + after).encode()
-    async with polled(gateway.port) as holds:
-        await until(lambda: holds.answers)
+    with held() as holds:
         answer = await gateway.client.post(path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
     assert holds.worst_sec < HOLD_SEC_MAX
@@ -64,8 +62,7 @@ async def test_combining_characters_without_end_are_refused_at_once(
     gateway: Live, path: str, body: dict[str, Any], status: int
 ) -> None:
     raw = json.dumps(body, ensure_ascii=False).encode()
-    async with polled(gateway.port) as holds:
-        await until(lambda: holds.answers)
+    with held() as holds:
         answer = await gateway.client.post(
             path, content=raw, headers={"Content-Type": "application/json", **KEY}
         )
@@ -76,8 +73,7 @@ async def test_combining_characters_without_end_are_refused_at_once(
 
 async def test_the_largest_parameters_do_not_hold_it_up(gateway: Live) -> None:
     body = ('{"parameters":{"a":[' + ",".join(["[]"] * 65_000) + "]}}").encode()
-    async with polled(gateway.port) as holds:
-        await until(lambda: holds.answers)
+    with held() as holds:
         answer = await gateway.client.post(
             "/jobs", content=body, headers={"Content-Type": "application/json"}
         )

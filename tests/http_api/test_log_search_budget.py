@@ -15,7 +15,7 @@ from pyoco_server.errors import Invalid
 from pyoco_server.operations.log_search import Search, Sought
 from pyoco_server.store.store import Store
 from tests.conftest import until
-from tests.http_api.holding import HOLD_SEC_MAX, polled
+from tests.http_api.holding import HOLD_SEC_MAX, held
 from tests.http_api.live import Live, live
 from tests.http_api.serving import submit
 from tests.log_writing import Writer
@@ -49,16 +49,14 @@ async def page_of(gateway: Live, run_id: str, **query: Any) -> dict[str, Any]:
 
 async def test_a_dear_pattern_does_not_hold_up_the_gateway(gateway: Live, store: Store) -> None:
     run_id = await written(gateway, store, 400, "a" * 900)
-    async with polled(gateway.port) as holds:
-        await until(lambda: holds.answers)
+    with held() as holds:
         await page_of(gateway, run_id, q=DEAR, regex="true")
     assert holds.worst_sec < HOLD_SEC_MAX
 
 
 async def test_many_dear_searches_at_once_do_not_hold_it_up_either(gateway: Live, store: Store) -> None:
     run_id = await written(gateway, store, 400, "a" * 900)
-    async with polled(gateway.port) as holds:
-        await until(lambda: holds.answers)
+    with held() as holds:
         pages = await asyncio.gather(
             *(page_of(gateway, run_id, q=q, regex="true") for q in (DEAR, DEAR + "?", "(?i)" + DEAR)),
             page_of(gateway, run_id, q="b"),
