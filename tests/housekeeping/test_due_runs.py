@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.housekeeping import Housekeeper, due_runs
@@ -15,6 +16,7 @@ from pyoco_server.housekeeping.due_runs import DueRuns
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.events import TaskFailed
 from pyoco_server.lifecycle.graph import Graph, GraphTask, OnTimeout, Retry
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.apply import Applied, apply
 from pyoco_server.operations.submit import begin
@@ -161,6 +163,29 @@ async def test_what_is_due_to_the_index_alone_is_asked_about_once(
     for _ in range(2):
         await looked(due, read_model)
     assert asked_about == [run_id] * 4
+
+
+async def test_a_run_that_is_heard_of_during_a_look_and_due_already_keeps_its_timer(
+    store: Store, read_model: ReadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await driven(store, GraphTask(id="a", timeout_sec=0.001))
+    due = DueRuns(store, read_model)
+    found = read_model.due
+
+    def and_then_one_is_heard_of(*, until: float, limit: int) -> list[Run]:
+        """The feed brings it after the index was asked: it is due before the instant that was asked for."""
+        before = found(until=until, limit=limit)
+        due._on_news(None, replace(heard, due={"a": until - 0.01}), ())
+        return before
+
+    heard = await the_run(store, run_id)
+    monkeypatch.setattr(read_model, "due", and_then_one_is_heard_of)
+    woken = asyncio.Event()
+    due.on_due(woken.set)
+    await due.look()
+    async with asyncio.timeout(10):
+        await woken.wait()
+    due.stop()
 
 
 class TestBetweenRounds:

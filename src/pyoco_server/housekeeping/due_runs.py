@@ -58,7 +58,8 @@ class DueRuns:
             due = iter([run for run in found if not self._is_in_vain(run)])
             some = (self._isolation.each(due, self._pass, name=_run_id) for _ in range(SIDE_BY_SIDE))
             moved = _sum(await asyncio.gather(*some, return_exceptions=True))
-            self._set(now if len(found) == RUNS_AT_ONCE and moved else self._read_model.next_due(after=now))
+            upcoming = now if len(found) == RUNS_AT_ONCE and moved else self._read_model.next_due(after=now)
+            self._set(self._earlier(upcoming))
             return moved
 
     def on_due(self, act: Callable[[], None]) -> None:
@@ -91,6 +92,11 @@ class DueRuns:
             earliest = min(after.due.values())
             if self._rings_at is None or earliest < self._rings_at:
                 self._set(earliest)
+
+    def _earlier(self, upcoming: float | None) -> float | None:
+        """The timer may have been set while we looked, for a run that was due when it was heard of."""
+        instants = [at for at in (upcoming, self._rings_at) if at is not None]
+        return min(instants, default=None)
 
     def _set(self, at: float | None) -> None:
         if self._timer is not None:
