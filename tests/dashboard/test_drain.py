@@ -32,10 +32,17 @@ def worker_id(site: Up) -> Iterator[str]:
     httpx.patch(f"{site.url}/workers/{worker['worker_id']}", json={"draining": False}).raise_for_status()
 
 
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """Runs wait for it. It is open in the end: the worker is the next test's, too."""
+    path = tmp_path / "go"
+    yield path
+    path.touch()
+
+
 def test_drain_a_worker_see_it_through_and_resume_it(
-    shown: Visit, site: Up, worker_id: str, tmp_path: Path
+    shown: Visit, site: Up, worker_id: str, gate: Path
 ) -> None:
-    gate = tmp_path / "go"
     shown.start("diamond", json.dumps({"gate": str(gate)}))
     shown.status_is("RUNNING")
     shown.open("/workers")
@@ -62,10 +69,9 @@ def test_drain_a_worker_see_it_through_and_resume_it(
 
 
 def test_a_run_that_waits_says_so_as_soon_as_its_worker_drains_and_is_resumed(
-    in_english: Visit, site: Up, worker_id: str, tmp_path: Path
+    in_english: Visit, site: Up, worker_id: str, gate: Path
 ) -> None:
     """Nobody touches the page: it is told."""
-    gate = tmp_path / "go"
     for _ in range(4):
         in_english.start("diamond", json.dumps({"gate": str(gate)}))
         in_english.status_is("RUNNING")

@@ -75,6 +75,12 @@ def pass_time(shown: Visit, seconds: int, step_sec: int = 2) -> None:
         shown.page.clock.run_for(1000 * step_sec)
 
 
+def open_anew(shown: Visit, address: str) -> None:
+    """Without what the page before it has read: that would be shown, and the failure of the next read not."""
+    shown.page.goto("about:blank")
+    shown.open(address)
+
+
 def pause_long(shown: Visit, failing: Failing) -> None:
     """Until the page pauses for minutes: then only a click ends the pause, and its button stays."""
     failing.status, failing.headers, asked = 503, {"Retry-After": "300"}, failing.asked
@@ -90,7 +96,7 @@ def test_a_refused_request_is_shown_and_not_repeated(troubled: Visit, site: Up, 
     for address, path in PAGES.items():
         failing = Failing(troubled.page, path, status)
         failing.begin()
-        troubled.open(address)
+        open_anew(troubled, address)
         alert = troubled.page.get_by_role("alert")
         expect(alert).to_contain_text(f"refused with {status}")
         pass_time(troubled, WINDOW_SEC)
@@ -108,7 +114,7 @@ def test_a_request_without_an_answer_is_repeated_with_growing_pauses(
     for address, path in {**PAGES, **MORE_PAGES}.items():
         failing = Failing(troubled.page, path, status)
         failing.begin()
-        troubled.open(address)
+        open_anew(troubled, address)
         alert = troubled.page.get_by_role("alert").first
         said = troubled.word("wrong.away") if status is None else f"refused with {status}"
         expect(alert).to_contain_text(said)
@@ -126,7 +132,7 @@ def test_it_is_not_repeated_before_the_server_allows_it(troubled: Visit, site: U
     for address, path in PAGES.items():
         failing = Failing(troubled.page, path, 429, {"Retry-After": "40"})
         failing.begin()
-        troubled.open(address)
+        open_anew(troubled, address)
         expect(troubled.page.get_by_role("alert")).to_contain_text("refused with 429")
         pass_time(troubled, 30)
         assert failing.asked == 1, address

@@ -56,7 +56,8 @@ export function TagField({ tag }: { tag: Tag }): JSX.Element {
     <div className="field-with-hint">
       <label className="field">
         {t('flows.submit.tag')}
-        <input value={tag.value} required list="known-tags" onChange={(event) => tag.set(event.target.value)} />
+        {/* Not editable while it may change by itself, under the reader's cursor. */}
+        <input value={tag.value} required readOnly={tag.isPending} list="known-tags" onChange={(event) => tag.set(event.target.value)} />
         <datalist id="known-tags">{tag.offered.map((one) => <option key={one} value={one} />)}</datalist>
       </label>
       <div role="status">

@@ -30,9 +30,10 @@ function useWhileItLasts(lasts: boolean, isQueued: boolean, act: () => void): vo
   useOnRuns(useCallback(() => isQueued, [isQueued]), LOOK_AGAIN_MS, act)
   const workers = useWorkers(lasts)
   const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.draining} ${one.tags.join()}`).join('\n')
-  const seen = useRef(states)
+  // Undefined at first: what the sentence was made from may be older than the first that we are told of workers.
+  const seen = useRef<string | undefined>(undefined)
   useEffect(() => {
-    if (lasts && seen.current !== undefined && seen.current !== states) act()
+    if (lasts && states !== undefined && seen.current !== states) act()
     seen.current = states
   }, [lasts, states, act])
 }

@@ -10,10 +10,12 @@ type Told = { workers: Worker[]; gone: string[]; all: boolean }
 const known = new Cell<Map<string, Worker> | null>(null)
 /** Why we are not told, where that is so. */
 export const refused = new Cell<ApiError | null>(null)
-/** Whether the answer to the first question is still to come: not while the connection is lost or refused. */
+/** Whether the first answer is still to come. Not while the connection is lost or refused, and not for long: it may be held back on its way. */
 export const awaited = new Cell(true)
+const AWAITED_MS = 3000
 let looking = 0
 let leave: (() => void) | undefined
+let givingUp: ReturnType<typeof setTimeout> | undefined
 
 /** Null until it is known; and while `wanted` is not true. */
 export function useWorkers(wanted = true): Worker[] | null {
@@ -24,13 +26,17 @@ export function useWorkers(wanted = true): Worker[] | null {
 
 function look(): () => void {
   looking += 1
-  if (looking === 1) ask()
+  if (looking === 1) {
+    ask()
+    givingUp = setTimeout(() => awaited.set(false), AWAITED_MS)
+  }
   return () => {
     looking -= 1
     if (looking > 0) return
     leave?.()
     leave = undefined
     known.set(null)
+    clearTimeout(givingUp)
     awaited.set(true)
   }
 }
