@@ -39,7 +39,7 @@ up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a 
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
 test: check dashboard-check chromium  ## all checks and all tests
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
 
 # For the tests with a real browser. Where it cannot be installed they say what is missing.
 chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)
