@@ -41,6 +41,22 @@ async def test_a_request_that_is_not_answered_does_not_end_a_worker_that_starts(
     await worker.close()
 
 
+@pytest.mark.parametrize("fault", [Fault.LOSE_REQUEST, Fault.LOSE_REPLY])
+@pytest.mark.parametrize("answered_before", [0, 1])
+async def test_a_store_that_opens_waits_for_the_answers_about_the_log(
+    config: NatsBackendConfig, store: Store, answered_before: int, fault: Fault
+) -> None:
+    """The log is asked about twice: how it is, and what time it is there."""
+    faults = Faults()
+    log = re.compile(rf"^\$JS\.API\.STREAM\.INFO\.{config.events_stream}$")
+    faults.add(log, Fault.DELAY, times=answered_before, sec=0.0)
+    lost = faults.add(log, fault, times=1)
+    opened = await Store.connect(config, name="test", make_client=faulty(faults))
+    assert lost.times == 0, "nothing was lost"
+    assert opened.why_not_ready is None
+    await opened.close()
+
+
 async def test_a_broker_that_is_too_old_is_reported_at_once(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,19 +240,22 @@ class Store:
         """JetStream may need a moment after the port opens (a cluster electing its leader)."""
         while not self._stopping:
             try:
-                self._note(await resources.ensure(self.jetstream, self.config))
-            except StreamsSilent as error:
-                # They exist. Only what needs them waits for their leaders; they are looked at later on.
-                self._report_streams(error)
-                self._resuming.wake()
+                await self._look_at_streams()
+                await self.clock.measure()
+                self.why_not_ready = None
+                return
             except Unavailable as error:
                 self.why_not_ready = error.public_message
                 self._report_streams(error)
                 await asyncio.sleep(RESOURCES_PAUSE_SEC)
-                continue
-            await self.clock.measure()
-            self.why_not_ready = None
-            return
+
+    async def _look_at_streams(self) -> None:
+        try:
+            self._note(await resources.ensure(self.jetstream, self.config))
+        except StreamsSilent as error:
+            # They exist. Only what needs them waits for their leaders; they are looked at later on.
+            self._report_streams(error)
+            self._resuming.wake()
 
     async def _make_what_is_missing(self) -> bool:
         """Whether something was. What does not answer has no leader yet; the others are served meanwhile.
