@@ -20,6 +20,8 @@ from pyoco_server.store.client import BrokerClient
 NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 PROPOSAL_IN_FLIGHT = {"err_code": 10164, "code": 503, "description": "wrong last sequence, in flight"}
 
+NO_MESSAGE_FOUND = {"err_code": 10037, "code": 404, "description": "no message found"}
+
 
 class Fault(StrEnum):
     LOSE_REQUEST = "lose_request"
@@ -27,6 +29,7 @@ class Fault(StrEnum):
     DELAY = "delay"
     IN_FLIGHT = "in_flight"
     NOBODY_ANSWERS = "nobody_answers"  # as while the leader of a stream is being chosen
+    NO_MESSAGE = "no_message"  # as a former leader answers a read of what was stored after it was cut off
 
 
 @dataclass
@@ -120,6 +123,8 @@ class FaultyClient(BrokerClient):
                 self._hold(sec, subject, payload, reply, headers)
             case Fault.NOBODY_ANSWERS:
                 self._answer(reply, NO_RESPONDERS, b"")
+            case Fault.NO_MESSAGE:
+                self._answer(reply, b"", json.dumps({"error": NO_MESSAGE_FOUND}).encode())
 
     def _hold(self, sec: float, subject: str, payload: bytes, reply: str, headers: bytes) -> None:
         """As a cluster with a slow quorum: it is stored later, and meanwhile others are told to wait."""

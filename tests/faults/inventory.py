@@ -20,6 +20,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.verify import verify_all
 from pyoco_server.store import resources
 from pyoco_server.store.commits import Commit, commits_of
+from pyoco_server.store.confirmed_reads import is_mark
 from pyoco_server.store.leases import Lease
 from pyoco_server.store.store import Store
 from tests.faults.chaos_flows import Mark, marks
@@ -92,6 +93,8 @@ async def _read_log(store: Store, found: Inventory) -> None:
     config = store.config
     by_subject = defaultdict(list)
     for message in await store.jetstream.after(config.events_stream, f"{config.events_subject_prefix}.*", 0):
+        if is_mark(message.headers):
+            continue
         by_subject[message.subject.removeprefix(f"{config.events_subject_prefix}.")].append(message)
     for run_id, messages in by_subject.items():
         found.commits[run_id] = commits_of(messages)

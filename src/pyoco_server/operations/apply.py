@@ -1,8 +1,8 @@
 """The one door through which a run changes: load, decide, commit, project, and publish the job it owes.
 
 Two who want to change a run at once both go through here; the log takes one of them, and the other one
-decides again on what it finds. A refusal, or "nothing to do", is only believed when it was read at the
-leader. And only here is a job of a run that already exists published.
+decides again on what it finds. A refusal, or "nothing to do", is only believed when a majority of the brokers
+confirms what it was decided on. And only here is a job of a run that already exists published.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def apply(
         decided = decide_and_fold(stored.run if stored else None, asked, instant)
         decision = decided if isinstance(decided, Refused) else decided[0]
         if isinstance(decided, Refused) or isinstance(decision, Refused) or not decision:
-            if at_leader:
+            if at_leader and await store.runs.is_latest(run_id, stored):
                 return _nothing(stored, decision)
             stored, at_leader = await store.runs.load(run_id, at_leader=True, whole=whole), True
             continue

@@ -149,7 +149,7 @@ async def latest(desk: Desk, run_id: str, tenant_id: str | None) -> Run:
 
 async def _check_task(desk: Desk, asked: Asked, task: str) -> None:
     """What we hold may be old, and a worker may have planned it since."""
-    read = await desk.store.runs.load(asked.run_id, at_leader=True, whole=True)
+    read = await desk.store.runs.load_confirmed(asked.run_id, whole=True)
     stored = visible(read, asked.run_id, asked.key.tenant)
     desk.held.put(stored)
     if task not in stored.run.tasks:

@@ -29,7 +29,7 @@ async def erase_run(store: Store, run_id: str, *, by: str | None, tenant_id: str
     The commit is what erases it; what it leaves elsewhere is cleared away after. It was noted before, so that
     housekeeping does this again: after a failure in between, and for what is written late.
     """
-    stored = visible(await store.runs.load(run_id, at_leader=True, whole=True), run_id, tenant_id)
+    stored = visible(await store.runs.load_confirmed(run_id, whole=True), run_id, tenant_id)
     if not stored.run.is_terminal:
         raise StillLive(f"Run {run_id} is not over. Cancel it first, then erase it.")
     earlier = earlier_in(stored.run)

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.errors import NotFound
+from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.ring import Ring as Ring
@@ -188,6 +188,8 @@ class Histories(Generic[G]):
         if history.log_seq < max(known_seq, 1):
             await history.catch_up(at_leader=True)
         run = history.grown.run
+        if run is None and not await self._store.runs.is_latest(run_id, None):
+            raise Unavailable(f"The log of run {run_id} cannot be read now. Try again.")
         if run is None or run.gone or (tenant_id is not None and run.tenant_id != tenant_id):
             if run is None or run.gone:
                 self._kept.pop(run_id, None)

@@ -59,7 +59,7 @@ async def retry(
     commit_id = reservation.command_id if reservation else None
     if wanted.params is not None:
         check_params(wanted.params, store.config)
-    old = visible(await store.runs.load(run_id, at_leader=True, whole=True), run_id, caller.tenant_id).run
+    old = visible(await store.runs.load_confirmed(run_id, whole=True), run_id, caller.tenant_id).run
     if retry_refused(old):
         message = f"Run {run_id} is {old.status.value}. Cancel it, or wait for its end, and then retry it."
         raise Conflict(message, details={"run_id": run_id, "status": old.status.value})

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pyoco_server.clock import elapsed
 from pyoco_server.store.acks import place_of
 from pyoco_server.store.client import BrokerClient
+from pyoco_server.store.confirmed_reads import is_mark
 from pyoco_server.store.errors import BrokerAway, BrokerRefused
 from pyoco_server.store.footing import Footing, Step
 from pyoco_server.store.headers import status_of, value_of
@@ -58,12 +59,12 @@ class Feed:
         *,
         headers_only: bool = False,
         on_lost: OnLost = _ignore_loss,
-        on_verified: Callable[[], None] = _nobody_waits,
+        on_moved: Callable[[], None] = _nobody_waits,
     ) -> None:
         """`headers_only`: for a reader that only wants to know that something was written.
 
-        `on_lost` may raise: then it is called again before anything is read. `on_verified`: it is known
-        again that what was read is still there, or was forgotten.
+        `on_lost` may raise: then it is called again before anything is read. `on_moved`: `is_verified` or
+        `reached` has changed without a message.
         """
         self._client = client
         self._jetstream = jetstream
@@ -73,7 +74,7 @@ class Feed:
         self._hand_on = on_message
         self._headers_only = headers_only
         self._on_lost = on_lost
-        self._on_verified = on_verified
+        self._on_moved = on_moved
         self._name = ""
         self._consumer_seq = 0
         self._sid: int | None = None
@@ -184,7 +185,7 @@ class Feed:
             self.footing, self._confirmed = Footing(), 0
         self.footing.created = created
         self._verified_on = connection_no
-        self._on_verified()
+        self._on_moved()
 
     async def _subscribe(self) -> None:
         self._consumer_seq = 0
@@ -229,6 +230,11 @@ class Feed:
         self._consumer_seq += 1
         if place.stream_seq <= self.footing.position:
             return  # nothing is handed on twice
+        if is_mark(headers):
+            # The next one replaces it, so it is no ground to stand on; but everything before it was read.
+            self._confirmed = max(self._confirmed, place.stream_seq)
+            self._on_moved()
+            return
         is_deletion = any(header in headers for header in DELETIONS)
         step = Step(place.stream_seq, subject.decode(), place.stored_at.decode(), is_deletion)
         self.footing.moved(step)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.confirmed_reads import is_mark
+from pyoco_server.store.jetstream import JetStream, StoredMessage
 
 # Of how many messages it is remembered which they were; where all of them are gone, all is read again.
 STEPS_MAX = 16
@@ -78,13 +79,22 @@ class Footing:
                 if (found.subject, found.stored_at_ns) != (step.subject, step.stored_at):
                     return False
                 # Nothing that we have not read may stand between this one and our position.
-                following = await jetstream.next_at_leader(stream, subjects, step.seq)
+                following = await _following(jetstream, stream, subjects, step.seq)
                 return step.seq == self.position or following is None or following.seq > self.position
             newer = await jetstream.last_at_leader(stream, step.subject)
             is_explained = step.is_deletion if newer is None else newer.seq > self.position
             if not is_explained:
                 return False
         return not self._steps
+
+
+async def _following(jetstream: JetStream, stream: str, subjects: str, seq: int) -> StoredMessage | None:
+    """The next message that a reader is handed."""
+    while found := await jetstream.next_at_leader(stream, subjects, seq):
+        if not is_mark(found.headers):
+            return found
+        seq = found.seq
+    return None
 
 
 async def has_commit(jetstream: JetStream, stream: str, subject: str, seq: int, commit_id: str) -> bool:

@@ -52,16 +52,16 @@ class Graphs:
         self._bucket = Bucket(jetstream, config.graphs_kv_bucket)
 
     async def head(self, tenant_id: str | None, graph_id: str) -> PlacedHead | None:
-        """Through the leader: whoever reads it decides something."""
-        entry = await self._bucket.get_at_leader(_head_key(tenant_id, graph_id))
+        """As a majority has it: what is read here decides something."""
+        entry = await self._bucket.get_confirmed(_head_key(tenant_id, graph_id))
         return PlacedHead(_decode_head(entry.value), entry.revision) if entry.value else None
 
     async def version(self, tenant_id: str | None, graph_id: str, version: int) -> StoredGraph | None:
-        """They never change: only one that was not found has to be looked for at the leader."""
+        """They never change: only one that was not found has to be confirmed."""
         key = _version_key(tenant_id, graph_id, version)
         entry = await self._bucket.get(key)
         if not entry.value:
-            entry = await self._bucket.get_at_leader(key)
+            entry = await self._bucket.get_confirmed(key)
         return _decode_graph(entry.value) if entry.value else None
 
     async def create(self, tenant_id: str | None, stored: StoredGraph) -> None:

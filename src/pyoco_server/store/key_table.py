@@ -52,7 +52,7 @@ class KeyTable:
             f"$KV.{config.auth_kv_bucket}",
             self._on_message,
             on_lost=self._on_lost,
-            on_verified=self._moved.set,
+            on_moved=self._moved.set,
         )
         self._known: dict[str, KnownKey] = {}
         self._filled = False

@@ -38,10 +38,10 @@ class Keys:
             raise Conflict(f"There is an API key {record.key_id} already.") from None
 
     async def get(self, key_id: str) -> StoredKey | None:
-        """Through the leader: what is read here is about to be changed."""
+        """As a majority has it: what is read here is about to be changed."""
         if not is_key_id(key_id):
             return None
-        entry = await self._bucket.get_at_leader(PREFIX + key_id)
+        entry = await self._bucket.get_confirmed(PREFIX + key_id)
         record = record_in(key_id, entry.value)
         return StoredKey(record, entry.revision) if record else None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.confirmed_reads import CONFIRM_TRIES_MAX, MARK, confirm
 from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 
@@ -30,6 +32,18 @@ class Bucket:
 
     async def get_at_leader(self, key: str) -> Entry:
         return _entry(await self._jetstream.last_at_leader(self._stream, self._prefix + key))
+
+    async def get_confirmed(self, key: str) -> Entry:
+        """Through the leader; where the key is not there, a majority has said so."""
+        for _ in range(CONFIRM_TRIES_MAX):
+            entry = await self.get_at_leader(key)
+            if entry.value is not None or await self._is_latest(key, entry):
+                return entry
+        raise Unavailable(f"The record {key} changes too fast to be read. Try again.")
+
+    async def _is_latest(self, key: str, entry: Entry) -> bool:
+        prefix = self._prefix
+        return await confirm(self._jetstream, self._stream, prefix + MARK, prefix + key, entry.revision)
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision` (0: not there). Raises WrongSequence otherwise."""

@@ -70,7 +70,7 @@ class ReadModel(RunsThatNeedCare):
             config.events_subject_prefix,
             self._on_commit,
             on_lost=self._on_lost,
-            on_verified=self._moved.set,
+            on_moved=self._moved.set,
         )
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, Changed] = {}

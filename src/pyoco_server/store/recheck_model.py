@@ -74,7 +74,7 @@ class RecheckModel:
             f"$KV.{config.rechecks_kv_bucket}",
             self._hear,
             on_lost=self._on_lost,
-            on_verified=self._moved.set,
+            on_moved=self._moved.set,
         )
         self._waiting: list[_Waiting] = []
         self._flusher: asyncio.TimerHandle | None = None

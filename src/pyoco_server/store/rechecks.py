@@ -24,6 +24,7 @@ from pyoco_server.store.errors import AnswerLost, WrongSequence
 from pyoco_server.store.headers import header_block
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 from pyoco_server.store.keyvalue import Bucket
+from pyoco_server.tags import is_run_id
 
 # An index that was away for longer than the mark of a deleted strategy lives is filled anew.
 MARK_KEPT = "48h"
@@ -113,8 +114,10 @@ class Rechecks:
         return request if stored is None else decode_request(stored.data)
 
     async def request(self, tenant: str, request_id: str) -> Request | None:
-        """As the leader has it: for who decides by it."""
-        entry = await self._bucket.get_at_leader(f"{Kind.REQUEST}.{tenant}.{request_id}")
+        """As a majority has it: for who decides by it."""
+        if not is_run_id(request_id):
+            return None  # a wildcard in its place would find another one
+        entry = await self._bucket.get_confirmed(f"{Kind.REQUEST}.{tenant}.{request_id}")
         return decode_request(entry.value) if entry.value else None
 
     async def create_outcome(self, tenant: str, outcome: Outcome) -> bool:

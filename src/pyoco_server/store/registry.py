@@ -146,7 +146,7 @@ class Registry:
 
     async def _write(self, worker_id: str, changed: Callable[[Record | None], Record]) -> None:
         for _ in range(WRITE_TRIES_MAX):
-            entry = await self._bucket.get_at_leader(worker_id)
+            entry = await self._bucket.get_confirmed(worker_id)
             record = {"worker_id": worker_id, **NOTHING_YET} | changed(_record(entry.value))
             try:
                 await self._bucket.put(worker_id, msgspec.json.encode(record), revision=entry.revision)

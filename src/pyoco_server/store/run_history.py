@@ -9,6 +9,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.store.codec import decode_commit
 from pyoco_server.store.commits import Commit, commits_of
+from pyoco_server.store.confirmed_reads import MARK
 from pyoco_server.store.footing import has_commit
 from pyoco_server.store.jetstream import JetStream
 from pyoco_server.tags import is_run_id
@@ -57,7 +58,8 @@ class LogReading:
             info = await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked)
             subjects = info["state"].get("subjects") or {}
             for subject in subjects:
-                yield subject.removeprefix(f"{self._prefix}.")
+                if not subject.endswith(MARK):
+                    yield subject.removeprefix(f"{self._prefix}.")
             offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
 
     async def submission(self, run_id: str) -> RunSubmitted | None:

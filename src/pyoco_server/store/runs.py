@@ -24,6 +24,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
 from pyoco_server.store.codec import decode_commit, decode_snapshot, encode_snapshot
 from pyoco_server.store.commits import Commit, commit_no
+from pyoco_server.store.confirmed_reads import CONFIRM_TRIES_MAX, MARK, confirm
 from pyoco_server.store.errors import AnswerLost, BrokerRefused, WrongSequence
 from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
 from pyoco_server.store.keyvalue import Entry
@@ -130,10 +131,18 @@ class Runs(LogReading):
         return await self._committed(self._send(commit), commit)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
-        """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out."""
+        """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out.
+
+        `at_leader`: what was committed before this call is in it, unless the node that answers was cut off
+        from the others; and None is what a majority says. A refusal needs `load_confirmed` or `is_latest`.
+        """
         if not is_run_id(run_id):
             return None  # a wildcard in its place would find somebody else's
         entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
+        if last is None and at_leader and not await self.is_latest(run_id, None):
+            entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
+            if last is None:  # the node that was asked does not have what a majority has
+                raise AnswerLost(self._subject(run_id))
         if last is None:
             return None
         snapshot = decode_snapshot(entry.value) if entry.value else None
@@ -152,6 +161,19 @@ class Runs(LogReading):
         if behind and not whole:
             self._heal_soon(stored)
         return stored
+
+    async def load_confirmed(self, run_id: str, *, whole: bool = False) -> StoredRun | None:
+        """The run as a majority has it at some moment of this call: a ground to refuse a request on."""
+        for _ in range(CONFIRM_TRIES_MAX):
+            stored = await self.load(run_id, at_leader=True, whole=whole)
+            if stored is None or await self.is_latest(run_id, stored):
+                return stored
+        raise Unavailable(f"Run {run_id} changes too fast to be read. Try again.")
+
+    async def is_latest(self, run_id: str, stored: StoredRun | None) -> bool:
+        """Whether nothing was committed after `stored` (None: nothing at all), as a majority knows."""
+        subject, seq = self._subject(run_id), stored.log_seq if stored else 0
+        return await confirm(self._jetstream, self._stream, self._subject(MARK), subject, seq)
 
     async def project(self, stored: StoredRun) -> StoredRun:
         """Write the snapshot, unless a newer one is there already."""

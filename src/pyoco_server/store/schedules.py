@@ -58,10 +58,10 @@ class Schedules:
         await self._bucket.put(key, _encode(schedule), revision=0)
 
     async def get(self, schedule_id: str) -> StoredSchedule | None:
-        """Through the leader: whoever reads one decides something."""
+        """As a majority has it: what is read here decides something."""
         if not is_run_id(schedule_id):
             return None  # it could not be a key
-        entry = await self._bucket.get_at_leader(schedule_id)
+        entry = await self._bucket.get_confirmed(schedule_id)
         schedule = _schedule(schedule_id, entry.value)
         return StoredSchedule(schedule, entry.revision) if schedule is not None else None
 
@@ -108,7 +108,7 @@ class Schedules:
             message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
             if message is None or now - (message.stored_at or now) < older_than_sec:
                 continue
-            if (await self._bucket.get_at_leader(schedule_id)).value:
+            if (await self._bucket.get_confirmed(schedule_id)).value:
                 continue  # of very many names the broker tells only some
             await self._bucket.remove(key, upto=message.seq)
             log.info("what a schedule left was removed", extra={"schedule_id": schedule_id})

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from pyoco_server import clock
-from pyoco_server.errors import Forbidden, NotFound
+from pyoco_server.errors import Forbidden, NotFound, Unavailable
 from pyoco_server.operations.rechecks.catalogue import unknown_strategy
 from pyoco_server.operations.rechecks.desk import RecheckDesk
 from pyoco_server.recheck.progress import Status, Tally, status_of
@@ -71,6 +71,8 @@ async def results(
 async def standing(desk: RecheckDesk, tenant: str, request_id: str) -> Standing:
     reading = await desk.model.caught_up()
     request = reading.request(request_id, tenant)
+    if request is None and await desk.store.rechecks.request(tenant, request_id) is not None:
+        raise Unavailable("This request is stored, and not in the list yet. Try again.")
     if request is None:
         raise NotFound("There is no such request. Check the id.", err_id="")
     tally = reading.tally(request_id)
