@@ -13,7 +13,7 @@ from bench.http_client import Connection
 from bench.stack import Stack, free_port, stack
 from bench.submit import BODY
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.operations.api_keys import create_key
+from pyoco_server.operations.identity.api_keys import create_key
 from pyoco_server.store.store import Store
 
 CLIENTS = 16

@@ -9,7 +9,7 @@ import nats
 
 from bench.stack import Stack, percentile, stack
 from pyoco_server.lifecycle.events import Event, RunClaimed, RunCompleted, RunSubmitted
-from pyoco_server.store.codec import encode_commit
+from pyoco_server.store.runs.codec import encode_commit
 
 PATHS = ("/runs", "/runs?status=FAILED", "/runs?flow=flow_3&limit=50", "/runs?status=PENDING&tag=t1")
 ASKED = 300

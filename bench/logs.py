@@ -11,7 +11,7 @@ from bench.http_client import Connection
 from bench.stack import TAG, Stack, percentile, stack
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_token
-from pyoco_server.store.logs import Line, LogEnd
+from pyoco_server.store.logs.writer import Line, LogEnd
 from pyoco_server.store.store import Store
 
 TICKS = 60

@@ -20,7 +20,7 @@ from pyoco_server.broker import EmbeddedBroker
 Durability = Literal["always", "interval"]
 FLOWS = Path(__file__).with_name("flows.py")
 TAG = "bench"
-HTTP = "pyoco_server.http_api.one_write:OneWrite"  # as `pyoco-server up` has it
+HTTP = "pyoco_server.http_api.server.protocol:OneWrite"  # as `pyoco-server up` has it
 
 
 class Stack:
@@ -44,7 +44,15 @@ class Stack:
         await self._until_ready()
 
     def worker(self, concurrency: int = 8) -> None:
-        command = [sys.executable, "-m", "pyoco_server.cli.worker", "--tags", TAG, "--worker-id", "bench"]
+        command = [
+            sys.executable,
+            "-m",
+            "pyoco_server.cli.worker.main",
+            "--tags",
+            TAG,
+            "--worker-id",
+            "bench",
+        ]
         self._run([*command, "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", str(concurrency)])
 
     async def connect(self) -> Connection:

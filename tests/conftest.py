@@ -15,7 +15,7 @@ import pytest
 
 from pyoco_server.broker import find_nats_server
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.sweeping import remove_streams
 

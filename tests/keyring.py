@@ -9,8 +9,8 @@ import secrets
 import time
 
 from pyoco_server.api_keys import ApiKeyRecord, generate_api_key
+from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.store.keys import PREFIX
-from pyoco_server.store.keyvalue import Bucket
 from pyoco_server.store.store import Store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyoco_server.ids import new_token
-from pyoco_server.store.logs import Line, LogEnd, encode_lines
+from pyoco_server.store.logs.writer import Line, LogEnd, encode_lines
 from pyoco_server.store.store import Store
 
 AT = 1_800_000_000.25

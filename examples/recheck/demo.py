@@ -87,7 +87,7 @@ def _number(value: float | None) -> str:
 @contextmanager
 def server(folder: Path) -> Iterator[httpx.Client]:
     port = free_port()
-    command = [sys.executable, "-m", "pyoco_server.cli.server", "up", "--port", str(port)]
+    command = [sys.executable, "-m", "pyoco_server.cli.server.main", "up", "--port", str(port)]
     command += ["--data-dir", str(folder / "data"), "--flow-resolver", f"{HERE / 'flows.py'}:resolve"]
     settings = {"PYOCO_STRATEGIES_FILE": str(HERE / "strategies.yaml"), "PYOCO_LOAD_DOTENV": "0"}
     with (folder / "server.log").open("wb") as log:

@@ -2,11 +2,12 @@
 
 `elapsed` measures time that has passed, for leases and patience; it knows no date.
 
-`now` is the date: unix seconds by the clock of the broker, whatever the clock of this machine says. Instants
-that one machine writes and another one compares (deadlines of waits, heartbeats, retention, expiries) are
-taken from it. It is the stopwatch of this machine plus an offset that is measured at the broker
-(`store.broker_clock`); the clock of this machine counts only before the first measurement. A small correction
-never makes it go back: it stands still until the new offset has caught up. A large one is a step.
+`now` is the date: unix seconds by the clock of the broker, whatever the clock of this machine says.
+Instants that one machine writes and another one compares (deadlines of waits, heartbeats, retention,
+expiries) are taken from it. It is the stopwatch of this machine plus an offset that is measured at the
+broker (`jetstream.broker_clock`); the clock of this machine counts only before the first measurement. A
+small correction never makes it go back: it stands still until the new offset has caught up. A large one
+is a step.
 
 Each context may have a `Clock` of its own (`CURRENT`); without one all of a process share one.
 """

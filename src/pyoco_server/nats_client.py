@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid, NotFound, TooLarge
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.operations import cancel, query, submit
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.names import is_run_id
+from pyoco_server.operations.runs import cancel, query, submit
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.tags import is_run_id
 
 ANSWER_BYTES_MAX = 2**62
 

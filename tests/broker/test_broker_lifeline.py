@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyoco_server.broker import recorded_broker_url
-from pyoco_server.broker.lifeline import HAS_PDEATHSIG, Guard
+from pyoco_server.processes.lifeline import HAS_PDEATHSIG, Guard
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Eventually, IsRunning, MakeBroker, RunScript
@@ -38,7 +38,7 @@ else:
 
 GUARDED = """
 import subprocess, sys
-from pyoco_server.broker.lifeline import Guard
+from pyoco_server.processes.lifeline import Guard
 child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 guard = Guard(child.pid)
 print(child.pid, flush=True)
@@ -154,7 +154,7 @@ def test_a_released_guard_harms_nobody() -> None:
 async def test_a_broker_with_a_guard_stops_and_restarts_as_one_without(
     make_broker: MakeBroker, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.broker.lifeline.HAS_PDEATHSIG", False)
+    monkeypatch.setattr("pyoco_server.processes.lifeline.HAS_PDEATHSIG", False)
     async with make_broker() as broker:
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGKILL)

@@ -9,8 +9,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, field_names, variable_of
 from pyoco_server.flows import demo
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.keyvalue import Bucket
+from pyoco_server.jetstream.kv import Bucket
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.cli.programs import Programs, clean_environment

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli import examination
-from pyoco_server.cli.examination import Finding, Level
+from pyoco_server.cli.admin import examination
+from pyoco_server.cli.admin.examination import Finding, Level
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, field_names, variable_of
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.dlq import DeadLetter
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.store.queue.dead_letters import DeadLetter
 from pyoco_server.store.store import Store
 from tests.cli.programs import Program, Programs, clean_environment
 from tests.conftest import NatsServer, config_for, free_port

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pyoco_server.cli.live_view import TASKS_SHOWN_MAX, drawn, watch_live
+from pyoco_server.cli.client.live_view import TASKS_SHOWN_MAX, drawn, watch_live
 
 NOW = 1_000.0
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.cli.client.params import merged_params
 from pyoco_server.cli.entry import WrongArguments
-from pyoco_server.cli.params import merged_params
 
 
 def test_the_later_ones_win(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pyoco_server.cli.entry import Refusal, WrongArguments
-from pyoco_server.cli.listening import Listening, check_reach
-from pyoco_server.cli.up_plan import UpPlan, WorkerWishes, plan_up
-from pyoco_server.cli.up_screen import as_typed, facts, next_command
-from pyoco_server.cli.worker_process import command_for
+from pyoco_server.cli.server.listening import Listening, check_reach
+from pyoco_server.cli.server.up_plan import UpPlan, WorkerWishes, plan_up
+from pyoco_server.cli.server.up_screen import as_typed, facts, next_command
+from pyoco_server.cli.server.worker_process import command_for
 from pyoco_server.config import NatsBackendConfig, environment_with
 
 NOTHING = WorkerWishes(None, None, None, None)

@@ -19,7 +19,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.log_context import context_fields
 from pyoco_server.logging_config import configure_logging
-from pyoco_server.store.job_puller import Delivery
+from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.texts import text
 from pyoco_server.worker import PyocoNatsWorker

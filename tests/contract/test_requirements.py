@@ -17,7 +17,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.http_api import pages, sse
+from pyoco_server.http_api import pages
+from pyoco_server.http_api.streaming import sse
 from pyoco_server.ids import new_uuid
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker

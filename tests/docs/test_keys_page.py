@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.operations.callers import Scope
+from pyoco_server.operations.identity.callers import Scope
 from tests.docs.test_examples import blocks, typed, up
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.http_api.faces.recheck.errors import WORDS
-from pyoco_server.operations.callers import Scope
+from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.recheck.catalogue import catalogue_in
 from pyoco_server.recheck.judging import attached_to, judged, returned_for
 from pyoco_server.recheck.thresholds import BUILT_IN, Health

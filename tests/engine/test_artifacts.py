@@ -14,7 +14,7 @@ def temp_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     temp = tmp_path / "temp"
     temp.mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pyoco_server.engine.context.gettempdir", lambda: str(temp))
+    monkeypatch.setattr("pyoco_server.engine.tasks.context.gettempdir", lambda: str(temp))
     return temp
 
 

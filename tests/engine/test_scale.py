@@ -7,8 +7,8 @@ from pyoco.core.models import Flow, RunContext
 from pyoco.dsl.syntax import task
 
 from pyoco_server.engine import Engine, Status
-from pyoco_server.engine.ready import ReadySet
-from pyoco_server.engine.supervisor import Supervisor
+from pyoco_server.engine.walk.ready import ReadySet
+from pyoco_server.engine.walk.scheduler import Supervisor
 from tests.engine.building import DEADLINE_SEC, flow_of, make_task
 
 TASKS = 2000

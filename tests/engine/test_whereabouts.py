@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from pyoco.core.models import RunContext
 
-from pyoco_server.engine import Engine, Status, whereabouts
-from pyoco_server.engine.whereabouts import CURRENT, Speaker, install_thread_inheritance
+from pyoco_server.engine import Engine, Status
+from pyoco_server.engine.tasks import current_attempt
+from pyoco_server.engine.tasks.current_attempt import CURRENT, Speaker, install_thread_inheritance
 from tests.engine.building import DEADLINE_SEC, flow_of, make_task
 
 
 @pytest.fixture
 def inheriting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whereabouts, "_is_installed", False)
+    monkeypatch.setattr(current_attempt, "_is_installed", False)
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
     monkeypatch.setattr(ThreadPoolExecutor, "submit", ThreadPoolExecutor.submit)
     install_thread_inheritance()
@@ -68,7 +69,7 @@ def test_the_run_is_known_too() -> None:
 
 
 def test_each_attempt_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
+    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
     seen: list[Any] = []
 
     def work() -> list[Any]:

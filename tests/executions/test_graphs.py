@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Invalid
-from pyoco_server.http_api.faces.executions.graph_document import graph_tasks
+from pyoco_server.http_api.faces.executions.graphs.document import graph_tasks
 from pyoco_server.lifecycle.graph import Graph, GraphTask, graph_problems
 from tests.conftest import NatsServer
 from tests.executions.driving import expect_refusal

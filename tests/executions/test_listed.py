@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from pyoco_server.canonical_json import canonical_bytes
 from pyoco_server.http_api.faces.executions import wire
-from pyoco_server.http_api.faces.executions.chronicle import Chronicle, event_ids
-from pyoco_server.http_api.faces.executions.listed import EventType
+from pyoco_server.http_api.faces.executions.event_history import Chronicle, event_ids
+from pyoco_server.http_api.faces.executions.event_mapping import EventType
 from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.histories import Commit
+from pyoco_server.operations.executions.histories import Commit
 from tests.lifecycle.alphabet import AT, EVENTS, submitted
 from tests.lifecycle.random_graphs import client_histories
 from tests.lifecycle.random_runs import QUICK, THOROUGH, Intent, play, wishes

@@ -9,7 +9,7 @@ import httpx
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.faces.executions.state import state_at
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.executions.driving import Driver
 from tests.http_api.serving import serving

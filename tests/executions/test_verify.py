@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.headers import header_block
 from pyoco_server.lifecycle.events import TaskProgressed
-from pyoco_server.store.codec import encode_commit
-from pyoco_server.store.headers import header_block
+from pyoco_server.store.runs.codec import encode_commit
 from pyoco_server.store.store import Store
 from tests.executions.driving import Driver
 from tests.http_api.serving import serving

@@ -13,10 +13,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.faces.executions.why_texts import explained
 from pyoco_server.lifecycle.events import RunClaimed, TaskFailed, TasksPlanned
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.operations import why as why_module
-from pyoco_server.operations import workers as workers_module
-from pyoco_server.store.leases import Lease
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.fleet import workers as workers_module
+from pyoco_server.operations.runs import why as why_module
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.executions.driving import Driver

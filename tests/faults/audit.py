@@ -30,7 +30,7 @@ from pyoco_server.lifecycle.events import (
 )
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import OutputKept, RunStatus
-from pyoco_server.operations.verify import verify_all
+from pyoco_server.operations.runs.verify import verify_all
 from pyoco_server.store import resources
 from pyoco_server.store.store import Store
 from tests.faults.chaos_flows import TASKS, Mark

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pyoco_server.store.client import BrokerClient
+from pyoco_server.jetstream.client import BrokerClient
 
 NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 PROPOSAL_IN_FLIGHT = {"err_code": 10164, "code": 503, "description": "wrong last sequence, in flight"}

@@ -14,14 +14,14 @@ import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError
+from pyoco_server.jetstream.confirmed_reads import is_mark
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.verify import verify_all
+from pyoco_server.operations.runs.verify import verify_all
 from pyoco_server.store import resources
-from pyoco_server.store.commits import Commit, commits_of
-from pyoco_server.store.confirmed_reads import is_mark
-from pyoco_server.store.leases import Lease
+from pyoco_server.store.fleet.leases import Lease
+from pyoco_server.store.runs.commits import Commit, commits_of
 from pyoco_server.store.store import Store
 from tests.faults.chaos_flows import Mark, marks
 from tests.faults.evidence import Created, Evidence

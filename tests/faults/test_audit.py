@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.commands import CancelRun, ConfirmCancelled
 from pyoco_server.lifecycle.events import (
     CancelRequested,
@@ -23,11 +24,10 @@ from pyoco_server.lifecycle.events import (
     TaskSucceeded,
 )
 from pyoco_server.lifecycle.status import LossCause, OutputKept
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.erase import erase_run
-from pyoco_server.store.keyvalue import Bucket
-from pyoco_server.store.leases import Lease
-from pyoco_server.store.runs import new_commit_id
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.erase import erase_run
+from pyoco_server.store.fleet.leases import Lease
+from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
 from tests.faults import audit
 from tests.faults.audit import Check, violations

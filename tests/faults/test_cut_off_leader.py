@@ -17,14 +17,14 @@ from pyoco_server.clock import elapsed
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.commands import AddTag
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import ANYBODY
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.operations.erase import StillLive, erase_run
-from pyoco_server.operations.query import get_run
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.operations.runs.erase import StillLive, erase_run
+from pyoco_server.operations.runs.query import get_run
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 from tests.conftest import until

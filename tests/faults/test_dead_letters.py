@@ -13,10 +13,10 @@ from pyoco_server.housekeeping import lost_workers as losing
 from pyoco_server.housekeeping.lost_workers import LostWorkers
 from pyoco_server.housekeeping.missing_letters import MissingLetters
 from pyoco_server.lifecycle.commands import ClaimRun, FailRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.bury import MAX_DELIVER, bury
+from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, bury
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store import store as store_module
-from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.faults.faulty_client import Fault, Faults, faulty
@@ -158,7 +158,7 @@ async def test_a_job_without_a_run_comes_back_until_its_letter_is_stored(
     faults = Faults()
     faults.add(re.compile(re.escape(config.dlq_subject_prefix)), Fault.LOSE_REQUEST, times=1)
     several = replace(config, consumer_max_deliver=5)
-    monkeypatch.setattr("pyoco_server.worker.attempt.NAK_LETTER_SEC", 0.1)
+    monkeypatch.setattr("pyoco_server.worker.attempt.attempt.NAK_LETTER_SEC", 0.1)
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "BrokerClient", faulty(faults))
         async with working(several) as worker:

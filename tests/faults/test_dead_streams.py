@@ -18,10 +18,10 @@ from pyoco_server.clock import elapsed
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.housekeeping.lost_workers import LostWorkers
 from pyoco_server.lifecycle.commands import ClaimRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import cancel_run
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store import store as store_module
-from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.conftest import NatsServer, until

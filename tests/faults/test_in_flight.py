@@ -8,14 +8,14 @@ import re
 import pytest
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.lifecycle.commands import AddTag, ClaimRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.operations.idempotency import Answer, Reservation, once
-from pyoco_server.operations.idempotency_key import IdempotencyKey
-from pyoco_server.operations.submit import Submission, begin, checked
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.leases import Lease
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
+from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.operations.runs.submit import Submission, begin, checked
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from tests.faults.faulty_client import Fault, Faults
 from tests.worker.stage import count_of, jobs_queued, submitted, the_run

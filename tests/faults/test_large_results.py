@@ -17,14 +17,14 @@ from pyoco.core.models import Task
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import ClaimRun, ReportLoss, SucceedTask
 from pyoco_server.lifecycle.status import LossCause, OutputKept
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import cancel_run
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.store import store as store_module
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.checkpoints import recorded_results
-from pyoco_server.worker.uploads import Uploads
-from pyoco_server.worker.values import Result
+from pyoco_server.worker.recording.checkpoints import recorded_results
+from pyoco_server.worker.recording.uploads import Uploads
+from pyoco_server.worker.recording.values import Result
 from tests.conftest import NatsServer, until
 from tests.faults.faulty_client import Fault, Faults, faulty
 from tests.worker.stage import config_on, submitted, the_run

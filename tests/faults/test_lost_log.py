@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.jetstream.errors import LogLost
 from pyoco_server.store import resources
-from pyoco_server.store.errors import LogLost
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.serving import serving

@@ -17,14 +17,14 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, Unavailable
 from pyoco_server.lifecycle.commands import AddTag, CancelRun, EraseRun
 from pyoco_server.lifecycle.events import TagAdded
-from pyoco_server.operations.api_keys import revoke_key
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.authenticate import KeyCheck
-from pyoco_server.operations.query import list_runs
-from pyoco_server.store.logs import Line, LogEnd
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import Filter
-from pyoco_server.store.runs import Overtaken
+from pyoco_server.operations.identity.api_keys import revoke_key
+from pyoco_server.operations.identity.authenticate import KeyCheck
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.query import list_runs
+from pyoco_server.read_model.run_table import Filter
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.logs.writer import Line, LogEnd
+from pyoco_server.store.runs.log import Overtaken
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.faults.past import Past

@@ -14,9 +14,9 @@ import pytest
 from pyoco_server.clock import elapsed
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.housekeeping import Housekeeper
-from pyoco_server.operations.cancel import cancel_run
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store import store as store_module
-from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.conftest import NatsServer, until

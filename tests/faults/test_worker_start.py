@@ -7,9 +7,9 @@ import re
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.errors import BrokerTooOld
 from pyoco_server.store import resources
 from pyoco_server.store import store as store_module
-from pyoco_server.store.errors import BrokerTooOld
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.faults.faulty_client import Fault, Faults, faulty

@@ -10,10 +10,10 @@ from pyoco_server.errors import Invalid
 from pyoco_server.housekeeping import delayed_runs
 from pyoco_server.housekeeping.delayed_runs import DelayedRuns
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import ANYBODY
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.housekeeping.test_owed_jobs import Clock
 from tests.worker.stage import ended_as, jobs_queued, lawful, status_of, submitted, the_run, working

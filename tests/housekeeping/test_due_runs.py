@@ -18,10 +18,10 @@ from pyoco_server.lifecycle.events import TaskFailed
 from pyoco_server.lifecycle.graph import Graph, GraphTask, OnTimeout, Retry
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
-from pyoco_server.operations.apply import Applied, apply
-from pyoco_server.operations.submit import begin
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.runs import new_commit_id
+from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.submit import begin
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.housekeeping.test_owed_jobs import Clock

@@ -13,15 +13,16 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.housekeeping import due_schedules
 from pyoco_server.housekeeping.due_schedules import NO_WORKFLOW, DueSchedules
+from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
 from pyoco_server.lifecycle.commands import CancelRun, DiscardRun
-from pyoco_server.operations import schedules, submit
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import ANYBODY
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.operations.submit import Submission
+from pyoco_server.operations import schedules
+from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.runs import submit
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.submit import Submission
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.schedules import Kind, Schedule, ScheduleStatus, Timing, next_instant, planned_run_id
-from pyoco_server.store.errors import BrokerRefused, WrongSequence
-from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.housekeeping.test_owed_jobs import Clock

@@ -15,10 +15,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import TooLarge, Unavailable
 from pyoco_server.housekeeping import Housekeeper, lost_workers
 from pyoco_server.housekeeping.keeper import KEY
+from pyoco_server.jetstream.errors import AnswerLost
 from pyoco_server.lifecycle.commands import ClaimRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
 from tests.conftest import NatsServer, until

@@ -7,10 +7,10 @@ import pytest
 from pyoco_server.housekeeping.leaked_claims import LeakedClaims
 from pyoco_server.lifecycle.commands import ClaimRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.store.leases import Lease
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from tests.worker.stage import commits_of, ended_as, jobs_queued, lawful, submitted, the_run, working
 

@@ -10,21 +10,21 @@ from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.housekeeping.leftovers import LeftOvers
+from pyoco_server.jetstream.errors import BrokerAway
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, DiscardRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations import erase as erase_module
 from pyoco_server.operations import schedules
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.erase import erase_run
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.operations.submit import Submission
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs import erase as erase_module
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.erase import erase_run
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.schedules import Kind, Timing
-from pyoco_server.store.commits import ERASED_MARK_TTL
-from pyoco_server.store.errors import BrokerAway
-from pyoco_server.store.refusals import Refusal
-from pyoco_server.store.results import Recorded
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.runs.commits import ERASED_MARK_TTL
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.runs.refusals import Refusal
+from pyoco_server.store.runs.results import Recorded
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.log_writing import Writer

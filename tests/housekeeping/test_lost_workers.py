@@ -13,12 +13,12 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.housekeeping.lost_workers import LostWorkers
 from pyoco_server.lifecycle.commands import ClaimRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.store.leases import Lease, boot_id
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.fleet.leases import Lease, boot_id
 from pyoco_server.store.store import Store
-from pyoco_server.worker.run_log import RunLog
+from pyoco_server.worker.recording.run_log import RunLog
 from tests.conftest import NatsServer
 from tests.worker.stage import (
     commits_of,

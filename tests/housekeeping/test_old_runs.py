@@ -11,11 +11,11 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.housekeeping import old_runs
 from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.lifecycle.commands import AddTag, ArchiveRun, CancelRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.erase import erase_run
-from pyoco_server.store import read_care
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import Over
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.erase import erase_run
+from pyoco_server.read_model import housekeeping_queries
+from pyoco_server.read_model.run_table import Over
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
 from tests.conftest import NatsServer, until
@@ -99,7 +99,7 @@ async def test_nothing_is_read_until_something_is_due(
     await over(store)
     await read_model.caught_up()
     assert await keeper.look() == 0
-    monkeypatch.delattr(read_care.RunsThatNeedCare, "oldest_over")
+    monkeypatch.delattr(housekeeping_queries.RunsThatNeedCare, "oldest_over")
     assert await keeper.look() == 0
 
 

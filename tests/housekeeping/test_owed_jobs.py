@@ -10,10 +10,10 @@ from pyoco_server.housekeeping import owed_jobs
 from pyoco_server.housekeeping.owed_jobs import OwedJobs
 from pyoco_server.lifecycle.commands import ClaimRun
 from pyoco_server.lifecycle.events import CancelRequested
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.resources import ensure_consumer
-from pyoco_server.store.runs import new_commit_id
+from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.worker.stage import (

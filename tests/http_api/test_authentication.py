@@ -17,12 +17,12 @@ from starlette.types import Message
 from starlette.websockets import WebSocket
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.authentication import Authentication
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.proofs import Checks
-from pyoco_server.operations.api_keys import revoke_key
-from pyoco_server.operations.authenticate import KeyCheck
-from pyoco_server.operations.callers import ANYBODY, Caller
+from pyoco_server.http_api.middleware.authentication import Authentication
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.credentials import Checks
+from pyoco_server.operations.identity.api_keys import revoke_key
+from pyoco_server.operations.identity.authenticate import KeyCheck
+from pyoco_server.operations.identity.callers import ANYBODY, Caller
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.keyring import id_of, new_key

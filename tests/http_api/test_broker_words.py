@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.errors import AnswerLost, BrokerRefused
 from pyoco_server.store import resources
-from pyoco_server.store.errors import AnswerLost, BrokerRefused
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.http_api.serving import serving

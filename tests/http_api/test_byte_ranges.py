@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_api.byte_ranges import Part, Wanted, is_known, is_same, wanted_part
-from pyoco_server.http_api.negotiation import best_kind
+from pyoco_server.http_api.responses.byte_ranges import Part, Wanted, is_known, is_same, wanted_part
+from pyoco_server.http_api.responses.negotiation import best_kind
 
 KINDS = ("application/json", "application/x-ndjson", "text/plain")
 

@@ -15,9 +15,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import connections, refusal_log
-from pyoco_server.http_api.connections import is_proxy
-from pyoco_server.http_api.one_write import BODY, PIPELINED_MAX, OneWrite
+from pyoco_server.http_api.middleware import refusal_log
+from pyoco_server.http_api.server import connections
+from pyoco_server.http_api.server.connections import is_proxy
+from pyoco_server.http_api.server.protocol import BODY, PIPELINED_MAX, OneWrite
 from tests.conftest import NatsServer, free_port, until
 from tests.http_api.live import Live, live
 from tests.worker.stage import config_on

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.operations import dead_letters
-from pyoco_server.store import dlq
-from pyoco_server.store.dlq import DeadLetter
+from pyoco_server.operations.fleet import dead_letters
+from pyoco_server.store.queue import dead_letters as dead_letter_store
+from pyoco_server.store.queue.dead_letters import DeadLetter
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.engine.building import flow_of, make_task
@@ -76,7 +76,7 @@ async def test_a_failed_run_leaves_a_letter_in_the_members_of_the_contract(
 async def test_letters_come_newest_first_page_by_page(
     client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dlq, "READ_AT_ONCE", 3)
+    monkeypatch.setattr(dead_letter_store, "READ_AT_ONCE", 3)
     for number in range(8):
         await written(store, "max_deliver" if number % 2 else "execution_error", run_id=f"r{number}")
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from pyoco_server.http_api import pages
-from pyoco_server.operations import query
+from pyoco_server.operations.runs import query
 from tests.http_api.serving import ULID, expect_error, submit
 
 SECRET = "hunter2-should-never-come-back"

@@ -10,8 +10,8 @@ import pytest
 
 from pyoco_server.errors import Limited
 from pyoco_server.http_api import create_app
-from pyoco_server.operations import failed_attempts
-from pyoco_server.operations.failed_attempts import FailedAttempts
+from pyoco_server.operations.identity import failed_attempts
+from pyoco_server.operations.identity.failed_attempts import FailedAttempts
 from pyoco_server.store.store import Store
 from tests import issuer
 from tests.conftest import NatsServer, until

@@ -12,10 +12,10 @@ from pyoco.core.models import Flow
 from pyoco.dsl.syntax import switch
 
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import ANYBODY
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.operations.submit import begin
+from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.submit import begin
 from pyoco_server.store.store import Store
 from tests.engine.building import flow_of, make_task
 from tests.engine.test_loops import named

@@ -12,10 +12,10 @@ import pytest
 
 from pyoco_server.canonical_json import digest
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.access_log import hide_keys
+from pyoco_server.http_api.middleware.access_log import hide_keys
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations import idempotency
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.idempotency import once as once_module
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.serving import expect_error, is_ready, serving, submit
@@ -231,14 +231,14 @@ async def test_a_request_under_way_has_no_answer_yet(
     client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
-    carry_out = idempotency._Turn.carry_out
+    carry_out = once_module._Turn.carry_out
 
     async def slowly(turn: Any, do: Any) -> Any:
         begun.set()
         await go_on.wait()
         return await carry_out(turn, do)
 
-    monkeypatch.setattr(idempotency._Turn, "carry_out", slowly)
+    monkeypatch.setattr(once_module._Turn, "carry_out", slowly)
     first = asyncio.create_task(client.post("/runs", json=BODY, headers=KEY))
     await begun.wait()
     shown = (await client.get("/idempotency/order-4711")).json()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.logs import Line
+from pyoco_server.store.logs.writer import Line
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.http_api.serving import serving

@@ -17,7 +17,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import refusal_log, sse
+from pyoco_server.http_api.middleware import refusal_log
+from pyoco_server.http_api.streaming import sse
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Live, live

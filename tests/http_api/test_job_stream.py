@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import sse
+from pyoco_server.http_api.streaming import sse
 from pyoco_server.lifecycle.commands import EraseRun
-from pyoco_server.operations import log_follower, log_views
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.logs import follower, views
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Event, Live, events, live
@@ -262,8 +262,8 @@ async def test_a_reader_that_takes_nothing_is_let_go_and_comes_back(
 async def test_a_push_that_never_came_is_found_out(
     gateway: Live, job: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_views, "LOOK_SEC", 0.2)
-    monkeypatch.setattr(log_views.LogView, "_on_chunk", lambda self, chunk: None)
+    monkeypatch.setattr(views, "LOOK_SEC", 0.2)
+    monkeypatch.setattr(views.LogView, "_on_chunk", lambda self, chunk: None)
     async with Reader(gateway, job) as reader:
         await until(lambda: reader.seen)
         await Writer(store, job).write("missed")
@@ -273,7 +273,7 @@ async def test_a_push_that_never_came_is_found_out(
 async def test_a_long_log_is_replayed_in_portions(
     gateway: Live, job: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_follower, "READ_AHEAD_BYTES", 10_000)
+    monkeypatch.setattr(follower, "READ_AHEAD_BYTES", 10_000)
     writer = Writer(store, job)
     for start in range(0, 3_000, 500):
         await writer.write(*map(str, range(start, start + 500)))

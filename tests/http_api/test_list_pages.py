@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from pyoco_server.lifecycle.commands import AddTag, CancelRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.query import Filter, page_of_runs
-from pyoco_server.operations.submit import Submission
-from pyoco_server.operations.submit import submit as submitted
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.runs import new_commit_id
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.query import Filter, page_of_runs
+from pyoco_server.operations.runs.submit import Submission
+from pyoco_server.operations.runs.submit import submit as submitted
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
 from tests.http_api.serving import expect_error, submit
 from tests.http_api.test_list_runs import SUMMARY

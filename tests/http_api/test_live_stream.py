@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.live_stream import TOPICS_MAX
+from pyoco_server.http_api.streaming.live_stream import TOPICS_MAX
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations import run_news
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.dlq import DeadLetter
+from pyoco_server.operations.live import run_changes
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.store.queue.dead_letters import DeadLetter
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Event, Live, events, live
@@ -137,7 +137,7 @@ async def test_a_topic_that_is_refused_says_so_and_the_others_go_on(gateway: Liv
 async def test_a_reader_that_lags_behind_is_let_go_and_comes_back(
     gateway: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_news, "WAITING_RUNS_MAX", 0)
+    monkeypatch.setattr(run_changes, "WAITING_RUNS_MAX", 0)
     async with following(gateway, "runs", "lists") as answer:
         stream = events(answer)
         await the_first(stream, "runs", "runs")

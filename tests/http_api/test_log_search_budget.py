@@ -12,7 +12,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
-from pyoco_server.operations.log_search import Search, Sought
+from pyoco_server.operations.logs.search import Search, Sought
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.http_api.holding import HOLD_SEC_MAX, held

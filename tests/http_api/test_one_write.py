@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from pyoco_server.http_api.joined import Joined
+from pyoco_server.http_api.server.head_buffer import Joined
 
 
 class Sink:

@@ -11,7 +11,7 @@ from pyoco_server.http_api import create_app
 from pyoco_server.http_api.faces.operator import (
     approvals,
     dead_letters,
-    known_keys,
+    idempotency_keys,
     metrics,
     overview,
     routes,
@@ -63,7 +63,7 @@ async def test_the_described_routes_are_those_that_are_served(config: NatsBacken
     unnamed = {"/openapi.json", "/docs", "/", "/static/{name}"}
     async with serving(config) as client:
         described = set((await client.get("/openapi.json")).json()["paths"])
-    parts = (approvals, dead_letters, known_keys, metrics, overview, routes, wheels, workers)
+    parts = (approvals, dead_letters, idempotency_keys, metrics, overview, routes, wheels, workers)
     by_fastapi = {getattr(route, "path_format", "/") for part in parts for route in part.router.routes}
     assert described <= served | by_fastapi
     assert served - unnamed - described == set()

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from starlette.requests import HTTPConnection
 
-from pyoco_server.http_api.callers import counted_as, note_caller
-from pyoco_server.operations.callers import Caller
+from pyoco_server.http_api.middleware.callers import counted_as, note_caller
+from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.store.store import Store
 from tests import issuer
 from tests.conftest import NatsServer, until

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import refusal_log
-from pyoco_server.http_api.refusal_log import LineBudget
-from pyoco_server.store.errors import AnswerLost
+from pyoco_server.http_api.middleware import refusal_log
+from pyoco_server.http_api.middleware.refusal_log import LineBudget
+from pyoco_server.jetstream.errors import AnswerLost
 from tests.conftest import until
 from tests.http_api.serving import serving
 
@@ -103,7 +103,7 @@ async def test_a_traceback_names_our_modules_and_our_buckets(
         monkeypatch.setattr(client._transport.app.state.gateway, "check", away)  # type: ignore[attr-defined]
         assert (await client.get(f"/runs/{NOBODY}")).status_code == 503
     (line,) = [one for one in lines(caplog) if one["http_status"] == 503]
-    assert "pyoco_server.store.errors.AnswerLost: " in line["exc_traceback"]
+    assert "pyoco_server.jetstream.errors.AnswerLost: " in line["exc_traceback"]
     assert subject in line["exc_message"]
 
 

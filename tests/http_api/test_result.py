@@ -14,8 +14,8 @@ import pytest
 
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, PlanTasks, SucceedTask
 from pyoco_server.lifecycle.status import OutputKept
-from pyoco_server.operations import result as result_module
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.runs import result as result_module
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.engine.building import raising

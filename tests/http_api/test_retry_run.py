@@ -11,13 +11,13 @@ import pytest
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import CancelRun, EraseRun
 from pyoco_server.lifecycle.events import RunSubmitted
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import ANYBODY, Caller
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.operations.submit import Submission, begin
-from pyoco_server.operations.submit import submit as submitted
+from pyoco_server.operations.identity.callers import ANYBODY, Caller
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.submit import Submission, begin
+from pyoco_server.operations.runs.submit import submit as submitted
 from pyoco_server.store.store import Store
-from pyoco_server.worker.values import OUTPUT_INLINE_BYTES_MAX
+from pyoco_server.worker.recording.values import OUTPUT_INLINE_BYTES_MAX
 from tests.http_api.serving import expect_error, submit
 from tests.worker.stage import (
     Build,

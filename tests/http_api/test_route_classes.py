@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from pyoco_server.http_api import create_app
-from pyoco_server.store.dlq import DeadLetter
+from pyoco_server.store.queue.dead_letters import DeadLetter
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.serving import serving
@@ -165,7 +165,9 @@ def routes_of(document: dict[str, Any]) -> set[tuple[str, str]]:
 def test_every_route_has_a_class(nats_server: NatsServer) -> None:
     app = create_app(config_on(nats_server, http_auth_mode="api_key"))
     written = json.loads(Path("docs/openapi.json").read_text())
-    assert routes_of(app.openapi()) == set(ROUTES), "classify the route here, and in http_api/scopes.py"
+    assert routes_of(app.openapi()) == set(ROUTES), (
+        "classify the route here, and in http_api/middleware/scopes.py"
+    )
     assert routes_of(written) == set(ROUTES)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import AddTag, CancelRun, EraseRun
-from pyoco_server.operations import run_news
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.live import run_changes
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Event, Live, events, live
@@ -128,7 +128,7 @@ async def test_another_tenant_is_not_told_of_what_was_erased(nats_server: NatsSe
 
 
 async def test_too_much_missed_is_told_as_a_reset(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_news, "RESUME_RUNS_MAX", 2)
+    monkeypatch.setattr(run_changes, "RESUME_RUNS_MAX", 2)
     async with following(gateway) as answer:
         place = (await anext(events(answer))).id
     for _ in range(3):
@@ -142,7 +142,7 @@ async def test_too_much_missed_is_told_as_a_reset(gateway: Live, monkeypatch: py
 async def test_many_changes_are_told_in_batches_of_the_latest_state(
     gateway: Live, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_news, "BATCH_RUNS_MAX", 2)
+    monkeypatch.setattr(run_changes, "BATCH_RUNS_MAX", 2)
     run_ids = [await submit(gateway.client) for _ in range(5)]
     async with following(gateway) as answer:
         stream = events(answer)
@@ -159,13 +159,13 @@ async def test_many_changes_are_told_in_batches_of_the_latest_state(
 
 
 async def test_a_slow_reader_is_let_go_and_resumes(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_news, "WAITING_RUNS_MAX", 1)
+    monkeypatch.setattr(run_changes, "WAITING_RUNS_MAX", 1)
     reader = gateway.gateway.run_news.enter(None, None)
     made = [await submit(gateway.client) for _ in range(3)]
     await until(lambda: reader.is_over)
     gateway.gateway.run_news.leave(reader)
     assert len(gateway.gateway.run_news) == 0
-    again = gateway.gateway.run_news.enter(None, run_news.At())
+    again = gateway.gateway.run_news.enter(None, run_changes.At())
     batch = again.take()
     assert batch is not None
     assert [run.run_id for run in batch.runs] == made
@@ -178,7 +178,7 @@ async def test_what_is_due_is_told_also_by_a_timer_that_is_early(
     news = gateway.gateway.run_news
     reader = news.enter(None, None)
     assert reader.take() is not None
-    monkeypatch.setattr(run_news, "TELL_INTERVAL_SEC", 3600.0)
+    monkeypatch.setattr(run_changes, "TELL_INTERVAL_SEC", 3600.0)
     await submit(gateway.client)
     await gateway.gateway.read_model.caught_up()
     assert reader.take() is None  # too soon after the last batch
@@ -285,8 +285,8 @@ async def test_text_finds_runs_in_pages_and_bounds_what_it_looks_at(
 async def test_a_search_says_where_to_go_on_also_when_it_found_nothing(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.operations.search.LOOKED_AT_MAX", 4)
-    monkeypatch.setattr("pyoco_server.operations.search.PORTION", 2)
+    monkeypatch.setattr("pyoco_server.operations.runs.search.LOOKED_AT_MAX", 4)
+    monkeypatch.setattr("pyoco_server.operations.runs.search.PORTION", 2)
     oldest = await submit(client, "needle")
     for _ in range(5):
         await submit(client, "hay")

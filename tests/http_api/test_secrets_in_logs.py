@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 import pyoco_server
-from pyoco_server.http_api.secrets_in_text import without_secrets
+from pyoco_server.http_api.middleware.redaction import without_secrets
 from pyoco_server.store.store import Store
 from tests import issuer
 from tests.conftest import NatsServer, until

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import sse
-from pyoco_server.http_api.sse import Backlog, EventStream, Streams
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.http_api.streaming.sse import Backlog, EventStream, Streams
 
 
 class Reader:

@@ -17,7 +17,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.lifecycle.commands import ClaimRun
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Service
 from tests.conftest import NatsServer, free_port, until

@@ -12,8 +12,8 @@ import pytest
 import websockets
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.operations import query
-from pyoco_server.operations.api_keys import revoke_key
+from pyoco_server.operations.identity.api_keys import revoke_key
+from pyoco_server.operations.runs import query
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.http_api.live import Live, live

@@ -13,10 +13,10 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from pyoco_server.http_api.access_log import hide_keys
-from pyoco_server.operations import tickets
-from pyoco_server.operations.api_keys import revoke_key
-from pyoco_server.operations.callers import Caller
+from pyoco_server.http_api.middleware.access_log import hide_keys
+from pyoco_server.operations.identity import tickets
+from pyoco_server.operations.identity.api_keys import revoke_key
+from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.live import Live, live

@@ -15,7 +15,7 @@ from pyoco_server.lifecycle.run import Lack
 from pyoco_server.lifecycle.snapshot import run_of, snapshot_of
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.nats_client import PyocoNatsClient
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.http_api.serving import serving, submit

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import sse
+from pyoco_server.http_api.streaming import sse
 from pyoco_server.lifecycle.commands import AddTag, CancelRun, EraseRun
-from pyoco_server.operations import run_views
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.live import run_views
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.http_api.live import Event, Live, blocks, events, live

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.registry import NOTHING_YET
+from pyoco_server.store.fleet.registry import NOTHING_YET
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.http_api.serving import expect_error, serving, submit

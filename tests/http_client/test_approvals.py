@@ -11,7 +11,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from pyoco_server.cli.client import app
+from pyoco_server.cli.client.main import app
 from pyoco_server.http_client import PyocoHttpClient
 from tests.http_client.conftest import Stack
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.worker_calls import NotDrained
+from pyoco_server.http_client.workers import NotDrained
 from tests.http_client.conftest import Stack
 
 PATIENCE_SEC = 30.0

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server import log_calls
-from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.http_client import PyocoHttpClient, logs
 from tests.conftest import NatsServer, config_for
 from tests.http_client.conftest import Stack
 
@@ -24,7 +23,7 @@ def finished(client: PyocoHttpClient, flow: str = "hello") -> str:
 def test_a_log_is_read_page_by_page_or_at_once(
     client: PyocoHttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_calls, "PAGE_LINES", 2)
+    monkeypatch.setattr(logs, "PAGE_LINES", 2)
     run_id = finished(client)
     page = client.get_logs(run_id, limit=1)
     assert set(page) == {"entries", "next_token", "complete", "truncated"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import Invalid
-from pyoco_server.tags import check_routing_tag, check_worker_id
+from pyoco_server.names import check_routing_tag, check_worker_id
 
 
 @pytest.mark.parametrize("tag", ["default", "GPU_1", "a-b", "x" * 64, "0"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.tokens import TOKEN_CHARS_MAX, Scope, TokenRefused, seal, unseal
+from pyoco_server.cursors import TOKEN_CHARS_MAX, Scope, TokenRefused, seal, unseal
 
 SECRET = b"s" * 32
 SCOPE: Scope = {"tenant": "ours", "status": None, "updated_after": 1.5}

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.course import course_of
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Join
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.retry import NoFork, carried, fork_refused, taken_over
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import run_of, snapshot_of
 from pyoco_server.lifecycle.status import Driver, OutputKept, TaskStatus
+from pyoco_server.lifecycle.task_order import course_of
 from tests.lifecycle.alphabet import AT, submitted
 
 CLAIMED = e.RunClaimed(at=AT, worker_id="w", instance_id="i", fence=1)

@@ -8,7 +8,7 @@ import msgspec
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.store.codec import decode_commit, decode_commit_meta, decode_snapshot, encode_snapshot
+from pyoco_server.store.runs.codec import decode_commit, decode_commit_meta, decode_snapshot, encode_snapshot
 
 GOLDEN = Path(__file__).parent / "golden" / "first_version.jsonl"
 LINES = GOLDEN.read_bytes().splitlines()

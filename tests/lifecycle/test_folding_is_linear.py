@@ -4,7 +4,7 @@ import pytest
 
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle import reduce as reduce_module
-from pyoco_server.lifecycle import weight
+from pyoco_server.lifecycle import snapshot_size
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import TaskRecord
 from pyoco_server.lifecycle.status import TaskStatus
@@ -71,13 +71,13 @@ def test_the_state_a_fold_began_with_keeps_its_tasks() -> None:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes were encoded to know the size of the snapshot, each time."""
     sizes: list[int] = []
-    measure = weight.json_bytes
+    measure = snapshot_size.json_bytes
 
     def counting(value: object) -> int:
         sizes.append(measure(value))
         return sizes[-1]
 
-    monkeypatch.setattr(weight, "json_bytes", counting)
+    monkeypatch.setattr(snapshot_size, "json_bytes", counting)
     return sizes
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_server.api_keys import verify_api_key
 from pyoco_server.errors import Conflict, Invalid, NotFound
-from pyoco_server.operations.api_keys import create_key, list_keys, revoke_key, rotate_key
+from pyoco_server.operations.identity.api_keys import create_key, list_keys, revoke_key, rotate_key
 from pyoco_server.store.store import Store
 from tests.keyring import id_of, record_of, secret_of
 

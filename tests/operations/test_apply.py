@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.api import StoredMessage
 from pyoco_server.lifecycle.commands import (
     AddTag,
     CancelRun,
@@ -35,11 +36,10 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
 from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.operations.apply import Applied, apply
-from pyoco_server.store.codec import decode_job, encode_snapshot, submission_of
-from pyoco_server.store.commits import ERASED_MARK_TTL
-from pyoco_server.store.jetstream import StoredMessage
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.store.runs.codec import decode_job, encode_snapshot, submission_of
+from pyoco_server.store.runs.commits import ERASED_MARK_TTL
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.store.making import (
     START,
@@ -408,7 +408,7 @@ async def test_whoever_projects_for_himself_is_left_to_it(store: Store) -> None:
 async def test_a_run_that_changes_all_the_time_is_given_up_in_words(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyoco_server.store.runs import Overtaken
+    from pyoco_server.store.runs.log import Overtaken
 
     at = await running(store)
 

@@ -13,11 +13,11 @@ import pytest
 from pyoco_server import api_keys, clock
 from pyoco_server.api_keys import HashedSecret
 from pyoco_server.errors import Forbidden, Limited, Unavailable
-from pyoco_server.operations import authenticate, slow_keys
-from pyoco_server.operations.api_keys import revoke_key, rotate_key
-from pyoco_server.operations.authenticate import KeyCheck
-from pyoco_server.operations.callers import ANYBODY, Caller, Scope
-from pyoco_server.store.key_table import KnownKey
+from pyoco_server.operations.identity import authenticate, slow_keys
+from pyoco_server.operations.identity.api_keys import revoke_key, rotate_key
+from pyoco_server.operations.identity.authenticate import KeyCheck
+from pyoco_server.operations.identity.callers import ANYBODY, Caller, Scope
+from pyoco_server.read_model.key_table import KnownKey
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.keyring import (

@@ -10,15 +10,15 @@ import pytest
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, ConfirmCancelled, EraseRun
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations import log_notices
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import as_asked, cancel_run
-from pyoco_server.operations.log_notices import CANCELLED_UNCLAIMED, NOTE_WAIT_SEC
-from pyoco_server.operations.log_pages import LogPages, PageAsked
-from pyoco_server.operations.log_views import LogViews
-from pyoco_server.operations.run_views import RunViews
-from pyoco_server.store.logs import Entry
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.live.run_views import RunViews
+from pyoco_server.operations.logs import notices
+from pyoco_server.operations.logs.notices import CANCELLED_UNCLAIMED, NOTE_WAIT_SEC
+from pyoco_server.operations.logs.pages import LogPages, PageAsked
+from pyoco_server.operations.logs.views import LogViews
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import as_asked, cancel_run
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.logs.writer import Entry
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import begun, submission
@@ -162,7 +162,7 @@ async def test_the_log_is_complete_when_the_line_about_the_cancel_is_in_it(
 async def test_a_log_without_the_line_is_complete_after_a_moment(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_notices, "NOTICE_GRACE_SEC", 0.3)
+    monkeypatch.setattr(notices, "NOTICE_GRACE_SEC", 0.3)
     born, _ = await begun(store), SlowLogs(store, monkeypatch)
     await cancel_run(store, born.run.run_id)
     ended = await store.runs.load(born.run.run_id)

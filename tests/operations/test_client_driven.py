@@ -9,19 +9,19 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
+from pyoco_server.jetstream.api import StoredMessage
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Retry, TaskKind
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
-from pyoco_server.operations.apply import Applied, apply
-from pyoco_server.operations.callers import ANYBODY
-from pyoco_server.operations.retry import Retry as Again
-from pyoco_server.operations.retry import retry
-from pyoco_server.operations.submit import begin
-from pyoco_server.operations.verify import verify
-from pyoco_server.store.jetstream import StoredMessage
+from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.retry import Retry as Again
+from pyoco_server.operations.runs.retry import retry
+from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.verify import verify
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.store.making import config_on, submission

@@ -13,13 +13,13 @@ from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import AddTag
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Lack, Run
-from pyoco_server.operations import histories
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.held_runs import HeldRuns
-from pyoco_server.operations.histories import Commit, Histories
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.executions import histories
+from pyoco_server.operations.executions.histories import Commit, Histories
+from pyoco_server.operations.executions.run_cache import HeldRuns
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.lifecycle.alphabet import submitted

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pyoco_server.errors import Invalid
-from pyoco_server.operations.fingerprints import differing, fingerprint_of
-from pyoco_server.operations.idempotency_key import IdempotencyKey, checked_key, owner_of
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey, checked_key, owner_of
+from pyoco_server.operations.idempotency.request_digest import differing, fingerprint_of
 
 KEY = IdempotencyKey(tenant="t", principal="p", method="POST", path="/runs", key="secret-key")
 PARTS = st.one_of(st.none(), st.text(max_size=5))

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pyoco_server.ids import new_token
-from pyoco_server.operations.log_follower import LogFollower, NewLines
-from pyoco_server.operations.log_places import Place
-from pyoco_server.operations.log_views import LogViews
-from pyoco_server.operations.run_views import RunViews
-from pyoco_server.store.log_chunks import Chunk
-from pyoco_server.store.logs import Line
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.live.run_views import RunViews
+from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.logs.follower import LogFollower, NewLines
+from pyoco_server.operations.logs.views import LogViews
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.logs.chunks import Chunk
+from pyoco_server.store.logs.writer import Line
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import begun

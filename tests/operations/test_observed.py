@@ -20,7 +20,7 @@ from pyoco_server.lifecycle.events import (
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.operations.observed import BOUNDS_SEC, OTHER, REASONS_MAX, Observed, Spread
+from pyoco_server.operations.fleet.counters import BOUNDS_SEC, OTHER, REASONS_MAX, Observed, Spread
 
 
 def submitted(at: float = 100.0, **members: Any) -> RunSubmitted:

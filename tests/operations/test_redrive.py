@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import AddTag, CancelRun, Command, RemoveTag, RequeueRun
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
-from pyoco_server.operations import idempotency
-from pyoco_server.operations.apply import Applied, apply
-from pyoco_server.operations.callers import ANYBODY
-from pyoco_server.operations.cancel import as_asked, cancel_run
-from pyoco_server.operations.idempotency import Answer, Once, Reservation, once
-from pyoco_server.operations.idempotency_key import IdempotencyKey
-from pyoco_server.operations.redrive import applied_before, apply_once
-from pyoco_server.operations.retry import Retry, retry
-from pyoco_server.operations.submit import Submission, begin, checked
+from pyoco_server.operations.idempotency import once as once_module
+from pyoco_server.operations.idempotency.apply_once import applied_before, apply_once
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
+from pyoco_server.operations.idempotency.once import Answer, Once, Reservation, once
+from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.cancel import as_asked, cancel_run
+from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.submit import Submission, begin, checked
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
 from tests.worker.stage import (
@@ -44,8 +44,8 @@ WANTED = Submission(flow_name="noop", params={"n": 1}, correlation_id="first")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idempotency, "TAKE_OVER_AFTER_SEC", 0.2)
-    monkeypatch.setattr(idempotency, "ATTEND_SEC_MAX", 30.0)
+    monkeypatch.setattr(once_module, "TAKE_OVER_AFTER_SEC", 0.2)
+    monkeypatch.setattr(once_module, "ATTEND_SEC_MAX", 30.0)
 
 
 class Death:

@@ -10,11 +10,11 @@ import pytest
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.commands import AddTag, CancelRun, ClaimRun, ConfirmCancelled, EraseRun
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations import run_views
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.run_views import RunViews
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.live import run_views
+from pyoco_server.operations.live.run_views import RunViews
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff
 from tests.conftest import until

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from pyoco_server.lifecycle.commands import AddTag, CancelRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.soon_projected import SoonProjected
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.executions.snapshot_coalescer import SoonProjected
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until
 

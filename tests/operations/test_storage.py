@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyoco_server.housekeeping.due_schedules import DueSchedules
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.operations.erase import erase_run
-from pyoco_server.operations.idempotency import Answer, Reservation, once
-from pyoco_server.operations.idempotency_key import IdempotencyKey
-from pyoco_server.operations.storage import StorageWatch
-from pyoco_server.operations.submit import Submission, begin, checked, submit
-from pyoco_server.store.errors import NoStorage
-from pyoco_server.store.logs import Line
-from pyoco_server.store.room import NoRoom
+from pyoco_server.jetstream.errors import NoStorage
+from pyoco_server.operations.fleet.storage import StorageWatch
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
+from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.operations.runs.erase import erase_run
+from pyoco_server.operations.runs.submit import Submission, begin, checked, submit
+from pyoco_server.store.logs.writer import Line
+from pyoco_server.store.storage_reserve import NoRoom
 from pyoco_server.store.store import Store
-from pyoco_server.worker.run_log import RunLog
+from pyoco_server.worker.recording.run_log import RunLog
 from tests.conftest import until
 
 KEY = IdempotencyKey(tenant="acme", principal="ci", method="POST", path="/runs", key="order-4711")
@@ -126,5 +126,5 @@ async def test_a_write_that_is_refused_for_lack_of_storage_counts_for_a_moment(
         await store.jetstream.publish(subject, os.urandom(150_000))
     with pytest.raises(NoRoom):
         await submit(store, Submission(flow_name="noop"))
-    monkeypatch.setattr("pyoco_server.store.room.REFUSED_FOR_SEC", 0.0)
+    monkeypatch.setattr("pyoco_server.store.storage_reserve.REFUSED_FOR_SEC", 0.0)
     await submit(store, Submission(flow_name="noop"))

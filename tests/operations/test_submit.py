@@ -8,15 +8,15 @@ import logging
 import pytest
 
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
+from pyoco_server.jetstream.api import StoredMessage
+from pyoco_server.jetstream.errors import AnswerLost
 from pyoco_server.lifecycle.commands import CancelRun, ClaimRun
 from pyoco_server.lifecycle.events import RunDiscarded
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.codec import decode_job, submission_of
-from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.jetstream import StoredMessage
-from pyoco_server.store.queue import JobQueue
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.store.queue.jobs import JobQueue
+from pyoco_server.store.runs.codec import decode_job, submission_of
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import Mishap, config_on, stored_bytes

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyoco_server.jetstream.api import StoredMessage
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.graph import Graph, GraphTask
 from pyoco_server.lifecycle.status import Driver
-from pyoco_server.operations import verify as verifying
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.submit import begin
-from pyoco_server.operations.verify import Verified, verify, verify_all
-from pyoco_server.store.jetstream import StoredMessage
+from pyoco_server.operations.runs import verify as verifying
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.verify import Verified, verify, verify_all
 from pyoco_server.store.store import Store
 from tests.store.making import begun, purge_key, purge_log, put_bytes, stored_bytes, submission, tagged
 from tests.store.test_commits import messages, unchained

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pyoco_server.lifecycle.run import Claim
-from pyoco_server.operations import workers
-from pyoco_server.store.leases import Lease
+from pyoco_server.operations.fleet import workers
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
 

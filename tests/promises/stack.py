@@ -47,7 +47,15 @@ class Processes:
         flows: Path = FLOWS,
         settings: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "pyoco_server.cli.worker", "--worker-id", worker_id, "--tags", tags]
+        command = [
+            sys.executable,
+            "-m",
+            "pyoco_server.cli.worker.main",
+            "--worker-id",
+            worker_id,
+            "--tags",
+            tags,
+        ]
         command += ["--flow-resolver", f"{flows}:resolve", "--concurrency", str(concurrency)]
         own = self._skewed(clock_ahead_sec) | (settings or {})
         return self.run(command, f"worker-{worker_id}", own)

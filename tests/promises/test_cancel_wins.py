@@ -14,7 +14,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.store.runs import Runs
+from pyoco_server.store.runs.log import Runs
 from pyoco_server.store.store import Store
 from tests.promises.stack import processes
 

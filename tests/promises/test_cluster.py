@@ -12,9 +12,9 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import AddTag
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.query import get_run
-from pyoco_server.operations.submit import Submission, submit
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.query import get_run
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for
 from tests.promises.cluster import cluster

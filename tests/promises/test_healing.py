@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 
+from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.store.codec import encode_snapshot
-from pyoco_server.store.keyvalue import Bucket
+from pyoco_server.store.runs.codec import encode_snapshot
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for, until
 from tests.promises.stack import Gateway, processes

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.cli.up_plan import WorkerPlan
-from pyoco_server.cli.worker_process import WorkerProcess
+from pyoco_server.cli.server.up_plan import WorkerPlan
+from pyoco_server.cli.server.worker_process import WorkerProcess
 from pyoco_server.config import NatsBackendConfig, default_of, field_names
 from pyoco_server.lifecycle.events import RunFailed, RunLost, TaskSucceeded
 from pyoco_server.lifecycle.status import LossCause
@@ -94,7 +94,7 @@ async def test_what_a_task_had_started_dies_with_a_worker_that_is_killed(
         command = [
             sys.executable,
             "-m",
-            "pyoco_server.cli.worker",
+            "pyoco_server.cli.worker.main",
             "--worker-id",
             "w",
             "--flow-resolver",

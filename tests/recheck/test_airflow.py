@@ -21,8 +21,8 @@ from pyoco_server.errors import ConfigError
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.rechecks import airflow
 from pyoco_server.operations.rechecks.airflow import Airflow, AirflowTrouble, Reason
-from pyoco_server.operations.rechecks.desk import Ended, NotEnded
-from pyoco_server.operations.rechecks.observed import RecheckObserved
+from pyoco_server.operations.rechecks.context import Ended, NotEnded
+from pyoco_server.operations.rechecks.counters import RecheckObserved
 from pyoco_server.recheck.batches import Batch
 from pyoco_server.recheck.records import Request as RecheckRequest
 from tests.conftest import NatsServer, free_port, until

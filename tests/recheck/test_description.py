@@ -24,8 +24,8 @@ from pyoco_server.errors import (
     Unavailable,
 )
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.error_table import FrameworkRefusal
 from pyoco_server.http_api.faces.recheck.errors import TABLE
+from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from tests.conftest import NatsServer
 from tests.recheck.faces import post, recheck_config, recheck_face, until_over
 from tests.recheck.stage import CHART, GOOD, evaluating

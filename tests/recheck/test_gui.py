@@ -12,13 +12,13 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations.rechecks.look import ORDERS
+from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_rows import erase_strategy, write_outcome, write_strategy
+from pyoco_server.read_model.recheck_table import RecheckTable, Search
 from pyoco_server.recheck.catalogue import catalogue_in
 from pyoco_server.recheck.records import Outcome, Result
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Health
-from pyoco_server.store.recheck_reading import RecheckReading
-from pyoco_server.store.recheck_table import RecheckTable, Search
-from pyoco_server.store.recheck_writing import erase_strategy, write_outcome, write_strategy
 from tests.conftest import NatsServer
 from tests.recheck.faces import expect_flat, recheck_config, recheck_face
 

@@ -17,12 +17,12 @@ from pyoco_server.housekeeping import ended_batches
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.rechecks import accept, plans
 from pyoco_server.operations.rechecks.workers import OwnWorkers
+from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_rows import forget_older, write_outcome, write_request
+from pyoco_server.read_model.recheck_table import RecheckTable
 from pyoco_server.recheck.batches import batches_of, run_ids_of
 from pyoco_server.recheck.records import Artifact, Outcome, Request, Result
 from pyoco_server.recheck.thresholds import Health
-from pyoco_server.store.recheck_reading import RecheckReading
-from pyoco_server.store.recheck_table import RecheckTable
-from pyoco_server.store.recheck_writing import forget_older, write_outcome, write_request
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.recheck.faces import asked, expect_flat, post, recheck_config, recheck_face, until_over

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.errors import AnswerLost
+from pyoco_server.jetstream.requests import Reply
 from pyoco_server.lifecycle.events import (
     Event,
     RunClaimed,
@@ -20,9 +22,7 @@ from pyoco_server.lifecycle.events import (
     TaskStarted,
     TaskSucceeded,
 )
-from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.requests import Reply
-from pyoco_server.store.runs import StoredRun, new_commit_id
+from pyoco_server.store.runs.log import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for, until
 

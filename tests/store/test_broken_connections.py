@@ -14,9 +14,9 @@ import pytest
 import uvloop
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.store import client as client_module
-from pyoco_server.store import requests as requests_module
-from pyoco_server.store.client import BrokerClient
+from pyoco_server.jetstream import client as client_module
+from pyoco_server.jetstream import requests as requests_module
+from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for, free_port, until
 from tests.faults.tcp_proxy import TcpProxy, Way

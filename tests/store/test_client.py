@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from pyoco_server.errors import Invalid, TooLarge
-from pyoco_server.store.errors import BrokerAway
+from pyoco_server.jetstream.errors import BrokerAway
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import config_on

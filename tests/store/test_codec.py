@@ -22,7 +22,7 @@ from pyoco_server.lifecycle.events import (
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
 from pyoco_server.lifecycle.status import LossCause, OutputKept
-from pyoco_server.store.codec import (
+from pyoco_server.store.runs.codec import (
     UnreadableJob,
     decode_commit,
     decode_job,

@@ -7,11 +7,11 @@ from hashlib import sha256
 
 import pytest
 
+from pyoco_server.jetstream.api import StoredMessage
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.events import TagAdded
-from pyoco_server.store.codec import decode_commit_meta, encode_commit
-from pyoco_server.store.jetstream import StoredMessage
-from pyoco_server.store.runs import Overtaken, StoredRun, new_commit_id
+from pyoco_server.store.runs.codec import decode_commit_meta, encode_commit
+from pyoco_server.store.runs.log import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from tests.store.making import START, begun, committed, submission, tagged
 

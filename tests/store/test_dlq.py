@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyoco_server.store import dlq
-from pyoco_server.store.dlq import PAYLOAD_BYTES_MAX, DeadLetter, payload_text
+from pyoco_server.store.queue import dead_letters
+from pyoco_server.store.queue.dead_letters import PAYLOAD_BYTES_MAX, DeadLetter, payload_text
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import Mishap
@@ -89,7 +89,7 @@ async def reasons(store: Store, before: int | None = None) -> list[str]:
 async def test_letters_are_read_newest_first_in_stretches(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dlq, "READ_AT_ONCE", 4)
+    monkeypatch.setattr(dead_letters, "READ_AT_ONCE", 4)
     assert await reasons(store) == []
     for number in range(10):
         letter = DeadLetter(timestamp=1.0, reason=str(number), tag=f"t{number % 3}")

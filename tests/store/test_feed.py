@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.store import feed as feeding
-from pyoco_server.store.feed import Feed
+from pyoco_server.jetstream import ordered_consumer as feeding
+from pyoco_server.jetstream.ordered_consumer import Feed
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import begun, config_on, purge_log, tagged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyoco_server.store.headers import header_block, number_of, status_of, value_of
+from pyoco_server.jetstream.headers import header_block, number_of, status_of, value_of
 
 
 def test_a_block_is_written_as_the_protocol_has_it() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pyoco_server.store.errors import BrokerRefused, WrongSequence
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import BATCH_MAX
-from pyoco_server.store.requests import Reply
+from pyoco_server.jetstream.api import BATCH_MAX
+from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.requests import Reply
 from pyoco_server.store.store import Store
 
 

@@ -11,11 +11,11 @@ import pytest
 from pyoco_server.api_keys import ApiKeyRecord, generate_api_key
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, Unavailable
-from pyoco_server.store import feed as feeding
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.key_table import KeyTable
+from pyoco_server.jetstream import ordered_consumer as feeding
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.jetstream.kv import Bucket
+from pyoco_server.read_model.key_table import KeyTable
 from pyoco_server.store.keys import PREFIX
-from pyoco_server.store.keyvalue import Bucket
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.keyring import id_of, new_key, put_upstreams_record, record_of, upstreams_record

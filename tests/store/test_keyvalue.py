@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.keyvalue import NOTHING, Bucket
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.jetstream.kv import NOTHING, Bucket
 from pyoco_server.store.store import Store
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.leases import Lease
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 
 OURS = Lease(holder="w1.aa", worker_id="w1", host="h", boot_id="b", pid=7, tags=["a"], free_slots=2)

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from pyoco_server.store.errors import AnswerLost, WrongSequence
-from pyoco_server.store.ledger import NOTHING, Record, State
+from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
+from pyoco_server.store.idempotency import NOTHING, Record, State
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import Mishap

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.store.log_chunks import By, Chunk, find
+from pyoco_server.store.logs.chunks import By, Chunk, find
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.log_writing import Writer

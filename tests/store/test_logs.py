@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyoco_server.ids import new_token
-from pyoco_server.store.logs import Line, LogEnd, LogMoved
+from pyoco_server.store.logs.writer import Line, LogEnd, LogMoved
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
 

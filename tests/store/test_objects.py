@@ -14,12 +14,12 @@ from nats.js.api import ObjectMeta
 from nats.js.object_store import ObjectStore
 
 from pyoco_server.errors import Conflict, NotFound, Unavailable
-from pyoco_server.store.errors import InFlight, WrongSequence
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import StoredMessage, acknowledged
-from pyoco_server.store.object_info import ObjectInfo, decoded
-from pyoco_server.store.objects import CHUNK_BYTES, NotSame, ObjectDamaged, Objects
-from pyoco_server.store.requests import Reply
+from pyoco_server.jetstream.api import StoredMessage, acknowledged
+from pyoco_server.jetstream.errors import InFlight, WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.object_info import ObjectInfo, decoded
+from pyoco_server.jetstream.objects import CHUNK_BYTES, NotSame, ObjectDamaged, Objects
+from pyoco_server.jetstream.requests import Reply
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.protocol.parser import Parser
 
-from pyoco_server.store.parser import MessageParser
+from pyoco_server.jetstream.parser import MessageParser
 
 WORDS = st.text("abcXYZ0189.$_-", min_size=1, max_size=12).map(str.encode)
 BYTES = st.binary(max_size=60)

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.store.codec import decode_job, submission_of
-from pyoco_server.store.job_puller import REFUSED_PAUSE_SEC, Delivery, JobPuller
-from pyoco_server.store.queue import Line
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.queue.job_puller import REFUSED_PAUSE_SEC, Delivery, JobPuller
+from pyoco_server.store.queue.jobs import Line
+from pyoco_server.store.runs.codec import decode_job, submission_of
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import Mishap, config_on, stand_still, submission

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig, field_names
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream import ordered_consumer
 from pyoco_server.lifecycle.events import (
     CancelRequested,
     Event,
@@ -22,11 +23,11 @@ from pyoco_server.lifecycle.events import (
 )
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.store import feed, resources
-from pyoco_server.store import read_model as read_model_module
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import Filter
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.read_model import runs as read_model_module
+from pyoco_server.read_model.run_table import Filter
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store import resources
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import (
@@ -308,7 +309,7 @@ def _disk_full(*_: object) -> None:
 async def test_a_lost_consumer_costs_a_list_a_moment_and_no_more(
     store: Store, read_model: ReadModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "SILENCE_MAX_SEC", 3600.0)
+    monkeypatch.setattr(ordered_consumer, "SILENCE_MAX_SEC", 3600.0)
     await begun(store)
     await read_model.caught_up()
     name = read_model.feed._name

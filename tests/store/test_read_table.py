@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.store.gone_runs import Gone
-from pyoco_server.store.read_table import SEQ_MAX, Filter, ReadTable, Row, page_query
+from pyoco_server.read_model.erased_runs import Gone
+from pyoco_server.read_model.run_table import SEQ_MAX, Filter, ReadTable, Row, page_query
 
 
 def row(run_id: str, updated_at: float, **changes: object) -> Row:

@@ -21,10 +21,10 @@ from pyoco_server.lifecycle.events import (
     TaskWaiting,
 )
 from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import ReadTable
-from pyoco_server.store.read_waits import OpenWait, WaitPlace, WaitRow
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.read_model.run_table import ReadTable
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.read_model.waits import OpenWait, WaitPlace, WaitRow
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.store.making import START, begun, claimed, committed
 from tests.store.test_read_model import replaced

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pyoco_server.read_model.recheck_table import Search
+from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.recheck.strategies import Strategy
-from pyoco_server.store.recheck_model import RecheckModel
-from pyoco_server.store.recheck_table import Search
 from pyoco_server.store.store import Store
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import NotFound, Unavailable
-from pyoco_server.store import registry
-from pyoco_server.store.registry import NOTHING_YET, WorkerState, state_when_read
+from pyoco_server.store.fleet import registry
+from pyoco_server.store.fleet.registry import NOTHING_YET, WorkerState, state_when_read
 from pyoco_server.store.store import Store
 
 

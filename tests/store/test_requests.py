@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pyoco_server.store.errors import AnswerLost, BrokerAway, BrokerRefused
-from pyoco_server.store.requests import Reply
+from pyoco_server.jetstream.errors import AnswerLost, BrokerAway, BrokerRefused
+from pyoco_server.jetstream.requests import Reply
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import begun, config_on, stand_still

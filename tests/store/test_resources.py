@@ -11,16 +11,16 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig, field_names
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.api import NANOSECONDS, JetStream
+from pyoco_server.jetstream.errors import BrokerRefused, StreamDoesNotFit
+from pyoco_server.jetstream.requests import Requests
 from pyoco_server.store import resources
-from pyoco_server.store.errors import BrokerRefused, StreamDoesNotFit
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.requests import Requests
 from pyoco_server.store.resource_checks import Level, problems
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import begun, config_on
 
-SECOND = resources.NANOSECONDS
+SECOND = NANOSECONDS
 
 
 @pytest.fixture

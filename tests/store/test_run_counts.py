@@ -10,8 +10,8 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.events import Event, RunCompleted, RunErased
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import ReadTable
+from pyoco_server.read_model.run_table import ReadTable
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.store.making import START, begun, claimed, committed, config_on

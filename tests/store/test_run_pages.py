@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_server.store.read_table import Found
-from pyoco_server.store.run_pages import Place, next_page
+from pyoco_server.read_model.run_pages import Place, next_page
+from pyoco_server.read_model.run_table import Found
 
 
 class Log:

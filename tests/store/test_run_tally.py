@@ -10,8 +10,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.events import RunCompleted, RunErased, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.run_tally import RunTally
+from pyoco_server.read_model.run_tally import RunTally
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.store.making import START, begun, claimed, committed, config_on, submission

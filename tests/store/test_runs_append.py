@@ -7,12 +7,12 @@ import asyncio
 import msgspec
 import pytest
 
+from pyoco_server.jetstream.errors import AnswerLost
 from pyoco_server.lifecycle.events import CancelRequested, TagAdded
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.store.codec import encode_snapshot
-from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.runs import Overtaken, new_commit_id
+from pyoco_server.store.runs.codec import encode_snapshot
+from pyoco_server.store.runs.log import Overtaken, new_commit_id
 from pyoco_server.store.store import Store
 from tests.store.making import (
     START,

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle.events import RunCompleted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
-from pyoco_server.store import stored_run
-from pyoco_server.store.codec import encode_snapshot
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.runs import stored_run
+from pyoco_server.store.runs.codec import encode_snapshot
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import (

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle.run import Lack
-from pyoco_server.store import stored_run
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.store.runs import stored_run
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import START, begun, claimed, committed, config_on, put_bytes, stored_bytes, task_done

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from pyoco_server.jetstream.errors import AnswerLost
+from pyoco_server.jetstream.kv import NOTHING
 from pyoco_server.lifecycle.events import CancelRequested, RunCompleted, RunErased
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.store import stored_run
-from pyoco_server.store.errors import AnswerLost
-from pyoco_server.store.keyvalue import NOTHING
-from pyoco_server.store.runs import Overtaken, StoredRun
+from pyoco_server.store.runs import stored_run
+from pyoco_server.store.runs.log import Overtaken, StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from pyoco_server.cursors import SECRET_BYTES
 from pyoco_server.store.secrets import TOKENS_KEY, Secrets
 from pyoco_server.store.store import Store
-from pyoco_server.tokens import SECRET_BYTES
 
 
 async def test_of_many_who_need_it_at_once_all_get_the_same(store: Store) -> None:

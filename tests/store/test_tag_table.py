@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.store import tag_table
-from pyoco_server.store.tag_table import Begun, Last, Tagged, TagTable, page_query
+from pyoco_server.read_model import tag_table
+from pyoco_server.read_model.tag_table import Begun, Last, Tagged, TagTable, page_query
 
 STAGES = ("PENDING", "RUNNING", "COMPLETED")
 

@@ -16,8 +16,7 @@ from nats.js.api import ObjectMeta
 from packaging.version import Version
 
 from pyoco_server.errors import Conflict, Invalid, NotFound, TooLarge
-from pyoco_server.store.store import Store
-from pyoco_server.store.wheels import (
+from pyoco_server.store.fleet.wheels import (
     Action,
     Origin,
     Wheel,
@@ -27,7 +26,8 @@ from pyoco_server.store.wheels import (
     check_wheel_name,
     newest,
 )
-from pyoco_server.store.wheels.unpacked import UnpackedMax, check_directory
+from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax, check_directory
+from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.store.making import config_on
 from tests.store.wheel_making import file_name, made, wheel_bytes

@@ -22,17 +22,17 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker import EmbeddedBroker
-from pyoco_server.cli.up_plan import WorkerPlan
-from pyoco_server.cli.worker_process import WorkerProcess
+from pyoco_server.cli.server.up_plan import WorkerPlan
+from pyoco_server.cli.server.worker_process import WorkerProcess
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.operations.log_follower import LogFollower
-from pyoco_server.operations.log_places import Place
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.logs.follower import LogFollower
+from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.supervision import Loop, failures_by_loop
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.reload import Reload
+from pyoco_server.worker.flows.reload import Reload
 from pyoco_server.worker.slots.pool import Slots
 from tests.conftest import NatsServer, config_for, free_port, until
 from tests.issuer import write_jwks

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.submit import Submission, submit
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.conftest import until

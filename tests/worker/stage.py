@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.headers import header_block
 from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.conftest import NatsServer, config_for, until

@@ -12,14 +12,14 @@ import pytest
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import Housekeeper
 from pyoco_server.lifecycle.events import RunClaimed, RunCompleted
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.store.job_puller import Delivery
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.queue.job_puller import Delivery
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker import claim as claiming
-from pyoco_server.worker.under_way import UnderWay
+from pyoco_server.worker.attempt import claim as claiming
+from pyoco_server.worker.attempt.monitor import UnderWay
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal
 from tests.worker.stage import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.operations.cancel import cancel_run
+from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.store.store import Store
 from pyoco_server.worker import threads
 from tests.conftest import NatsServer, until

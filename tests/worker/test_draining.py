@@ -14,14 +14,15 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.operations import workers
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.errors import WrongSequence
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.operations.fleet import workers
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
-from pyoco_server.worker import PyocoNatsWorker, attempt
-from pyoco_server.worker.claim import claim
+from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.attempt import attempt
+from pyoco_server.worker.attempt.claim import claim
 from tests.conftest import NatsServer, until
 from tests.store.wheel_making import file_name, made
 from tests.worker import slot_stage

@@ -12,8 +12,8 @@ from pyoco.core.context import Context
 from pyoco.core.models import Task
 
 from pyoco_server import approval
-from pyoco_server.worker import flow_params
-from pyoco_server.worker.flow_params import looked_at, params_by_flow, params_of
+from pyoco_server.worker.flows import params
+from pyoco_server.worker.flows.params import looked_at, params_by_flow, params_of
 
 
 def orders() -> Flow:
@@ -91,6 +91,6 @@ def test_of_no_flows_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_told_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_params, "TOLD_BYTES_MAX", 500)
+    monkeypatch.setattr(params, "TOLD_BYTES_MAX", 500)
     told: dict[str, Any] = params_by_flow([f"flow {number}" for number in range(50)], lambda _: orders())
     assert 1 <= len(told) <= 2

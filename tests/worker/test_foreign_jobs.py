@@ -7,8 +7,8 @@ import uuid
 
 import msgspec
 
-from pyoco_server.operations.query import get_run
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.query import get_run
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.worker.stage import (
     Flows,

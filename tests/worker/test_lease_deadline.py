@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyoco_server.worker import lease_deadline
-from pyoco_server.worker.lease_deadline import LeaseDeadline
+from pyoco_server.worker.presence import lease_deadline
+from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 
 
 class Clock:

@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.store.logs import Entry
+from pyoco_server.store.logs.writer import Entry
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for
 from tests.worker.slot_stage import ended, serving, started

@@ -9,8 +9,9 @@ import pytest
 from pyoco import Flow, task
 
 from pyoco_server.store.store import Store
-from pyoco_server.worker import planning, recorder, threads
-from pyoco_server.worker.values import Result
+from pyoco_server.worker import threads
+from pyoco_server.worker.recording import planning, recorder
+from pyoco_server.worker.recording.values import Result
 from tests.engine.building import flow_of, make_task, raising
 from tests.worker.stage import (
     Flows,

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.operations.submit import Submission, submit
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
-from pyoco_server.worker import reload
-from pyoco_server.worker.reload import Reload, files_below, folder_of
+from pyoco_server.worker.flows import reload
+from pyoco_server.worker.flows.reload import Reload, files_below, folder_of
 from pyoco_server.worker.slots.slot import ResolverBroken
 from tests.conftest import until
 from tests.promises.stack import Processes, processes
@@ -101,7 +101,15 @@ class _Author:
         beside.replace(self.flows / "wording.py")
 
     def starts_a_worker(self, started: Processes) -> Any:
-        command = [sys.executable, "-m", "pyoco_server.cli.worker", "--worker-id", "w", "--concurrency", "2"]
+        command = [
+            sys.executable,
+            "-m",
+            "pyoco_server.cli.worker.main",
+            "--worker-id",
+            "w",
+            "--concurrency",
+            "2",
+        ]
         command += ["--flow-resolver", f"{self.flows / 'my_flows.py'}:resolve", "--reload"]
         return started.run(command, "worker")
 

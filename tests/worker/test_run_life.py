@@ -12,7 +12,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.snapshot import RunSnapshot
-from pyoco_server.store.job_puller import Delivery
+from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal, flow_of, make_task

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.logs import Line
+from pyoco_server.store.logs.writer import Line
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
-from pyoco_server.worker import run_log
-from pyoco_server.worker.log_rate import Rate
-from pyoco_server.worker.run_log import LOOP, RunLog
+from pyoco_server.worker.recording import run_log
+from pyoco_server.worker.recording.log_rate import Rate
+from pyoco_server.worker.recording.run_log import LOOP, RunLog
 from pyoco_server.worker.slots.capture import as_line
 from tests.conftest import until
 from tests.log_writing import Writer

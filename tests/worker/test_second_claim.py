@@ -12,8 +12,8 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.cancel import cancel_run
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal

@@ -15,12 +15,12 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.leases import boot_id
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.store.fleet.leases import boot_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.claim import Claimant
-from pyoco_server.worker.sign_of_life import SignOfLife
+from pyoco_server.worker.attempt.claim import Claimant
+from pyoco_server.worker.presence.heartbeat import SignOfLife
 from tests.conftest import NatsServer, until
 from tests.store.making import stand_still
 from tests.worker.stage import Flows, config_on, one_task, submitted, waiting, working

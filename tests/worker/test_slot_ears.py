@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.ears import TICK_SEC, Ears
+from pyoco_server.worker.slots.link_reader import TICK_SEC, Ears
 
 DEADLINE_SEC = 20.0
 

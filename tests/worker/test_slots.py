@@ -15,15 +15,15 @@ from pyoco_server.engine import Answer
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunLost, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
-from pyoco_server.operations.cancel import cancel_run
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.job_puller import Delivery
+from pyoco_server.operations.runs.cancel import cancel_run
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.lease_deadline import LeaseDeadline
-from pyoco_server.worker.recorder import Recorder
+from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
+from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
-from pyoco_server.worker.under_way import UnderWay
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.slot_stage import SPEC, ended, is_alive, lines, serving, started
 from tests.worker.stage import history
@@ -198,7 +198,15 @@ async def test_slots_die_with_a_worker_that_is_killed(
 ) -> None:
     marks = tmp_path / "marks"
     run_id = await started(store, "stubborn", marks)
-    command = [sys.executable, "-m", "pyoco_server.cli.worker", "--flow-resolver", SPEC, "--concurrency", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "pyoco_server.cli.worker.main",
+        "--flow-resolver",
+        SPEC,
+        "--concurrency",
+        "1",
+    ]
     worker = _in_background(command, store.config)
     try:
         await until(lambda: any(line.startswith("sleeping") for line in lines(marks)), within_sec=30)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pyoco_server.lifecycle.commands import ClaimRun
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.runs import StoredRun
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
-from pyoco_server.worker import snapshot_writer
-from pyoco_server.worker.snapshot_writer import LOOP, SnapshotWriter
+from pyoco_server.worker.recording import snapshot_writer
+from pyoco_server.worker.recording.snapshot_writer import LOOP, SnapshotWriter
 from tests.conftest import until
 from tests.faults.conftest import faults, faulty_store  # noqa: F401
 from tests.faults.faulty_client import Fault, Faults

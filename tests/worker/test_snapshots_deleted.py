@@ -6,8 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
+from pyoco_server.jetstream.errors import BrokerRefused
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.store.errors import BrokerRefused
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.http_api.serving import serving as serving_http

@@ -7,7 +7,7 @@ import threading
 
 from pyoco_server.lifecycle.commands import ClaimRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.worker.stage import (

@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.commands import ClaimRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.apply import apply
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.worker.stage import (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyoco_server.lifecycle.snapshot_record import SnapshotRecord
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.store import Store
-from pyoco_server.worker.values import (
+from pyoco_server.worker.recording.values import (
     INPUTS_INLINE_BYTES_MAX,
     OUTPUT_INLINE_BYTES_MAX,
     Result,

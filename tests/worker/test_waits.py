@@ -14,13 +14,13 @@ from pyoco_server.engine import Answer
 from pyoco_server.lifecycle.commands import CancelRun, ClaimRun, PutTaskWaiting
 from pyoco_server.lifecycle.events import RunLost, TaskWaiting
 from pyoco_server.lifecycle.status import LossCause, TaskStatus
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.retry import Retry, retry
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.retry import Retry, retry
 from pyoco_server.store.store import Store
-from pyoco_server.worker.lease_deadline import LeaseDeadline
-from pyoco_server.worker.recorder import Recorder
-from pyoco_server.worker.under_way import UnderWay
+from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
+from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import until
 from tests.engine.building import flow_of, make_task
 from tests.engine.test_loops import named

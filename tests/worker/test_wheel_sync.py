@@ -14,11 +14,11 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
 from pyoco_server.store.store import Store
-from pyoco_server.worker.claim import Claimed
+from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.attempt.monitor import UnderWay
 from pyoco_server.worker.performer import Ending, NotNow
-from pyoco_server.worker.recorder import Recorder
+from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
-from pyoco_server.worker.under_way import UnderWay
 from pyoco_server.worker.wheels.sync import WheelSync
 from tests.conftest import NatsServer, until
 from tests.store.wheel_making import file_name, made, wheel_bytes

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.submit import Submission, submit
+from pyoco_server.operations.runs.submit import Submission, submit
+from pyoco_server.store.fleet.wheels import Origin
 from pyoco_server.store.store import Store
-from pyoco_server.store.wheels import Origin
 from tests.contract.wheels import a_wheel
 from tests.worker.slot_stage import ended, serving
 

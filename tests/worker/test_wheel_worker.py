@@ -36,7 +36,7 @@ def synced(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 def start_worker(started: Processes, *flags: str, worker_id: str = "w1") -> Any:
-    command = [sys.executable, "-m", "pyoco_server.cli.worker", "--worker-id", worker_id]
+    command = [sys.executable, "-m", "pyoco_server.cli.worker.main", "--worker-id", worker_id]
     command += ["--flow-resolver", f"{FLOWS}:resolve", "--concurrency", "2", *flags]
     return started.run(command, f"worker-{worker_id}")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pyoco_server.jetstream.errors import BrokerAway
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.submit import Submission, submit
-from pyoco_server.store.errors import BrokerAway
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
-from pyoco_server.worker import PyocoNatsWorker, attempt
+from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.attempt import attempt
 from tests.conftest import NatsServer, config_for, until
 from tests.promises.flows import resolve
 

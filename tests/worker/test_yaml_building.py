@@ -14,8 +14,8 @@ from pyoco.dsl.graph import build_flow_from_graph
 
 from pyoco_server import approval
 from pyoco_server.engine import Engine, Status
-from pyoco_server.worker.flow_source import FlowSource
-from pyoco_server.worker.reasons import CodeMissing, CodeRefused
+from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused
+from pyoco_server.worker.flows.source import FlowSource
 from pyoco_server.worker.yaml.building import build_flow
 from pyoco_server.worker.yaml.callables import Callables, modules_of
 from pyoco_server.worker.yaml.environment import Readable

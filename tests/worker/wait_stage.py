@@ -12,13 +12,13 @@ from pyoco.core.models import Task
 from pyoco_server.lifecycle.commands import PassTime, ResumeTask
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import TaskStatus
-from pyoco_server.operations.apply import Applied, apply
+from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.claim import Claimed
+from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.attempt.monitor import UnderWay
 from pyoco_server.worker.performer import Ending
-from pyoco_server.worker.recorder import Recorder
-from pyoco_server.worker.under_way import UnderWay
+from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import until
 from tests.engine.building import flow_of, make_task
 from tests.engine.test_waits import wait_task

@@ -17,9 +17,9 @@ from pyoco_server.broker.errors import (
     PortTaken,
 )
 from pyoco_server.broker.find import find_nats_server
-from pyoco_server.broker.lifeline import die_with_parent
 from pyoco_server.broker.probe import foreign_nats, wait_until_listening
 from pyoco_server.broker.server_conf import Durability
+from pyoco_server.processes.lifeline import die_with_parent
 
 __all__ = [
     "BrokerError",

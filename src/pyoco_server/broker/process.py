@@ -6,9 +6,9 @@ import logging
 from pathlib import Path
 from typing import Self
 
-from pyoco_server.broker.lifeline import die_with_parent, guard_where_needed
 from pyoco_server.broker.server_log import ServerLog
 from pyoco_server.config import environment_for_children
+from pyoco_server.processes.lifeline import die_with_parent, guard_where_needed
 from pyoco_server.supervision import Loop
 
 STOP_GRACE_SEC = 10.0

@@ -10,7 +10,7 @@ from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, read_environment, variable_of
 from pyoco_server.errors import ConfigError, Invalid
 from pyoco_server.logging_config import ADMIN_SERVICE, configure_logging, tell_wrong_settings
-from pyoco_server.tags import check_routing_tag
+from pyoco_server.names import check_routing_tag
 
 Settings = dict[str, Any]
 

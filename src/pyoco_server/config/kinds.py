@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pyoco_server.tags import ROUTING_TAG_PATTERN
+from pyoco_server.names import ROUTING_TAG_PATTERN
 
 MAX_SEC = 10 * 365 * 86_400.0
 MAX_COUNT = 2**53

@@ -18,9 +18,9 @@ from pyoco_server.engine.answer import Answer
 from pyoco_server.engine.cancelled import Cancelled
 from pyoco_server.engine.control import Event
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
-from pyoco_server.engine.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
 from pyoco_server.engine.listener import Asked, Listener, NullListener, StopRun
 from pyoco_server.engine.outcome import Outcome, Status
+from pyoco_server.engine.tasks.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
 
 __all__ = [
     "ERROR_BYTES_MAX",

@@ -11,8 +11,8 @@ from pyoco.core.models import RunContext, RunStatus
 
 from pyoco_server import clock
 from pyoco_server.engine.answer import Answer
-from pyoco_server.engine.attempt import Attempt, Ended
 from pyoco_server.engine.outcome import Status
+from pyoco_server.engine.tasks.attempt import Attempt, Ended
 
 # For so many runs that have not begun here yet a cancel, or answers, are remembered; oldest forgotten first.
 # A forgotten answer is no loss: the run cannot be parked then, and finds it when it comes back.

@@ -8,11 +8,11 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine.answer import Answer
+from pyoco_server.engine.checkpoints import Past
 from pyoco_server.engine.control import Control, Registry
 from pyoco_server.engine.limits import Limits, Receive, receive
 from pyoco_server.engine.listener import Listener, NullListener
 from pyoco_server.engine.outcome import Outcome
-from pyoco_server.engine.past import Past
 from pyoco_server.engine.run import Run
 
 PARALLELISM_DEFAULT = 8

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyoco.core.context import Context
 
-from pyoco_server.engine.failure import Failure
+from pyoco_server.engine.tasks.failure import Failure
 
 
 class Status(StrEnum):

@@ -6,9 +6,9 @@ from typing import Any
 from pyoco.core.models import RunContext, TaskState
 
 from pyoco_server import clock
-from pyoco_server.engine.attempt import Attempt
-from pyoco_server.engine.failure import Failure
 from pyoco_server.engine.listener import Asked, Listener
+from pyoco_server.engine.tasks.attempt import Attempt
+from pyoco_server.engine.tasks.failure import Failure
 
 
 class Reporter:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from pyoco.core.models import Flow
 
-from pyoco_server.engine.context import ArtifactFolder, EngineContext
+from pyoco_server.engine.checkpoints import Past
 from pyoco_server.engine.control import Control
-from pyoco_server.engine.graph import GraphWalk
 from pyoco_server.engine.limits import Limits
 from pyoco_server.engine.listener import Listener, StopRun
 from pyoco_server.engine.outcome import Ending, Halt, Outcome, Status
-from pyoco_server.engine.past import Past
-from pyoco_server.engine.places import program_of
-from pyoco_server.engine.plan import PlanError, plan_of
-from pyoco_server.engine.program import ProgramWalk
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.supervisor import Supervisor
+from pyoco_server.engine.tasks.context import ArtifactFolder, EngineContext
+from pyoco_server.engine.walk.graph import GraphWalk
+from pyoco_server.engine.walk.plan import PlanError, plan_of
+from pyoco_server.engine.walk.program import ProgramWalk
+from pyoco_server.engine.walk.program_index import program_of
+from pyoco_server.engine.walk.scheduler import Supervisor
 
 # After a failure the outcome is certain: siblings get this long to return, then they are left behind.
 STOP_GRACE_SEC = 0.5

@@ -6,8 +6,8 @@ from pyoco_server import clock
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import RequeueRun
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 
 # What is left starts in the next round, a second later.

@@ -16,8 +16,8 @@ from pyoco_server.lifecycle.commands import PassTime
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 
 # What is left is seen to right after.

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from pyoco_server import clock
 from pyoco_server.housekeeping.isolation import Isolation
+from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
 from pyoco_server.operations.schedules import begin_planned
 from pyoco_server.schedules import latest_due, moved_on
-from pyoco_server.store.errors import BrokerRefused, WrongSequence
 from pyoco_server.store.schedules import StoredSchedule
 from pyoco_server.store.store import Store
 

@@ -16,11 +16,11 @@ from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.rechecks.accept import STARTED_AT_ONCE_MAX, start_batches
-from pyoco_server.operations.rechecks.desk import NotEnded, RecheckDesk
+from pyoco_server.operations.rechecks.context import NotEnded, RecheckDesk
 from pyoco_server.operations.rechecks.settle import settle
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
 from pyoco_server.recheck.records import Request
-from pyoco_server.store.read_model import ReadModel
 from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)

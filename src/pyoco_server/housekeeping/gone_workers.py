@@ -11,9 +11,9 @@ import logging
 from collections.abc import Sequence
 
 from pyoco_server.clock import elapsed
-from pyoco_server.operations.workers import is_gone
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.registry import Written
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.operations.fleet.workers import is_gone
+from pyoco_server.store.fleet.registry import Written
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

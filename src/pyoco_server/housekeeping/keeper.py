@@ -29,9 +29,9 @@ from pyoco_server.housekeeping.missing_letters import MissingLetters
 from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.housekeeping.owed_jobs import OwedJobs
 from pyoco_server.housekeeping.stillness import Stillness
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.leases import Lease
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Loop
 

@@ -18,10 +18,10 @@ from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.run import Claim, Run
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.log_notices import note_soon
-from pyoco_server.store.leases import Lease
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.logs.notices import note_soon
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

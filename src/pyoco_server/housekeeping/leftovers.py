@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from pyoco_server.housekeeping.isolation import Isolation
-from pyoco_server.operations.leftovers import clear_up
+from pyoco_server.operations.runs.leftovers import clear_up
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -19,11 +19,11 @@ from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.events import RunFailed
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.apply import apply
-from pyoco_server.operations.bury import MAX_DELIVER, bury
-from pyoco_server.operations.log_notices import note_soon
-from pyoco_server.store.leases import Lease, boot_id
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, bury
+from pyoco_server.operations.logs.notices import note_soon
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.fleet.leases import Lease, boot_id
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.events import RunClaimed, RunFailed, RunParked
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.bury import bury, is_buried, letter_reason
-from pyoco_server.store.owed_letters import OwedLetter
+from pyoco_server.operations.fleet.publish_dead_letter import bury, is_buried, letter_reason
+from pyoco_server.store.queue.owed_dead_letters import OwedLetter
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

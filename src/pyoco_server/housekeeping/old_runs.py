@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, NotFound, Unavailable
-from pyoco_server.operations.erase import erase_run
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import Over
+from pyoco_server.operations.runs.erase import erase_run
+from pyoco_server.read_model.run_table import Over
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import count_failure
 

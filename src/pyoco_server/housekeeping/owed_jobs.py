@@ -27,9 +27,9 @@ from pyoco_server.clock import elapsed
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.commands import ConfirmCancelled, RequeueRun
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.apply import apply
-from pyoco_server.store.queue import Line
-from pyoco_server.store.read_model import ReadModel
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.queue.jobs import Line
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

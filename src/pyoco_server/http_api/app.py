@@ -17,11 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, read_environment
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import answers, live_openapi, live_stream, one_write, pages
-from pyoco_server.http_api.access_log import hide_keys
-from pyoco_server.http_api.authentication import Authentication, with_security
-from pyoco_server.http_api.by_ticket import ByTicket
-from pyoco_server.http_api.ending import before_the_server_stops
+from pyoco_server.http_api import error_answers, pages
 from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.executions.stream_routes import events_topic
@@ -30,17 +26,23 @@ from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
 from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
+from pyoco_server.http_api.faces.recheck.middleware import RecheckDoor
 from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
-from pyoco_server.http_api.faces.runs import schedule_routes as schedules
 from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
+from pyoco_server.http_api.faces.runs.schedules import routes as schedules
 from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.http_api.guard import Guard
-from pyoco_server.http_api.proofs import Checks, security_schemes
-from pyoco_server.http_api.recheck_door import RecheckDoor
-from pyoco_server.http_api.shortcut import Shortcut
+from pyoco_server.http_api.middleware.access_log import hide_keys
+from pyoco_server.http_api.middleware.authentication import Authentication, with_security
+from pyoco_server.http_api.middleware.credentials import Checks, security_schemes
+from pyoco_server.http_api.middleware.guard import Guard
+from pyoco_server.http_api.middleware.hot_routes import Shortcut
+from pyoco_server.http_api.middleware.tickets import ByTicket
+from pyoco_server.http_api.server import protocol
+from pyoco_server.http_api.server.shutdown import before_the_server_stops
+from pyoco_server.http_api.streaming import live_openapi, live_stream
 from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, tell_wrong_settings
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class _App(FastAPI):
             keys = gateway.keys if "api_key" in methods else None
             checks = Checks(keys, gateway.tokens if "jwt" in methods else None)
             front = Authentication(inner, gateway.config, checks, ByTicket(gateway.store, checks))
-        front = RecheckDoor(front, inner, gateway)
+        front = RecheckDoor(front, inner, gateway, error_answers.answer_for)
         self._front = Guard(front, gateway.config, gateway.start_wait, gateway.own_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,11 +103,11 @@ def create_app(config: NatsBackendConfig | None = None, *, broker: EmbeddedBroke
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
     topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
     app.router.routes += [live_stream.route(topics), *pages.ROUTES, *(one.as_route() for one in RECHECKS)]
-    app.add_exception_handler(PyocoError, answers.on_error)
-    app.add_exception_handler(RequestValidationError, answers.on_validation)
-    app.add_exception_handler(HTTPException, answers.on_http_exception)
-    app.add_exception_handler(ClientDisconnect, answers.on_disconnect)
-    app.add_exception_handler(Exception, answers.on_unexpected)
+    app.add_exception_handler(PyocoError, error_answers.on_error)
+    app.add_exception_handler(RequestValidationError, error_answers.on_validation)
+    app.add_exception_handler(HTTPException, error_answers.on_http_exception)
+    app.add_exception_handler(ClientDisconnect, error_answers.on_disconnect)
+    app.add_exception_handler(Exception, error_answers.on_error)
     hide_keys(config.http_api_key_header)
     if config.allow_unauthenticated and not config.auth_methods:
         log.warning(
@@ -130,6 +132,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     await gateway.start()
     server = before_the_server_stops(gateway.streams.end)
     if server is not None:
-        one_write.install(server.config)
-    yield {one_write.STATE: gateway.connections}
+        protocol.install(server.config)
+    yield {protocol.STATE: gateway.connections}
     await gateway.stop()

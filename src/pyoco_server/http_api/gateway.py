@@ -15,31 +15,31 @@ from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.housekeeping import EndedBatches, Housekeeper
-from pyoco_server.http_api.connections import Connections
-from pyoco_server.http_api.faces.executions.chronicle import Chronicle
-from pyoco_server.http_api.own_hosts import OwnHosts
-from pyoco_server.http_api.sse import Streams
-from pyoco_server.http_api.starting import StartWait
-from pyoco_server.operations.authenticate import KeyCheck
-from pyoco_server.operations.authenticate_jwt import JwtCheck
-from pyoco_server.operations.drive import Desk
-from pyoco_server.operations.failed_attempts import FailedAttempts
-from pyoco_server.operations.histories import Histories
-from pyoco_server.operations.list_news import ListNews
-from pyoco_server.operations.log_pages import LogPages
-from pyoco_server.operations.log_views import LogViews
-from pyoco_server.operations.observed import Observed
+from pyoco_server.http_api.faces.executions.event_history import Chronicle
+from pyoco_server.http_api.middleware.own_hosts import OwnHosts
+from pyoco_server.http_api.middleware.start_wait import StartWait
+from pyoco_server.http_api.server.connections import Connections
+from pyoco_server.http_api.streaming.sse import Streams
+from pyoco_server.operations.executions.drive import Desk
+from pyoco_server.operations.executions.histories import Histories
+from pyoco_server.operations.fleet.counters import Observed
+from pyoco_server.operations.fleet.storage import StorageWatch
+from pyoco_server.operations.identity.authenticate import KeyCheck
+from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
+from pyoco_server.operations.identity.failed_attempts import FailedAttempts
+from pyoco_server.operations.live.list_changes import ListNews
+from pyoco_server.operations.live.run_changes import RunNews
+from pyoco_server.operations.live.run_views import RunViews
+from pyoco_server.operations.live.worker_changes import WorkerNews
+from pyoco_server.operations.logs.pages import LogPages
+from pyoco_server.operations.logs.views import LogViews
 from pyoco_server.operations.rechecks.airflow import Airflow
 from pyoco_server.operations.rechecks.catalogue import catalogue_of_file, import_at_start
-from pyoco_server.operations.rechecks.desk import RecheckDesk
-from pyoco_server.operations.rechecks.observed import RecheckObserved
+from pyoco_server.operations.rechecks.context import RecheckDesk
+from pyoco_server.operations.rechecks.counters import RecheckObserved
 from pyoco_server.operations.rechecks.workers import OwnWorkers
-from pyoco_server.operations.run_news import RunNews
-from pyoco_server.operations.run_views import RunViews
-from pyoco_server.operations.storage import StorageWatch
-from pyoco_server.operations.worker_news import WorkerNews
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.recheck_model import RecheckModel
+from pyoco_server.read_model.rechecks import RecheckModel
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Service, Services
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from pyoco_server.config import NatsBackendConfig, own_language
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.answers import error_answer
+from pyoco_server.http_api.error_answers import error_answer
 from pyoco_server.texts import choose_language
 
 BUILT = Path(__file__).parent / "dashboard"

@@ -22,9 +22,9 @@ from pyoco_server.lifecycle.run import (
     TaskRecord,
     Wait,
 )
+from pyoco_server.lifecycle.snapshot_size import Scale, submitted
 from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS, TaskBoard, TaskEvent
-from pyoco_server.lifecycle.weight import Scale, submitted
 
 
 def reduce(run: Run | None, event: e.Event) -> Run | None:

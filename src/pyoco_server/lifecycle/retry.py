@@ -6,11 +6,11 @@ The run that is over stays as it ended. A retry is a run of its own that begins 
 from collections.abc import Iterator
 from enum import StrEnum
 
-from pyoco_server.lifecycle.course import Course, begins_at, from_task_on
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
+from pyoco_server.lifecycle.task_order import Course, begins_at, from_task_on
 
 # Only from these can the next task be given what the last one returned.
 CHECKPOINTS = frozenset({OutputKept.STORED, OutputKept.REFERENCED})

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from pyoco_server import clock
 from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
+from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.submit import Submission, begin, checked
-from pyoco_server.operations.submit_yaml import with_workflow
+from pyoco_server.operations.runs.submit import Submission, begin, checked
+from pyoco_server.operations.runs.submit_yaml import with_workflow
+from pyoco_server.read_model.run_table import Filter
+from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.schedules import Schedule, ScheduleStatus, Timing, next_instant, planned_run_id
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.read_model import ReadModel
-from pyoco_server.store.read_table import Filter
 from pyoco_server.store.schedules import StoredSchedule
 from pyoco_server.store.store import Store
 

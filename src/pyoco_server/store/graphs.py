@@ -1,7 +1,7 @@
 """The bucket of graphs: every version for itself, written once, and beside them which one is the latest.
 
 A version is there before the head that names it. So a head can be behind by the one that is being written,
-never ahead. Decides nothing about versions: see `operations.graphs`.
+never ahead. Decides nothing about versions: see `operations.executions.graphs`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.graph import Graph
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.keyvalue import Bucket
 
 # No tenant can be called so.
 NO_TENANT = "="

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from pyoco_server.api_keys import ApiKeyError, ApiKeyRecord, is_key_id
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Unavailable
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.keyvalue import Bucket
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.jetstream.kv import Bucket
 
 log = logging.getLogger(__name__)
 

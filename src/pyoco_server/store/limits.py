@@ -15,11 +15,11 @@ import msgspec
 from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.recheck.rates import Level, Taken, take
-from pyoco_server.store.errors import AnswerLost, WrongSequence
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.keyvalue import Bucket
 
 # A bucket nobody took from for a minute is full, and need not be remembered.
 LEVEL_KEPT = "120s"

@@ -17,14 +17,14 @@ import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.api import JetStream, PubAck, StoredMessage
+from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.kv import Bucket
+from pyoco_server.names import is_run_id
 from pyoco_server.recheck.records import Outcome, Request
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
-from pyoco_server.store.errors import AnswerLost, WrongSequence
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import JetStream, PubAck, StoredMessage
-from pyoco_server.store.keyvalue import Bucket
-from pyoco_server.tags import is_run_id
 
 # An index that was away for longer than the mark of a deleted strategy lives is filled anew.
 MARK_KEPT = "48h"

@@ -15,8 +15,8 @@ from typing import Any
 from nats.js import JetStreamContext
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.codec import decode_snapshot
-from pyoco_server.store.errors import (
+from pyoco_server.jetstream.api import NANOSECONDS, STREAM_NOT_FOUND, JetStream
+from pyoco_server.jetstream.errors import (
     AnswerLost,
     BrokerRefused,
     BrokerTooOld,
@@ -24,13 +24,12 @@ from pyoco_server.store.errors import (
     StreamDoesNotFit,
     StreamsSilent,
 )
-from pyoco_server.store.jetstream import STREAM_NOT_FOUND, JetStream
-from pyoco_server.store.requests import Reply
+from pyoco_server.jetstream.requests import Reply
 from pyoco_server.store.resource_checks import Level, Problem, problems
+from pyoco_server.store.runs.codec import decode_snapshot
 
 log = logging.getLogger(__name__)
 
-NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
 CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = 10148

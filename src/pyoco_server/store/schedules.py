@@ -12,13 +12,13 @@ from typing import NamedTuple
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.names import is_run_id
 from pyoco_server.schedules import Schedule, ScheduleStatus
-from pyoco_server.store.codec import decode_commit, encode_commit
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.keyvalue import Bucket
-from pyoco_server.tags import is_run_id
+from pyoco_server.store.runs.codec import decode_commit, encode_commit
 
 log = logging.getLogger(__name__)
 

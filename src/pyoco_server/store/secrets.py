@@ -6,11 +6,11 @@ import asyncio
 import secrets
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.cursors import SECRET_BYTES
 from pyoco_server.errors import Unavailable
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.keyvalue import Bucket
-from pyoco_server.tokens import SECRET_BYTES
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.jetstream.kv import Bucket
 
 # API keys lie in the same bucket, below `api_keys.`.
 TOKENS_KEY = "secret.tokens"

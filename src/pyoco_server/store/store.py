@@ -18,36 +18,36 @@ from nats.errors import Error as NatsError
 
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable, message_id_of
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.broker_clock import BrokerClock
+from pyoco_server.jetstream.client import BrokerClient
+from pyoco_server.jetstream.connect_options import connect_options
+from pyoco_server.jetstream.errors import LogLost, StreamDoesNotFit, StreamsSilent
+from pyoco_server.jetstream.objects import Objects
+from pyoco_server.jetstream.requests import Requests
 from pyoco_server.store import resources
-from pyoco_server.store.broker_clock import BrokerClock
-from pyoco_server.store.client import BrokerClient
-from pyoco_server.store.connecting import connect_options
-from pyoco_server.store.dlq import DeadLetters
-from pyoco_server.store.errors import LogLost, StreamDoesNotFit, StreamsSilent
+from pyoco_server.store.fleet.leases import Leases
+from pyoco_server.store.fleet.registry import Registry
+from pyoco_server.store.fleet.wheels import Wheels
 from pyoco_server.store.graphs import Graphs
-from pyoco_server.store.jetstream import JetStream
+from pyoco_server.store.idempotency import Ledger
 from pyoco_server.store.keys import Keys
-from pyoco_server.store.leases import Leases
-from pyoco_server.store.ledger import Ledger
-from pyoco_server.store.leftovers import Leftovers
 from pyoco_server.store.limits import Limits
-from pyoco_server.store.log_reading import LogReader
-from pyoco_server.store.logs import Logs
-from pyoco_server.store.objects import Objects
-from pyoco_server.store.owed_letters import OwedLetters
-from pyoco_server.store.queue import JobQueue
+from pyoco_server.store.logs.reader import LogReader
+from pyoco_server.store.logs.writer import Logs
+from pyoco_server.store.queue.dead_letters import DeadLetters
+from pyoco_server.store.queue.jobs import JobQueue
+from pyoco_server.store.queue.owed_dead_letters import OwedLetters
 from pyoco_server.store.rechecks import Rechecks
-from pyoco_server.store.refusals import Refusals
-from pyoco_server.store.registry import Registry
-from pyoco_server.store.requests import Requests
 from pyoco_server.store.resource_checks import Problem
-from pyoco_server.store.results import Results
-from pyoco_server.store.room import Room
-from pyoco_server.store.runs import Runs
+from pyoco_server.store.runs.leftovers import Leftovers
+from pyoco_server.store.runs.log import Runs
+from pyoco_server.store.runs.refusals import Refusals
+from pyoco_server.store.runs.results import Results
 from pyoco_server.store.schedules import Schedules
 from pyoco_server.store.secrets import Secrets
+from pyoco_server.store.storage_reserve import Room
 from pyoco_server.store.tickets import Tickets
-from pyoco_server.store.wheels import Wheels
 from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.errors import WrongSequence
-from pyoco_server.store.headers import header_block
-from pyoco_server.store.jetstream import JetStream
-from pyoco_server.store.keyvalue import Bucket
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.kv import Bucket
 
 # Longer than any is good for: clocks of two gateways differ.
 KEPT = "5m"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun, ReportLoss
-from pyoco_server.worker.claim import Claimed
-from pyoco_server.worker.recorder import Recorder
-from pyoco_server.worker.under_way import UnderWay
+from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.recording.recorder import Recorder
 
 # What is committed when it is over: an end of the run, or of our hold on it.
 Ending = CompleteRun | FailRun | ParkRun | ReportLoss

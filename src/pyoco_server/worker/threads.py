@@ -18,17 +18,17 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, Status
 from pyoco_server.engine import Outcome as Performed
-from pyoco_server.engine.failure import describe
+from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
-from pyoco_server.worker.claim import Claimed
-from pyoco_server.worker.flow_changes import lost_wait, why_lost
-from pyoco_server.worker.flow_source import FlowSource
-from pyoco_server.worker.overheard import listen_to, stop_listening
+from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
+from pyoco_server.worker.flows.changes import lost_wait, why_lost
+from pyoco_server.worker.flows.source import FlowSource
 from pyoco_server.worker.performer import Ending, NotNow, metadata_of
-from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
-from pyoco_server.worker.recorder import Recorder
-from pyoco_server.worker.under_way import UnderWay
-from pyoco_server.worker.values import results_from
+from pyoco_server.worker.recording.recorder import Recorder
+from pyoco_server.worker.recording.values import results_from
+from pyoco_server.worker.stdout_tee import listen_to, stop_listening
 from pyoco_server.worker.wheels.imports import swap_edition
 
 log = logging.getLogger(__name__)

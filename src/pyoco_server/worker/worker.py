@@ -15,21 +15,21 @@ from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid, Unavailable
-from pyoco_server.store.errors import BrokerTooOld
-from pyoco_server.store.job_puller import Delivery, JobPuller
+from pyoco_server.jetstream.errors import BrokerTooOld
+from pyoco_server.names import check_routing_tag, check_worker_id
+from pyoco_server.store.queue.job_puller import Delivery, JobPuller
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Loop, Service, Services
-from pyoco_server.tags import check_routing_tag, check_worker_id
-from pyoco_server.worker.attempt import Attempt, Ended
-from pyoco_server.worker.claim import Claimant
-from pyoco_server.worker.disposition import NAK_TROUBLE_SEC, Outcome
-from pyoco_server.worker.draining import Draining
+from pyoco_server.worker.attempt.attempt import Attempt, Ended
+from pyoco_server.worker.attempt.claim import Claimant
+from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, Outcome
+from pyoco_server.worker.attempt.permit import Turn
+from pyoco_server.worker.attempt.quarantine import Suspects
 from pyoco_server.worker.performer import Performer
-from pyoco_server.worker.sign_of_life import SignOfLife
+from pyoco_server.worker.presence.draining import Draining
+from pyoco_server.worker.presence.heartbeat import SignOfLife
 from pyoco_server.worker.slots.pool import Slots
-from pyoco_server.worker.suspects import Suspects
 from pyoco_server.worker.threads import FlowResolver, Threads
-from pyoco_server.worker.turn import Turn
 from pyoco_server.worker.wheels.sync import WheelSync
 
 log = logging.getLogger(__name__)

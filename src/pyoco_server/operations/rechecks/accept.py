@@ -14,17 +14,17 @@ from typing import NamedTuple
 from pyoco_server import clock
 from pyoco_server.errors import Invalid
 from pyoco_server.ids import new_ulid
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.fingerprints import Fingerprint, fingerprint_of
-from pyoco_server.operations.idempotency import Answer, Once, Reservation, once
-from pyoco_server.operations.idempotency_key import IdempotencyKey
-from pyoco_server.operations.rechecks.desk import RecheckDesk, client_of, tenant_of
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
+from pyoco_server.operations.idempotency.once import Answer, Once, Reservation, once
+from pyoco_server.operations.idempotency.request_digest import Fingerprint, fingerprint_of
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.rechecks.context import RecheckDesk, client_of, tenant_of
 from pyoco_server.operations.rechecks.plans import plan_of, put_plan
+from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_table import Search
 from pyoco_server.recheck.asked import Asked
 from pyoco_server.recheck.batches import batches_of
 from pyoco_server.recheck.records import Request
-from pyoco_server.store.recheck_reading import RecheckReading
-from pyoco_server.store.recheck_table import Search
 
 ACCEPTED = 202
 CHOSEN_MAX = 100_000

@@ -19,8 +19,8 @@ import httpx
 from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.operations.rechecks.desk import Ended, NotEnded
-from pyoco_server.operations.rechecks.observed import RecheckObserved
+from pyoco_server.operations.rechecks.context import Ended, NotEnded
+from pyoco_server.operations.rechecks.counters import RecheckObserved
 from pyoco_server.operations.rechecks.workers import flow_params
 from pyoco_server.recheck.batches import Batch, run_id_of
 from pyoco_server.recheck.records import Request

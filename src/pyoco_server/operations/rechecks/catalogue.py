@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyoco_server.errors import ConfigError, Invalid, NotFound
-from pyoco_server.operations.callers import DEFAULT_TENANT
-from pyoco_server.operations.rechecks.desk import RecheckDesk
+from pyoco_server.operations.identity.callers import DEFAULT_TENANT
+from pyoco_server.operations.rechecks.context import RecheckDesk
 from pyoco_server.recheck.catalogue import Catalogue, catalogue_in
 from pyoco_server.recheck.strategies import Strategy, is_strategy_id, strategy_in
 from pyoco_server.store.store import Store

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from pyoco_server import clock
+from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Forbidden, NotFound, Unavailable
 from pyoco_server.operations.rechecks.catalogue import unknown_strategy
-from pyoco_server.operations.rechecks.desk import RecheckDesk
+from pyoco_server.operations.rechecks.context import RecheckDesk
+from pyoco_server.read_model.recheck_queries import KeptArtifact as KeptArtifact
+from pyoco_server.read_model.recheck_queries import Listed as Listed
+from pyoco_server.read_model.recheck_queries import PastResult as PastResult
+from pyoco_server.read_model.recheck_table import ORDERS as ORDERS
+from pyoco_server.read_model.recheck_table import Search as Search
 from pyoco_server.recheck.progress import Status, Tally, status_of
 from pyoco_server.recheck.records import Request
-from pyoco_server.store.recheck_reading import KeptArtifact as KeptArtifact
-from pyoco_server.store.recheck_reading import Listed as Listed
-from pyoco_server.store.recheck_reading import PastResult as PastResult
-from pyoco_server.store.recheck_table import ORDERS as ORDERS
-from pyoco_server.store.recheck_table import Search as Search
-from pyoco_server.tokens import TokenRefused, seal, unseal
 
 SIGNED_FOR_SEC = 300
 ARTIFACTS_SHOWN_MAX = 200

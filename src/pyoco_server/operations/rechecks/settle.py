@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pyoco_server.operations.rechecks.desk import Ended, NotEnded, RecheckDesk
+from pyoco_server.operations.rechecks.context import Ended, NotEnded, RecheckDesk
 from pyoco_server.operations.rechecks.plans import plan_of
+from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.rechecks import OpenBatch
 from pyoco_server.recheck.judging import Attached, attached_to, failed, judged, returned_for
 from pyoco_server.recheck.records import Artifact, Outcome, Request, Result
-from pyoco_server.store.recheck_model import OpenBatch
-from pyoco_server.store.recheck_reading import RecheckReading
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

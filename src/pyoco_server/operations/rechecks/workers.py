@@ -10,12 +10,12 @@ from pyoco_server import clock
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.rechecks.desk import Ended, NotEnded
-from pyoco_server.operations.result import whole_result
-from pyoco_server.operations.submit import Submission, begin, checked
+from pyoco_server.operations.rechecks.context import Ended, NotEnded
+from pyoco_server.operations.runs.result import whole_result
+from pyoco_server.operations.runs.submit import Submission, begin, checked
 from pyoco_server.recheck.batches import Batch, run_id_of
 from pyoco_server.recheck.records import Request
-from pyoco_server.store.results import ResultDamaged
+from pyoco_server.store.runs.results import ResultDamaged
 from pyoco_server.store.store import Store
 
 # Above this, reading takes long enough that others should be answered meanwhile.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyoco_server import clock
-from pyoco_server.engine.whereabouts import CURRENT, Whereabouts
+from pyoco_server.engine.tasks.current_attempt import CURRENT, Whereabouts
 
 LINE_BYTES_MAX = 8 * 1024
 LINE_CHARS_MAX = LINE_BYTES_MAX  # a character is a byte at least

@@ -1,7 +1,7 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
 The main thread runs flows; every thread speaks, what it prints at least; somebody always listens, so that a
-cancel is heard while a task runs (`ears.py`). When the parent's end of the socket closes, there is nobody to
+cancel is heard while a task runs (`link_reader.py`). When the parent's end of the socket closes, there is nobody to
 work for: the process is over at once.
 """
 
@@ -23,17 +23,17 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server import clock
 from pyoco_server.clock import elapsed
 from pyoco_server.engine import Answer, Asked, Engine, Event, NullListener, Outcome, Status
-from pyoco_server.engine.failure import describe
+from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.flows import ResolverError, load_resolver
 from pyoco_server.lifecycle.graph import OnTimeout
-from pyoco_server.worker.flow_changes import lost_wait, why_lost
-from pyoco_server.worker.flow_source import FlowSource
-from pyoco_server.worker.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
+from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
+from pyoco_server.worker.flows.changes import lost_wait, why_lost
+from pyoco_server.worker.flows.source import FlowSource
+from pyoco_server.worker.recording.values import inputs_kept, result_of, results_from
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.ears import Ears
+from pyoco_server.worker.slots.link_reader import Ears
+from pyoco_server.worker.slots.link_writer import Voice
 from pyoco_server.worker.slots.output import Output
-from pyoco_server.worker.slots.voice import Voice
-from pyoco_server.worker.values import inputs_kept, result_of, results_from
 
 _to_json = msgspec.json.Encoder().encode
 

@@ -9,10 +9,10 @@ from functools import partial
 import msgspec
 
 from pyoco_server import clock
-from pyoco_server.worker.recorder import Recorder
+from pyoco_server.worker.recording.recorder import Recorder
+from pyoco_server.worker.recording.values import Result
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
-from pyoco_server.worker.values import Result
 
 _decode_inputs = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 

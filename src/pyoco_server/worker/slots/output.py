@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import os
 
-from pyoco_server.engine.whereabouts import Whereabouts, install_thread_inheritance
+from pyoco_server.engine.tasks.current_attempt import Whereabouts, install_thread_inheritance
 from pyoco_server.worker.slots.capture import restore, take_over
 from pyoco_server.worker.slots.left_processes import LeftProcesses
+from pyoco_server.worker.slots.link_writer import Voice
 from pyoco_server.worker.slots.task_pipes import TaskPipes
-from pyoco_server.worker.slots.voice import Voice
 
 DESCRIPTORS = (1, 2)
 

@@ -19,12 +19,12 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import FailRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.supervision import Backoff, Loop
-from pyoco_server.worker.claim import Claimed
+from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
 from pyoco_server.worker.performer import Ending
-from pyoco_server.worker.reasons import EXECUTION_ERROR
-from pyoco_server.worker.recorder import Recorder
+from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.slot import Edition, ResolverBroken, Slot, SlotDied
-from pyoco_server.worker.under_way import UnderWay
 
 log = logging.getLogger(__name__)
 

@@ -21,18 +21,18 @@ import msgspec
 
 from pyoco_server import clock
 from pyoco_server.broker import die_with_parent
-from pyoco_server.broker.lifeline import Guard
 from pyoco_server.config import NatsBackendConfig, environment_for_children
 from pyoco_server.engine import Answer, Status
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.printable import one_line
-from pyoco_server.worker.claim import Claimed
+from pyoco_server.processes.lifeline import Guard
+from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.performer import Ending, metadata_of
-from pyoco_server.worker.recorder import Recorder
+from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.execution import Execution
 from pyoco_server.worker.slots.link import Link
-from pyoco_server.worker.slots.outlet import Outlet
+from pyoco_server.worker.slots.pipe_reader import Outlet
 from pyoco_server.worker.threads import ending_of
 from pyoco_server.worker.wheels.folder import tenant_place
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pyoco_server import clock
-from pyoco_server.engine.whereabouts import CURRENT, Whereabouts
+from pyoco_server.engine.tasks.current_attempt import CURRENT, Whereabouts
 from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, Tell, decoded_lines
 
 READ_BYTES = 64 * 1024

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from packaging.tags import Tag
 
-from pyoco_server.store.wheels import Wheel, for_tags
+from pyoco_server.store.fleet.wheels import Wheel, for_tags
 
 
 class Choice(NamedTuple):

@@ -25,7 +25,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from pyoco_server.store.wheels import Wheel
+from pyoco_server.store.fleet.wheels import Wheel
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyoco_server import clock
-from pyoco_server.store.wheels import Wheel
+from pyoco_server.store.fleet.wheels import Wheel
 
 # The entry is rewritten every few seconds: it is a summary.
 ITEMS_MAX = 50

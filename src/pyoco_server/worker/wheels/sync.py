@@ -16,16 +16,16 @@ from typing import Any
 from packaging.tags import sys_tags
 
 from pyoco_server.errors import ConfigError, Internal, NotFound, Unavailable
+from pyoco_server.store.fleet.wheels import Wheel
 from pyoco_server.store.store import Store
-from pyoco_server.store.wheels import Wheel
 from pyoco_server.supervision import count_failure
 from pyoco_server.worker.performer import NotNow, Performer
 from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
 from pyoco_server.worker.wheels.choice import Choice, choose
 from pyoco_server.worker.wheels.folder import WheelFolder
 from pyoco_server.worker.wheels.install import WheelBroken, install
-from pyoco_server.worker.wheels.patience import Patience
 from pyoco_server.worker.wheels.report import SyncReport
+from pyoco_server.worker.wheels.retry_schedule import Patience
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from installer.utils import Scheme
 from packaging.metadata import parse_email
 from packaging.specifiers import SpecifierSet
 
-from pyoco_server.store.wheels.unpacked import UnpackedMax, check_directory
+from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax, check_directory
 
 
 class _Counted:

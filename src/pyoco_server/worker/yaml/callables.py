@@ -18,7 +18,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.flows.waits import Wait
-from pyoco_server.worker.reasons import CodeMissing, CodeRefused, said
+from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused, said
 
 HOW_TO_ALLOW = (
     "Add its package to PYOCO_CALLABLE_ALLOW on the worker, or register the task as a plug-in and name it "

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyoco_server.expressions import environment_names, is_setting
-from pyoco_server.worker.reasons import CodeRefused
+from pyoco_server.worker.attempt.reasons import CodeRefused
 
 ANY_END = "*"
 _REFERENCE = "$env."

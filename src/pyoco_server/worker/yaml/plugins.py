@@ -12,7 +12,7 @@ from typing import Any
 from pyoco.core.models import Task
 from pyoco.discovery.loader import TaskLoader
 
-from pyoco_server.worker.reasons import CodeMissing
+from pyoco_server.worker.attempt.reasons import CodeMissing
 
 TROUBLES_SHOWN_MAX = 3
 TROUBLE_CHARS_MAX = 200

@@ -10,21 +10,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.addresses import path_of
-from pyoco_server.http_api.bodies import read_aside
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.executions import asking
-from pyoco_server.http_api.faces.executions.chronicle import event_ids
+from pyoco_server.http_api.faces.executions import request_context
 from pyoco_server.http_api.faces.executions.commands import FORMS, Form
 from pyoco_server.http_api.faces.executions.creation import submission_of
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound
+from pyoco_server.http_api.faces.executions.event_history import event_ids
 from pyoco_server.http_api.faces.executions.rejected import rejection
 from pyoco_server.http_api.faces.executions.requests import CreateExecution, Envelope, body_of, envelope_of
+from pyoco_server.http_api.middleware.addresses import path_of
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import read_aside
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
-from pyoco_server.operations.drive import Answer, Applied, Asked, Once, UnknownTask, create, drive
-from pyoco_server.operations.fingerprints import fingerprint_of
-from pyoco_server.operations.idempotency_key import key_for
-from pyoco_server.operations.query import StoredRun
+from pyoco_server.operations.executions.drive import Answer, Applied, Asked, Once, UnknownTask, create, drive
+from pyoco_server.operations.idempotency.key_scope import key_for
+from pyoco_server.operations.idempotency.request_digest import fingerprint_of
+from pyoco_server.operations.runs.query import StoredRun
 
 ACCEPTED, REPLAYED = 202, 200
 
@@ -32,7 +32,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 async def create_execution(request: Request) -> Response:
-    gateway, caller = asking.ready_gateway(request), caller_of(request)
+    gateway, caller = request_context.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     wanted, said = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
     asked = await fingerprint_of(said, size=len(envelope.raw))
@@ -71,10 +71,10 @@ def _endpoint(form: Form) -> Endpoint:
 
 
 async def _command(request: Request, form: Form) -> Response:
-    gateway, caller = asking.ready_gateway(request), caller_of(request)
+    gateway, caller = request_context.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     body, said = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
-    execution_id = asking.execution_id_of(request)
+    execution_id = request_context.execution_id_of(request)
     node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
     asked = Asked(
         run_id=execution_id,
@@ -96,7 +96,7 @@ async def _command(request: Request, form: Form) -> Response:
     try:
         given = await drive(gateway.desk, asked, tell)
     except UnknownTask:
-        raise NodeNotFound(asking.shown(node_id or "")) from None
+        raise NodeNotFound(request_context.shown(node_id or "")) from None
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     return _answered(given, envelope)
@@ -132,7 +132,7 @@ ROUTES = [
 
 
 def find_hot(method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
-    """For `shortcut`: the same functions without a router in between. Odd paths are left to the router."""
+    """For `hot_routes`: the same functions without a router in between. Odd paths are left to the router."""
     if method != "POST":
         return None
     match path.split("/"):

@@ -17,8 +17,8 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
-from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
-from pyoco_server.operations.graphs import GraphNotFound
+from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
+from pyoco_server.operations.executions.graphs import GraphNotFound
 from pyoco_server.texts import Language
 
 _STATUSES = {

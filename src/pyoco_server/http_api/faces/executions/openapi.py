@@ -8,7 +8,7 @@ import msgspec
 
 from pyoco_server.http_api.faces.executions import openapi_reading
 from pyoco_server.http_api.faces.executions.commands import FORMS, Form
-from pyoco_server.http_api.faces.executions.graph_routes import LIMIT_DEFAULT, LIMIT_MAX, VERSION_MAX
+from pyoco_server.http_api.faces.executions.graphs.routes import LIMIT_DEFAULT, LIMIT_MAX, VERSION_MAX
 from pyoco_server.http_api.faces.executions.openapi_parts import (
     ACCEPTED,
     EXECUTION_ID,
@@ -29,7 +29,7 @@ from pyoco_server.http_api.faces.executions.requests import (
     KEY_HEADER,
     CreateExecution,
 )
-from pyoco_server.operations.idempotency_key import KEY_CHARS_MAX
+from pyoco_server.operations.idempotency.key_scope import KEY_CHARS_MAX
 
 _HEADERS = [
     header(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.http_api.faces.executions.listed import EventType
+from pyoco_server.http_api.faces.executions.event_mapping import EventType
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX, BACKOFF_SEC_MAX, FACTOR_MAX, SPAN_SEC_MAX, TASKS_MAX
 
 REF = "#/components/schemas/{name}"

@@ -11,15 +11,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.bodies import ASIDE_BYTES
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.executions import asking, wire
-from pyoco_server.http_api.faces.executions.chronicle import Chronicle
+from pyoco_server.http_api.faces.executions import request_context, wire
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.faces.executions.event_history import Chronicle
 from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.http_api.faces.executions.why_texts import explained
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import drive, query, verify, why
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import ASIDE_BYTES
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.executions import drive
+from pyoco_server.operations.runs import query, verify, why
 from pyoco_server.texts import choose_language
 
 EVENTS_DEFAULT, EVENTS_MAX = 500, 2_000
@@ -31,7 +32,7 @@ _decode = msgspec.json.decode
 
 
 async def get_execution(request: Request) -> Response:
-    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
@@ -42,12 +43,12 @@ async def get_execution(request: Request) -> Response:
 
 async def list_events(request: Request) -> Response:
     asked = request.query_params
-    after = asking.whole_number(asked, "afterSeq", default=0, least=0, most=SEQ_MAX)
-    limit = asking.whole_number(asked, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
+    after = request_context.whole_number(asked, "afterSeq", default=0, least=0, most=SEQ_MAX)
+    limit = request_context.whole_number(asked, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
     chronicle = await chronicle_of(request)
     shown = chronicle.events[after : after + limit]
     answer = {
-        "executionId": asking.execution_id_of(request),
+        "executionId": request_context.execution_id_of(request),
         "events": [msgspec.Raw(one) for one in shown],
         "hasMore": after + limit < len(chronicle.events),
     }
@@ -55,11 +56,11 @@ async def list_events(request: Request) -> Response:
 
 
 async def get_state(request: Request) -> Response:
-    at_seq = asking.whole_number(request.query_params, "atSeq", default=0, least=1, most=SEQ_MAX)
+    at_seq = request_context.whole_number(request.query_params, "atSeq", default=0, least=1, most=SEQ_MAX)
     chronicle = await chronicle_of(request)
     last = len(chronicle.events)
     if at_seq > last:
-        raise asking.wrong("query", "atSeq", f"atSeq must be a whole number from 1 to {last}.")
+        raise request_context.wrong("query", "atSeq", f"atSeq must be a whole number from 1 to {last}.")
     at_seq = at_seq or last
     body = await _state_after(chronicle.events[:at_seq])
     return json_answer(body | {"atSeq": at_seq})
@@ -67,7 +68,7 @@ async def get_state(request: Request) -> Response:
 
 async def verify_execution(request: Request) -> Response:
     """The chain of commits and the stored projection by the core; beside them, that our own words agree."""
-    gateway = asking.ready_gateway(request)
+    gateway = request_context.ready_gateway(request)
     chronicle = await chronicle_of(request)
     assert chronicle.run is not None
     checked = await verify.verify(gateway.store, chronicle.run.run_id)
@@ -94,7 +95,7 @@ async def _state_after(events: list[bytes]) -> dict[str, Any]:
 
 
 async def explain(request: Request) -> Response:
-    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
@@ -107,11 +108,11 @@ async def explain(request: Request) -> Response:
 
 
 async def list_executions(request: Request) -> Response:
-    gateway, asked = asking.ready_gateway(request), request.query_params
+    gateway, asked = request_context.ready_gateway(request), request.query_params
     status, graph_id = asked.get("status") or None, asked.get("graphId") or None
     if status is not None and status not in STATUSES:
-        raise asking.wrong("query", "status", f"status must be one of {', '.join(STATUSES)}.")
-    limit = asking.whole_number(asked, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
+        raise request_context.wrong("query", "status", f"status must be one of {', '.join(STATUSES)}.")
+    limit = request_context.whole_number(asked, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
     wanted = query.Filter(
         status=STATUSES[status] if status else None,
         active=1 if status == "ACTIVE" else None,
@@ -131,7 +132,7 @@ async def list_executions(request: Request) -> Response:
 
 
 async def chronicle_of(request: Request) -> Chronicle:
-    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
     try:
         chronicle: Chronicle = await gateway.histories.read(
             execution_id,

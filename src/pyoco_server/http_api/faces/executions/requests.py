@@ -11,10 +11,10 @@ from starlette.requests import Request
 
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, TooLarge
-from pyoco_server.http_api.faces.executions import asking
+from pyoco_server.http_api.faces.executions import request_context
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
-from pyoco_server.operations.idempotency_key import checked_key
+from pyoco_server.operations.idempotency.key_scope import checked_key
 from pyoco_server.printable import LINES_PATTERN, ONE_LINE_PATTERN
 
 KEY_HEADER, CORRELATION_HEADER = "X-Idempotency-Key", "X-Correlation-Id"
@@ -92,7 +92,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def envelope_of(request: Request, *, bytes_max: int) -> Envelope:
-    asking.content_type_of(request, asking.JSON)
+    request_context.content_type_of(request, request_context.JSON)
     key = checked_key(request.headers.getlist(KEY_HEADER), name=KEY_HEADER)
     correlation_id = _correlation_id(request)
     raw = await request.body()
@@ -136,7 +136,7 @@ def _correlation_id(request: Request) -> str:
         return new_uuid()
     if len(given) > CORRELATION_CHARS_MAX or not given.isprintable():
         message = f"{CORRELATION_HEADER} may have {CORRELATION_CHARS_MAX} printable characters."
-        raise asking.wrong("header", CORRELATION_HEADER, message)
+        raise request_context.wrong("header", CORRELATION_HEADER, message)
     return given
 
 

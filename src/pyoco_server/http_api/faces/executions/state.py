@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pyoco_server.http_api.faces.executions.listed import EventType
+from pyoco_server.http_api.faces.executions.event_mapping import EventType
 from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX
 
 _NODE = {

@@ -14,14 +14,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api import sse
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.executions import asking
-from pyoco_server.http_api.faces.executions.chronicle import Chronicle
+from pyoco_server.http_api.faces.executions import request_context
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
-from pyoco_server.http_api.topics import Topic
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.histories import Histories, History
+from pyoco_server.http_api.faces.executions.event_history import Chronicle
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.http_api.streaming.topics import Topic
+from pyoco_server.operations.executions.histories import Histories, History
+from pyoco_server.operations.identity.callers import Caller
 
 # By then every proxy in between has had its say; whoever reads on comes back with the last id.
 STREAM_SEC_MAX = 3_600.0
@@ -29,7 +29,7 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 async def stream_execution(request: Request) -> Response:
-    gateway, execution_id = asking.ready_gateway(request), asking.execution_id_of(request)
+    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
     # The header, as browsers send it when they come back; the query for whoever cannot set one.
     given = request.headers.get("last-event-id") or request.query_params.get("afterSeq")
     events = await open_events(gateway, caller_of(request).tenant_id, execution_id, given)
@@ -48,12 +48,14 @@ async def open_events(gateway: Any, tenant_id: str | None, execution_id: str, gi
         raise ExecutionNotFound(execution_id) from None
     if events.is_ahead and not events.is_over:
         events.detach()
-        raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
+        raise request_context.wrong(
+            "header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is."
+        )
     return events
 
 
 async def events_topic(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
-    execution_id = asking.checked_id(name)
+    execution_id = request_context.checked_id(name)
     return Topic(await open_events(gateway, caller.tenant_id, execution_id, after), comes_to_an_end=True)
 
 
@@ -113,7 +115,9 @@ class Events:
 def _seen(given: str | None) -> int:
     given = given or "0"
     if not _SEQ.fullmatch(given):
-        raise asking.wrong("header", "Last-Event-ID", "Last-Event-ID (or afterSeq) is the seq of an event.")
+        raise request_context.wrong(
+            "header", "Last-Event-ID", "Last-Event-ID (or afterSeq) is the seq of an event."
+        )
     return int(given)
 
 

@@ -17,10 +17,10 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
-from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
-from pyoco_server.operations.erase import StillLive
-from pyoco_server.operations.log_places import BadToken
-from pyoco_server.operations.run_list import NotOfThisList
+from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
+from pyoco_server.operations.logs.cursors import BadToken
+from pyoco_server.operations.runs.erase import StillLive
+from pyoco_server.operations.runs.run_list import NotOfThisList
 from pyoco_server.texts import Language
 
 

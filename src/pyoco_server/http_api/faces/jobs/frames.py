@@ -9,7 +9,7 @@ import msgspec
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid, PyocoError
 from pyoco_server.http_api.faces.jobs.errors import error_object
-from pyoco_server.http_api.instants import rfc3339
+from pyoco_server.http_api.responses.instants import rfc3339
 
 FRAME_BYTES_MAX = 65_536
 

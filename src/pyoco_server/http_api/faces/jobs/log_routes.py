@@ -8,12 +8,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.faces.jobs import asking, wire
+from pyoco_server.http_api.faces.jobs import request_context, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
-from pyoco_server.http_api.log_answers import log_answer
-from pyoco_server.http_api.log_questions import LogWords
-from pyoco_server.http_api.log_stream import check_accept, log_stream
-from pyoco_server.operations.query import StoredRun
+from pyoco_server.http_api.requests.log_params import LogWords
+from pyoco_server.http_api.responses.logs import log_answer
+from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
+from pyoco_server.operations.runs.query import StoredRun
 
 WORDS = LogWords(
     since_token="sinceToken",
@@ -25,16 +25,16 @@ WORDS = LogWords(
 
 
 async def get_logs(request: Request) -> Response:
-    gateway = asking.ready_gateway(request)
-    return await log_answer(request, gateway, await asking.found_job(request), WORDS)
+    gateway = request_context.ready_gateway(request)
+    return await log_answer(request, gateway, await request_context.found_job(request), WORDS)
 
 
 async def stream_logs(request: Request) -> Response:
-    gateway = asking.ready_gateway(request)
+    gateway = request_context.ready_gateway(request)
     check_accept(request)
     since = request.query_params.get(WORDS.since_token)
     try:
-        return await log_stream(request, gateway, asking.job_id_of(request), since, shown)
+        return await log_stream(request, gateway, request_context.job_id_of(request), since, shown)
     except NotFound:
         raise JobNotFound from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.http_api.faces.jobs.asking import LIMIT_DEFAULT, LIMIT_MAX
 from pyoco_server.http_api.faces.jobs.openapi_logs import PATHS as LOG_PATHS
 from pyoco_server.http_api.faces.jobs.openapi_parts import (
     JOB_ID,
@@ -18,6 +17,7 @@ from pyoco_server.http_api.faces.jobs.openapi_parts import (
     query,
     ref,
 )
+from pyoco_server.http_api.faces.jobs.request_context import LIMIT_DEFAULT, LIMIT_MAX
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyoco_server.http_api.faces.jobs.openapi_parts import JOB_ID, answer, errors, header, number, query, ref
-from pyoco_server.operations.log_pages import LINES_DEFAULT, LINES_MAX
+from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX
 
 _TEXT = {"type": "string"}
 _LOGS = """As JSON a page; as `application/x-ndjson` or `text/plain` the whole log, a line an entry, which

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
-from pyoco_server.tags import TAG_CHARS_MAX, TAGS_MAX
+from pyoco_server.names import TAG_CHARS_MAX, TAGS_MAX
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _INSTANT: dict[str, Any] = {"type": "string", "format": "date-time"}

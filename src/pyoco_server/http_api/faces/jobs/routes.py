@@ -12,21 +12,21 @@ from starlette.types import Scope
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.bodies import params_body, read_aside, small_body
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.jobs import asking, log_routes, socket, wire
+from pyoco_server.http_api.faces.jobs import log_routes, request_context, socket, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
-from pyoco_server.http_api.keyed import key_of, once_answer
-from pyoco_server.http_api.replies import json_answer
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
+from pyoco_server.http_api.requests.idempotency import key_of, once_answer
+from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations import cancel, erase, query, run_list, submit, tagging
-from pyoco_server.operations.idempotency import Answer, Reservation, once
-from pyoco_server.operations.query import StoredRun
+from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.runs import cancel, erase, query, run_list, submit, tagging
+from pyoco_server.operations.runs.query import StoredRun
 
 
 async def create_job(request: Request) -> Response:
-    gateway = asking.ready_gateway(request)
+    gateway = request_context.ready_gateway(request)
     body = await params_body(request, gateway.config)
     submission = await read_aside(body, _checked, body, request, gateway.config)
     key = key_of(request)
@@ -51,12 +51,12 @@ def created(stored: StoredRun) -> Response:
 
 
 async def get_job(request: Request) -> Response:
-    return json_answer(wire.job((await asking.found_job(request, whole=True)).run))
+    return json_answer(wire.job((await request_context.found_job(request, whole=True)).run))
 
 
 async def list_jobs(request: Request) -> Response:
-    gateway = asking.ready_gateway(request)
-    asked = asking.list_asked(request)
+    gateway = request_context.ready_gateway(request)
+    asked = request_context.list_asked(request)
     runs, token = await run_list.newest_runs(
         gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.token
     )
@@ -67,11 +67,11 @@ async def list_jobs(request: Request) -> Response:
 
 async def delete_job(request: Request) -> Response:
     """Cancels. Whatever is not there, or not any more, is as the caller wants it: 204 always."""
-    gateway = asking.ready_gateway(request)
+    gateway = request_context.ready_gateway(request)
     caller = caller_of(request)
-    purge = asking.flag(request, "purge")
+    purge = request_context.flag(request, "purge")
     try:
-        job_id = asking.job_id_of(request)
+        job_id = request_context.job_id_of(request)
         if purge:
             await erase.erase_run(gateway.store, job_id, by=caller.principal, tenant_id=caller.tenant_id)
         else:
@@ -82,15 +82,15 @@ async def delete_job(request: Request) -> Response:
 
 
 async def get_tags(request: Request) -> Response:
-    return json_answer(list((await asking.found_job(request)).run.tags))
+    return json_answer(list((await request_context.found_job(request)).run.tags))
 
 
 async def add_tag(request: Request) -> Response:
-    gateway = asking.ready_gateway(request)
+    gateway = request_context.ready_gateway(request)
     tag = wire.tag_asked(await small_body(request), request.headers)
     try:
         stored = await tagging.add_tag(
-            gateway.store, asking.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
+            gateway.store, request_context.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
         )
     except NotFound:
         raise JobNotFound from None
@@ -98,11 +98,11 @@ async def add_tag(request: Request) -> Response:
 
 
 async def remove_tag(request: Request) -> Response:
-    gateway = asking.ready_gateway(request)
+    gateway = request_context.ready_gateway(request)
     tag = request.path_params["tag"]
     try:
         await tagging.remove_tag(
-            gateway.store, asking.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
+            gateway.store, request_context.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
         )
     except NotFound:
         raise JobNotFound from None

@@ -15,19 +15,19 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pyoco_server import clock
 from pyoco_server.errors import NotFound, PyocoError
-from pyoco_server.http_api import sse
-from pyoco_server.http_api.callers import caller_of, counted_as
-from pyoco_server.http_api.error_table import retry_header
-from pyoco_server.http_api.faces.jobs import asking, frames
+from pyoco_server.http_api.faces.jobs import frames, request_context
 from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
 from pyoco_server.http_api.faces.jobs.log_routes import shown
-from pyoco_server.http_api.refusal_log import note_refusal
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import cancel
-from pyoco_server.operations.callers import Scope
-from pyoco_server.operations.log_follower import LogFollower
-from pyoco_server.operations.log_places import Place, Places
-from pyoco_server.operations.log_views import LogView
+from pyoco_server.http_api.middleware.callers import caller_of, counted_as
+from pyoco_server.http_api.middleware.refusal_log import note_refusal
+from pyoco_server.http_api.responses.error_table import retry_header
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.operations.identity.callers import Scope
+from pyoco_server.operations.logs.cursors import Place, Places
+from pyoco_server.operations.logs.follower import LogFollower
+from pyoco_server.operations.logs.views import LogView
+from pyoco_server.operations.runs import cancel
 
 NORMAL, GOING_AWAY, UNREADABLE, TOO_BIG = 1000, 1001, 1003, 1009
 # The broker has lost lines, perhaps some that were sent: the client connects again and reads from the start.
@@ -38,7 +38,7 @@ _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 
 async def job_socket(socket: WebSocket) -> None:
     try:
-        gateway = asking.ready_gateway(socket)
+        gateway = request_context.ready_gateway(socket)
         leave = gateway.streams.concurrency.enter(counted_as(socket))
     except PyocoError as error:
         await _deny(socket, error)
@@ -51,7 +51,7 @@ async def job_socket(socket: WebSocket) -> None:
 
 async def _serve(socket: WebSocket, gateway: Any) -> None:
     try:
-        job_id = asking.job_id_of(socket)
+        job_id = request_context.job_id_of(socket)
         places = Places(await gateway.store.secrets.for_tokens(), job_id)
         view = await gateway.log_views.enter(job_id, tenant_id=caller_of(socket).tenant_id)
     except NotFound:

@@ -10,13 +10,13 @@ import msgspec
 from pyoco_server.canonical_json import CanonicalJsonError, parse
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.jobs.errors import Malformed
-from pyoco_server.http_api.instants import rfc3339, rfc3339_or_none
-from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.http_api.responses.instants import rfc3339, rfc3339_or_none
 from pyoco_server.lifecycle.retry import results
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.submit import Submission
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs.submit import Submission
 
 # Of a job that has not completed, however many of its tasks have.
 NOT_COMPLETED_MAX = 99

@@ -6,11 +6,11 @@ import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.asking import ready_gateway, whole_number
-from pyoco_server.http_api.faces.operator.described import APPROVALS
-from pyoco_server.http_api.replies import json_answer
+from pyoco_server.http_api.faces.operator.openapi import APPROVALS
+from pyoco_server.http_api.faces.operator.request_context import ready_gateway, whole_number
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.operations.approvals import list_approvals
 
 router = APIRouter()

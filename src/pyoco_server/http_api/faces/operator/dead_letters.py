@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from pyoco_server.http_api.bodies import small_body
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.asking import ready_gateway
-from pyoco_server.http_api.faces.operator.described import LETTER, LETTERS, REDRIVE
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import dead_letters
+from pyoco_server.http_api.faces.operator.openapi import LETTER, LETTERS, REDRIVE
+from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import small_body
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.fleet import dead_letters
 
 router = APIRouter()
 

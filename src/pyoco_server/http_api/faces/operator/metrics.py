@@ -17,17 +17,17 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.connections import REASONS, Connections
-from pyoco_server.http_api.faces.operator.asking import ready_gateway
-from pyoco_server.http_api.faces.operator.described import METRICS
+from pyoco_server.http_api.faces.operator.openapi import METRICS
 from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
-from pyoco_server.operations.callers import Scope
+from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.server.connections import REASONS, Connections
 from pyoco_server.operations.concurrency import Concurrency
-from pyoco_server.operations.metrics import Figures, Standing, figures, standing
-from pyoco_server.operations.observed import BOUNDS_SEC, Observed, Spread
-from pyoco_server.operations.rechecks.observed import RecheckObserved
-from pyoco_server.operations.storage import StorageWatch
+from pyoco_server.operations.fleet.counters import BOUNDS_SEC, Observed, Spread
+from pyoco_server.operations.fleet.metrics import Figures, Standing, figures, standing
+from pyoco_server.operations.fleet.storage import StorageWatch
+from pyoco_server.operations.identity.callers import Scope
+from pyoco_server.operations.rechecks.counters import RecheckObserved
 from pyoco_server.supervision import failures_by_loop
 
 VERSION = version("pyoco-server")

@@ -8,12 +8,12 @@ from importlib.metadata import version
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.operator.asking import ready_gateway
-from pyoco_server.http_api.faces.operator.described import CALLER, FLOWS, SYSTEM
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import known_flows
-from pyoco_server.operations.system import system
+from pyoco_server.http_api.faces.operator.openapi import CALLER, FLOWS, SYSTEM
+from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.fleet import flows
+from pyoco_server.operations.fleet.system import system
 
 router = APIRouter()
 
@@ -21,7 +21,7 @@ router = APIRouter()
 @router.get("/flows", summary="Flows that are known, and how their runs went", openapi_extra=FLOWS)
 async def list_flows(request: Request) -> Response:
     gateway = ready_gateway(request)
-    found = await known_flows.known_flows(gateway.store, gateway.read_model, caller_of(request).tenant_id)
+    found = await flows.known_flows(gateway.store, gateway.read_model, caller_of(request).tenant_id)
     return json_answer(found)
 
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from pyoco_server.operations.rechecks.observed import BOUNDS_MS, RecheckObserved
+from pyoco_server.operations.rechecks.counters import BOUNDS_MS, RecheckObserved
 
 
 def recheck_families(seen: RecheckObserved) -> Iterator[Metric]:

@@ -7,20 +7,20 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from pyoco_server.http_api.error_table import RETRY_AFTER_SEC
 from pyoco_server.http_api.faces.operator import (
     approvals,
     dead_letters,
-    known_keys,
+    idempotency_keys,
     metrics,
     overview,
     wheels,
     workers,
 )
-from pyoco_server.http_api.refusal_log import NotReady, note_refusal
+from pyoco_server.http_api.middleware.refusal_log import NotReady, note_refusal
+from pyoco_server.http_api.responses.error_table import RETRY_AFTER_SEC
 
 router = APIRouter(tags=["operator"])
-for part in (workers, metrics, wheels, dead_letters, approvals, known_keys, overview):
+for part in (workers, metrics, wheels, dead_letters, approvals, idempotency_keys, overview):
     router.include_router(part.router)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.http_api import sse
 from pyoco_server.http_api.faces.operator.workers import open_workers
-from pyoco_server.http_api.telling import Telling
-from pyoco_server.http_api.topics import Opener, Topic
-from pyoco_server.operations.callers import Caller, Scope
-from pyoco_server.operations.list_news import Changed, ListNews
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.http_api.streaming.reader_source import Telling
+from pyoco_server.http_api.streaming.topics import Opener, Topic
+from pyoco_server.operations.identity.callers import Caller, Scope
+from pyoco_server.operations.live.list_changes import Changed, ListNews
 
 
 async def _workers(gateway: Any, caller: Caller, _name: str, _after: str | None) -> Topic:

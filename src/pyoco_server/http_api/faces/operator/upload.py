@@ -19,8 +19,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import Invalid, TooLarge
-from pyoco_server.http_api.faces.operator.asking import INVALID, read_flag, wrong
-from pyoco_server.operations import wheels
+from pyoco_server.http_api.faces.operator.request_context import INVALID, read_flag, wrong
+from pyoco_server.operations.fleet import wheels
 
 FILE = "wheel"
 FIELDS = ("replace", "tags")

@@ -12,20 +12,20 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from pyoco_server.errors import Forbidden
-from pyoco_server.http_api.addresses import is_loopback
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.asking import ready_gateway
-from pyoco_server.http_api.faces.operator.described import (
+from pyoco_server.http_api.faces.operator.openapi import (
     WHEEL_DELETE,
     WHEEL_DOWNLOAD,
     WHEEL_HISTORY,
     WHEEL_UPLOAD,
     WHEELS,
 )
+from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.faces.operator.upload import receive_wheel
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import wheels
+from pyoco_server.http_api.middleware.addresses import is_loopback
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.fleet import wheels
 
 router = APIRouter()
 

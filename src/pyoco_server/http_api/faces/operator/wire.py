@@ -9,11 +9,11 @@ import msgspec
 from starlette.requests import Request
 
 from pyoco_server.errors import Invalid, NotFound
-from pyoco_server.http_api.faces.operator.asking import decoded_body, flag, whole_number, wrong
-from pyoco_server.operations.dead_letters import Asked, KeptLetter
-from pyoco_server.operations.query import StoredRun
-from pyoco_server.operations.wheels import Action, Wheel, is_wheel_name
-from pyoco_server.operations.workers import Wanted, WorkerState
+from pyoco_server.http_api.faces.operator.request_context import decoded_body, flag, whole_number, wrong
+from pyoco_server.operations.fleet.dead_letters import Asked, KeptLetter
+from pyoco_server.operations.fleet.wheels import Action, Wheel, is_wheel_name
+from pyoco_server.operations.fleet.workers import Wanted, WorkerState
+from pyoco_server.operations.runs.query import StoredRun
 
 WORKERS_DEFAULT, WORKERS_MAX = 100, 500
 STREAM_SEC_MAX = 600

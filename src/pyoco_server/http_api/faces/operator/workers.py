@@ -8,17 +8,17 @@ import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from pyoco_server.http_api import sse
-from pyoco_server.http_api.bodies import small_body
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.asking import ready_gateway
-from pyoco_server.http_api.faces.operator.described import WORKER_PATCH, WORKERS, WORKERS_STREAM
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.http_api.telling import Telling
-from pyoco_server.operations import workers
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.worker_news import Told, WorkerNews
+from pyoco_server.http_api.faces.operator.openapi import WORKER_PATCH, WORKERS, WORKERS_STREAM
+from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import small_body
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.http_api.streaming.reader_source import Telling
+from pyoco_server.operations.fleet import workers
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.live.worker_changes import Told, WorkerNews
 
 router = APIRouter()
 

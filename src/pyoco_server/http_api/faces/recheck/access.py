@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyoco_server.errors import Forbidden
-from pyoco_server.operations.authenticate_jwt import GUI, RECHECK
-from pyoco_server.operations.callers import Caller, Scope
+from pyoco_server.operations.identity.authenticate_jwt import GUI, RECHECK
+from pyoco_server.operations.identity.callers import Caller, Scope
 
 Need = tuple[str, ...]
 

@@ -16,7 +16,7 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
-from pyoco_server.http_api.error_table import ErrorTable, FrameworkRefusal
+from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal
 from pyoco_server.texts import Language
 
 _SAID: dict[type[PyocoError], tuple[int, str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from pyoco_server.http_api.faces.recheck import questions
+from pyoco_server.http_api.faces.recheck import params
 from pyoco_server.http_api.faces.recheck.openapi_examples import ERRORS, EXAMPLES
 from pyoco_server.http_api.faces.recheck.openapi_parts import HEALTH, ID, SCHEMAS, ULID, Schema, count, ref
 from pyoco_server.http_api.faces.recheck.routes import KEY_CHARS
@@ -92,18 +92,18 @@ def _status(name: str) -> Schema:
     return _operation(name, "How a request stands", answers, 404, parameters=parameters)
 
 
-_HISTORY = {"minimum": questions.HISTORY[0], "maximum": questions.HISTORY[1], "type": "integer"}
+_HISTORY = {"minimum": params.HISTORY[0], "maximum": params.HISTORY[1], "type": "integer"}
 _STRATEGY_ID = _path("strategy_id", ID)
 _ARTIFACT_ID = _path("artifact_id", count())
 _LISTED_BY = [
-    _query("q", {"type": "string", "maxLength": questions.TEXT_CHARS_MAX}, "In the id or title, literally."),
+    _query("q", {"type": "string", "maxLength": params.TEXT_CHARS_MAX}, "In the id or title, literally."),
     _query("tags_any", {"type": "string"}, "Tags joined by commas; one is enough."),
     _query("health", {"type": "string"}, f"Of {', '.join(HEALTH['enum'])}; joined by commas."),
     _query("instrument", {"type": "string"}, "Instruments joined by commas."),
     _query("enabled", {"type": "string", "enum": ["all", "on", "off", "true", "false"]}, "Which of them."),
-    _query("sort", {"type": "string", "enum": list(ORDERS), "default": questions.ORDER}, "The order."),
+    _query("sort", {"type": "string", "enum": list(ORDERS), "default": params.ORDER}, "The order."),
     _query("page", count(1, default=1), "Which page."),
-    _query("page_size", count(10, maximum=100, default=questions.PAGE_SIZE), "How many on a page."),
+    _query("page_size", count(10, maximum=100, default=params.PAGE_SIZE), "How many on a page."),
 ]
 
 _PATHS: dict[str, Any] = {

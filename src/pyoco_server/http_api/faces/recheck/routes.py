@@ -1,4 +1,4 @@
-"""`/pdca` and `/gui`: HTTP in and out. `recheck_door` has seen already who may come here, and how often."""
+"""`/pdca` and `/gui`: HTTP in and out. `middleware` has seen already who may come here, and how often."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.recheck import access, questions, wire
-from pyoco_server.http_api.faces.recheck.asking import body_of, desk_of, note_about, tenant_in
+from pyoco_server.http_api.faces.recheck import access, params, wire
+from pyoco_server.http_api.faces.recheck.request_context import body_of, desk_of, note_about, tenant_in
 from pyoco_server.http_api.faces.recheck.table import RECHECK, RECHECK_ALL, Endpoint
-from pyoco_server.http_api.keyed import key_of, once_answer
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
-from pyoco_server.operations.callers import DEFAULT_TENANT
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.http_api.requests.idempotency import key_of, once_answer
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.identity.callers import DEFAULT_TENANT
 from pyoco_server.operations.rechecks import look
 from pyoco_server.operations.rechecks.accept import Sender, accept
 from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
@@ -54,7 +54,7 @@ async def get_request(request: Request) -> Response:
 
 
 async def list_strategies(request: Request) -> Response:
-    asked = questions.list_asked(request.query_params, tenant_in(request))
+    asked = params.list_asked(request.query_params, tenant_in(request))
     offset = (asked.page - 1) * asked.page_size
     found, total = await look.page(desk_of(request), asked.search, asked.order, asked.page_size, offset)
     items = [wire.item(one) for one in found]
@@ -63,8 +63,8 @@ async def list_strategies(request: Request) -> Response:
 
 async def get_strategy(request: Request) -> Response:
     query = request.query_params
-    window_days = questions.number(query, "summary_window_days", *questions.WINDOW_DAYS, 30)
-    limit = questions.number(query, "limit_history", *questions.HISTORY, 50)
+    window_days = params.number(query, "summary_window_days", *params.WINDOW_DAYS, 30)
+    limit = params.number(query, "limit_history", *params.HISTORY, 50)
     found = await look.detail(
         desk_of(request),
         tenant_in(request),
@@ -76,7 +76,7 @@ async def get_strategy(request: Request) -> Response:
 
 
 async def get_results(request: Request) -> Response:
-    asked = questions.range_asked(request.query_params)
+    asked = params.range_asked(request.query_params)
     found = await look.results(
         desk_of(request),
         tenant_in(request),
@@ -130,12 +130,12 @@ async def check_signed(request: Request) -> None:
 
 def _signed_for(request: Request) -> tuple[int, str]:
     # What is no number was never signed either: which ones there are is not told here.
-    artifact_id = questions.artifact_id_in(request.path_params["artifact_id"]) or 0
+    artifact_id = params.artifact_id_in(request.path_params["artifact_id"]) or 0
     return artifact_id, request.query_params.get("tenant", DEFAULT_TENANT)
 
 
 def _artifact_id(request: Request) -> int:
-    artifact_id = questions.artifact_id_in(request.path_params["artifact_id"])
+    artifact_id = params.artifact_id_in(request.path_params["artifact_id"])
     if artifact_id is None:
         raise NotFound("There is no such artifact. Its number is a whole one.", err_id="")
     return artifact_id

@@ -7,13 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
-from pyoco_server.http_api.log_answers import log_answer
-from pyoco_server.http_api.log_questions import LogWords
-from pyoco_server.http_api.log_stream import check_accept, log_stream
-from pyoco_server.operations import query
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.log_params import LogWords
+from pyoco_server.http_api.responses.logs import log_answer
+from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
+from pyoco_server.operations.runs import query
 
 WORDS = LogWords(
     since_token="since_token",

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.http_api.faces.runs import openapi_following, openapi_logs, openapi_schedules
+from pyoco_server.http_api.faces.runs import openapi_following, openapi_logs
 from pyoco_server.http_api.faces.runs.openapi_parts import (
     ACCEPTED,
     ERROR,
@@ -22,7 +22,8 @@ from pyoco_server.http_api.faces.runs.openapi_parts import (
     query,
     ref,
 )
-from pyoco_server.http_api.faces.runs.questions import WAIT_SEC_MAX
+from pyoco_server.http_api.faces.runs.params import WAIT_SEC_MAX
+from pyoco_server.http_api.faces.runs.schedules import openapi
 from pyoco_server.http_api.faces.runs.wire import RunRetryRequest, RunSubmitRequest
 from pyoco_server.lifecycle.snapshot import RunSnapshot, RunSummary
 
@@ -31,8 +32,8 @@ def add_to(schema: dict[str, Any]) -> dict[str, Any]:
     models = [RunSubmitRequest, RunRetryRequest, RunSnapshot, RunSummary]
     _, described = msgspec.json.schema_components(models, ref_template=REF)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
-    components |= described | {"Error": ERROR, "Schedule": openapi_schedules.SCHEDULE}
-    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_logs.PATHS | openapi_schedules.PATHS
+    components |= described | {"Error": ERROR, "Schedule": openapi.SCHEDULE}
+    schema["paths"] |= _PATHS | openapi_following.PATHS | openapi_logs.PATHS | openapi.PATHS
     return schema
 
 

@@ -14,7 +14,7 @@ from pyoco_server.http_api.faces.runs.openapi_parts import (
     query,
     ref,
 )
-from pyoco_server.http_api.faces.runs.questions import WAIT_SEC_MAX, WATCH_SEC_DEFAULT, WATCH_SEC_MAX
+from pyoco_server.http_api.faces.runs.params import WAIT_SEC_MAX, WATCH_SEC_DEFAULT, WATCH_SEC_MAX
 
 PAGES = """With `updated_after`, `cursor`, `q` or `workflow_yaml_sha256` answers are `{items, next_cursor}`.
 Pass `next_cursor` on with the same filters until it is null; an empty `cursor` asks for the first page.

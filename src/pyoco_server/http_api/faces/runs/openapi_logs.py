@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyoco_server.http_api.faces.runs.openapi_parts import RUN_ID, answer, errors, query
-from pyoco_server.operations.log_pages import LINES_DEFAULT, LINES_MAX
+from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": LINES_MAX, "default": LINES_DEFAULT}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.http_api.faces.runs.questions import LIMIT_DEFAULT, LIMIT_MAX
-from pyoco_server.http_api.keyed import HEADER, REPLAYED
-from pyoco_server.operations.idempotency_key import KEY_CHARS_MAX
+from pyoco_server.http_api.faces.runs.params import LIMIT_DEFAULT, LIMIT_MAX
+from pyoco_server.http_api.requests.idempotency import HEADER, REPLAYED
+from pyoco_server.operations.idempotency.key_scope import KEY_CHARS_MAX
 
 REF = "#/components/schemas/{name}"
 ERROR = {

@@ -6,18 +6,18 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pyoco_server.http_api.bodies import params_body, read_aside
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.faces.runs import keyed_runs, questions, wire
-from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of, while_allowed
-from pyoco_server.http_api.keyed import key_of
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations import graph, result, retry
+from pyoco_server.http_api.faces.runs import idempotent_runs, params, wire
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of, while_allowed
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import params_body, read_aside
+from pyoco_server.http_api.requests.idempotency import key_of
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.runs import flow_graph, result, retry
 
 
 async def get_result(request: Request) -> Response:
     gateway = ready_gateway(request)
-    wait_sec = questions.wait_sec(request.query_params)
+    wait_sec = params.wait_sec(request.query_params)
     finding = result.result(
         gateway.store,
         gateway.run_views,
@@ -35,14 +35,14 @@ async def retry_run(request: Request) -> Response:
     run_id, caller = run_id_of(request), caller_of(request)
     wanted = await read_aside(body, wire.retry_asked, body, request.headers)
     if (key := key_of(request)) is not None:
-        return await keyed_runs.retry_once(gateway.store, key, body, run_id, wanted, caller)
+        return await idempotent_runs.retry_once(gateway.store, key, body, run_id, wanted, caller)
     return json_answer(wire.retried(await retry.retry(gateway.store, run_id, wanted, caller)))
 
 
 async def get_graph(request: Request) -> Response:
     gateway = ready_gateway(request)
     tenant_id = caller_of(request).tenant_id
-    drawn = await graph.drawn(gateway.store, run_id_of(request), tenant_id=tenant_id)
+    drawn = await flow_graph.drawn(gateway.store, run_id_of(request), tenant_id=tenant_id)
     nodes = [{"id": one.name, "type": one.kind, "after": one.after, "join": one.join} for one in drawn.tasks]
     return json_answer({"run_id": drawn.run_id, "nodes": nodes, "ordered": drawn.is_wired})
 

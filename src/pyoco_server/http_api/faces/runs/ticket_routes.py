@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.bodies import small_body
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.asking import ready_gateway
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.http_api.scopes import check_scope
-from pyoco_server.operations import tickets
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.scopes import check_scope
+from pyoco_server.http_api.requests.bodies import small_body
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.identity import tickets
 
 
 class TicketRequest(msgspec.Struct):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.http_api.faces.runs.asking import checked_id
+from pyoco_server.http_api.faces.runs.list_stream_routes import open_news
 from pyoco_server.http_api.faces.runs.log_routes import shown
-from pyoco_server.http_api.faces.runs.news_routes import open_news
-from pyoco_server.http_api.faces.runs.questions import WATCH_SEC_MAX, WatchAsked
+from pyoco_server.http_api.faces.runs.params import WATCH_SEC_MAX, WatchAsked
+from pyoco_server.http_api.faces.runs.request_context import checked_id
 from pyoco_server.http_api.faces.runs.watch_routes import open_snapshots
-from pyoco_server.http_api.log_stream import open_log
-from pyoco_server.http_api.sse import Backlog
-from pyoco_server.http_api.topics import Opener, Topic
-from pyoco_server.operations.callers import Caller
+from pyoco_server.http_api.streaming.log_stream import open_log
+from pyoco_server.http_api.streaming.sse import Backlog
+from pyoco_server.http_api.streaming.topics import Opener, Topic
+from pyoco_server.operations.identity.callers import Caller
 
 
 async def _list(gateway: Any, caller: Caller, _name: str, after: str | None) -> Topic:

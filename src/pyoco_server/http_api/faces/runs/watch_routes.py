@@ -14,15 +14,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server import clock
+from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
-from pyoco_server.http_api import sse
-from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.asking import ready_gateway, run_id_of
-from pyoco_server.http_api.faces.runs.questions import WatchAsked, watch_asked
-from pyoco_server.operations.query import StoredRun
-from pyoco_server.operations.run_views import Ring, RunView, RunViews
-from pyoco_server.tokens import TokenRefused, seal, unseal
+from pyoco_server.http_api.faces.runs.params import WatchAsked, watch_asked
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.operations.live.run_views import Ring, RunView, RunViews
+from pyoco_server.operations.runs.query import StoredRun
 
 EVENT_ID = "run events"
 

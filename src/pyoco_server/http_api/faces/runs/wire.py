@@ -22,16 +22,16 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
-from pyoco_server.http_api.error_table import ErrorTable
-from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.http_api.responses.error_table import ErrorTable
 from pyoco_server.lifecycle.run import Run, has_no_worker
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.callers import Caller
-from pyoco_server.operations.query import StoredRun
-from pyoco_server.operations.retry import Retry
-from pyoco_server.operations.run_news import Minute
-from pyoco_server.operations.submit import Submission
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.live.run_changes import Minute
+from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.operations.runs.retry import Retry
+from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.printable import lines
 from pyoco_server.texts import Language, text
 

@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import Invalid
-from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.tracing_headers import correlation_id_of, traceparent_of
-from pyoco_server.operations.submit import Submission
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.operations.runs.submit import Submission
 
 FILE = "workflow"
 FIELDS = ("flow_name", "tag")

@@ -6,13 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyoco_server.http_api.faces.runs import keyed_runs, wire
-from pyoco_server.http_api.faces.runs.asking import ready_gateway
+from pyoco_server.http_api.faces.runs import idempotent_runs, wire
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
-from pyoco_server.http_api.keyed import key_of
-from pyoco_server.http_api.replies import json_answer
-from pyoco_server.operations.submit import checked
-from pyoco_server.operations.submit_yaml import submit_yaml, with_workflow
+from pyoco_server.http_api.requests.idempotency import key_of
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.runs.submit import checked
+from pyoco_server.operations.runs.submit_yaml import submit_yaml, with_workflow
 
 
 async def submit_run_yaml(request: Request) -> Response:
@@ -21,10 +21,10 @@ async def submit_run_yaml(request: Request) -> Response:
     async with form_of(request) as form:
         wanted = submission_in(request, form)
         workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
-        asked = keyed_runs.asked_in(form, workflow) if key is not None else {}
+        asked = idempotent_runs.asked_in(form, workflow) if key is not None else {}
     if key is not None:
         valid = checked(await with_workflow(wanted, workflow, gateway.config), gateway.config)
-        return await keyed_runs.submit_once(gateway.store, key, asked, valid)
+        return await idempotent_runs.submit_once(gateway.store, key, asked, valid)
     return json_answer(wire.accepted(await submit_yaml(gateway.store, wanted, workflow)))
 
 

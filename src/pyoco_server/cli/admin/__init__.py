@@ -1,0 +1,1 @@
+"""`pyoco-server-admin`: for operators, at the broker."""

@@ -1,0 +1,100 @@
+"""`pyoco-server-admin doctor`: is everything as it should be, and if not, what is to be done?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pyoco_server.broker.data_folder import recorded_broker_url
+from pyoco_server.cli import settings
+from pyoco_server.cli.admin.broker import DataDirOption, NatsUrlOption
+from pyoco_server.cli.admin.examination import Finding, Level, as_json, at_broker, here
+from pyoco_server.cli.entry import CANNOT
+from pyoco_server.config import (
+    SECRETS,
+    NatsBackendConfig,
+    as_written,
+    field_names,
+    origins,
+    variable_of,
+    without_credentials,
+)
+from pyoco_server.errors import ConfigError
+from pyoco_server.printable import one_line
+
+COLOURS = {Level.OK: typer.colors.GREEN, Level.WARN: typer.colors.YELLOW, Level.FAIL: typer.colors.RED}
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command(epilog="Example: pyoco-server-admin doctor --json")
+    def doctor(
+        nats_url: NatsUrlOption = None,
+        data_dir: DataDirOption = None,
+        json: Annotated[bool, typer.Option("--json", help="One JSON object, with every setting.")] = False,
+    ) -> None:
+        """Look at this machine, its settings and the broker: what is wrong, and what to do (exit code 1)."""
+        findings, used = asyncio.run(_examined(nats_url, data_dir))
+        if json:
+            _say_json(as_json(findings, used))
+        else:
+            _say(findings, used)
+        raise typer.Exit(CANNOT if any(one.level is Level.FAIL for one in findings) else 0)
+
+
+async def _examined(nats_url: str | None, data_dir: str | None) -> tuple[list[Finding], list[dict[str, Any]]]:
+    try:
+        flags = {"nats_url": nats_url, "data_dir": data_dir}
+        config = settings.config_near_broker(settings.read_settings(**flags))
+    except ConfigError as wrong:
+        return [Finding("configuration", Level.FAIL, wrong.message, "See docs/configuration.md.")], []
+    used = _settings(config, {name for name, value in flags.items() if value is not None})
+    changed = sum(one["origin"] != "default" for one in used)
+    findings = [Finding("configuration", Level.OK, f"{changed} settings differ from their defaults")]
+    findings += here(config)
+    findings += [finding async for finding in at_broker(config)]
+    return findings, used
+
+
+def _settings(config: NatsBackendConfig, flags: set[str]) -> list[dict[str, Any]]:
+    """Every setting, its value as people may see it, and where it comes from."""
+    come_from = origins() | dict.fromkeys(flags, "command line")
+    recorded = recorded_broker_url(Path(config.data_dir))
+    if come_from["nats_url"] == "default" and recorded is not None and recorded == config.nats_url:
+        come_from["nats_url"] = "data folder"
+    return [
+        {
+            "name": variable_of(name),
+            "value": _value(name, getattr(config, name)),
+            "origin": come_from[name],
+        }
+        for name in field_names()
+    ]
+
+
+def _value(name: str, value: Any) -> str:
+    """As it stands in the environment, but no secret and no password in an address."""
+    text = as_written(value)
+    if name in SECRETS and text:
+        return "***"
+    return without_credentials(text) if name == "nats_url" else text
+
+
+def _say(findings: list[Finding], used: list[dict[str, Any]]) -> None:
+    for finding in findings:
+        typer.secho(f"{finding.level:<5}", fg=COLOURS[finding.level], nl=False)
+        typer.echo(one_line(f"{finding.name}: {finding.what}"))
+        if finding.do:
+            typer.echo(f"      {finding.do}")
+    for one in used:
+        if one["origin"] != "default":
+            typer.echo(one_line(f"      {one['name']}={one['value']} ({one['origin']})"))
+
+
+def _say_json(answer: dict[str, Any]) -> None:
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")

@@ -1,0 +1,147 @@
+"""`pyoco-server-admin`: look at what is stored, straight at the broker. For operators; needs no gateway."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from pyoco_server.cli.admin import doctor, keys, strategies
+from pyoco_server.cli.admin.broker import DataDirOption, NatsUrlOption, ask_broker
+from pyoco_server.cli.entry import CANNOT, Refusal, WrongArguments, run
+from pyoco_server.names import is_run_id
+from pyoco_server.printable import json_text
+from pyoco_server.store.store import Store
+
+app = typer.Typer(rich_markup_mode=None, epilog="Example: pyoco-server-admin verify RUN_ID")
+
+RunIdArgument = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run's id.")]
+
+keys.add_to(app)
+strategies.add_to(app)
+doctor.add_to(app)
+
+
+@app.callback()
+def pyoco_server_admin(ctx: typer.Context, nats_url: NatsUrlOption = None) -> None:
+    """Look at what is stored, straight at the broker."""
+    if nats_url is not None:
+        ctx.default_map = _for_every_command(ctx.command, {"nats_url": nats_url})
+
+
+@app.command(epilog="Example: pyoco-server-admin verify RUN_ID")
+def verify(
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN_ID", help="The run's id.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every run there is.")] = False,
+    nats_url: NatsUrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Check a run's log, commit by commit, and its snapshot against it: ok (0), or what is wrong (1)."""
+    from pyoco_server.cli.admin.verify import said_of, said_of_all
+
+    sound: bool | None
+    if everything:
+        sound = ask_broker(nats_url, data_dir, lambda store: said_of_all(store, _say))
+    elif run_id is None:
+        raise WrongArguments("Which run?", hint="pyoco-server-admin verify RUN_ID")
+    else:
+        sound = ask_broker(nats_url, data_dir, lambda store: said_of(store, _checked(run_id), _say))
+    if sound is None:
+        raise _unknown(run_id or "")
+    raise typer.Exit(0 if sound else CANNOT)
+
+
+@app.command(epilog="Example: pyoco-server-admin events RUN_ID")
+def events(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
+    """Print a run's log: one JSON object per event, with the sequence of its commit."""
+    import msgspec
+
+    commits = ask_broker(nats_url, data_dir, lambda store: store.runs.events(_checked(run_id)))
+    if not commits:
+        raise _unknown(run_id)
+    for seq, committed in commits:
+        for event in committed:
+            line: dict[str, Any] = {"seq": seq, **msgspec.to_builtins(event)}
+            _say(msgspec.json.encode(line).decode())
+
+
+@app.command(epilog="Example: pyoco-server-admin logs RUN_ID")
+def logs(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
+    """Print what a run has printed, and what happened to it, as JSON lines."""
+    import msgspec
+
+    for entry in ask_broker(nats_url, data_dir, lambda store: store.logs.entries(_checked(run_id))):
+        _say(msgspec.json.encode(entry).decode())
+
+
+@app.command(epilog="Example: pyoco-server-admin resources --nats-url nats://127.0.0.1:4222")
+def resources(nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
+    """Create the streams and buckets that are missing, and list all of them as JSON lines."""
+    import msgspec
+
+    for line in ask_broker(nats_url, data_dir, _sizes):
+        _say(msgspec.json.encode(line).decode())
+
+
+@app.command(name="accept-lost-log", epilog="Example: pyoco-server-admin accept-lost-log --yes")
+def accept_lost_log(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    nats_url: NatsUrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Begin with an empty event log where the old one is lost for good. Its runs are given up."""
+    from pyoco_server.store.resources import accept_lost_log
+
+    if not yes:
+        typer.confirm("All runs of the lost log are given up. Go on?", abort=True)
+    is_made = ask_broker(
+        nats_url,
+        data_dir,
+        lambda store: accept_lost_log(store.jetstream, store.config),
+        as_it_is=True,
+    )
+    _say("An empty event log was created." if is_made else "There is an event log. Nothing was changed.")
+
+
+def _for_every_command(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    """An option before the command's name is that command's default, and that of the commands below it."""
+    below = getattr(command, "commands", {})
+    return defaults | {name: _for_every_command(one, defaults) for name, one in below.items()}
+
+
+async def _sizes(store: Store) -> list[dict[str, Any]]:
+    """Opening the store has created what was missing."""
+    found = (await store.streams()).items()
+    return [
+        {
+            "kind": "bucket" if name.startswith("KV_") else "stream",
+            "name": name.removeprefix("KV_"),
+            "messages": info["state"]["messages"],
+            "bytes": info["state"]["bytes"],
+            "replicas": info["config"]["num_replicas"],
+        }
+        for name, info in found
+    ]
+
+
+def _checked(run_id: str) -> str:
+    if not is_run_id(run_id):
+        raise _unknown(run_id)
+    return run_id
+
+
+def _unknown(run_id: str) -> Refusal:
+    return Refusal(f"There is no run {run_id!r}.", hint="pyoco-client list", err_id="ERR-PYOCO-0005")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{json_text(line)}\n")
+
+
+def main() -> None:
+    run(app, "pyoco-server-admin")
+
+
+if __name__ == "__main__":
+    main()

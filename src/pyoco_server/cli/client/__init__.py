@@ -1,0 +1,1 @@
+"""`pyoco-client`: one file per group of commands; `main` is the program."""

@@ -1,0 +1,1 @@
+"""`pyoco-server`: `up` starts broker, worker and gateway on one machine."""

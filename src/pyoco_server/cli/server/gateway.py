@@ -1,0 +1,125 @@
+"""The gateway inside `pyoco-server up`: uvicorn on a socket that is already taken, without its signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyoco_server.broker import EmbeddedBroker
+from pyoco_server.cli.server.listening import Listening
+from pyoco_server.config import NatsBackendConfig
+
+if TYPE_CHECKING:
+    import uvicorn
+
+log = logging.getLogger(__name__)
+
+READY_PAUSE_SEC = (0.005, 0.5)
+ANSWER_TIMEOUT_SEC = 5.0
+GRACE_SEC = 3  # for requests under way when we stop
+WS_FRAME_BYTES_MAX = (
+    65_536  # refused before they are kept; the face says the same of whatever server it is in
+)
+
+
+class GatewayServer:
+    """`ended` is set when it no longer serves, asked or not."""
+
+    def __init__(
+        self, config: NatsBackendConfig, listening: Listening, *, broker: EmbeddedBroker | None
+    ) -> None:
+        self._config = config
+        self._listening = listening
+        self._broker = broker
+        self._server: uvicorn.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._end_streams: Callable[[], None] = lambda: None
+        self._given_up = False
+        self.ended = asyncio.Event()
+        self.reasons: list[str] = []
+
+    def start(self) -> None:
+        """Importing the gateway takes a third of a second; everybody else has begun by now."""
+        from pyoco_server.http_api import create_app
+
+        app = create_app(self._config, broker=self._broker)
+        self._end_streams = app.state.gateway.streams.end
+        self._server = _server_for(app, debug=self._config.log_level == "DEBUG")
+        self._serving = asyncio.create_task(self._serve(self._server))
+
+    async def stop(self) -> None:
+        """Accept nothing more, finish what is under way, close. Callable twice, and before start."""
+        self.give_up_waiting()
+        if self._server is not None and self._serving is not None:
+            self._end_streams()  # the server would wait for them
+            self._server.should_exit = True
+            await self._serving
+
+    async def wait_until_ready(self) -> bool:
+        """True once `/ready` says so; False when given up."""
+        pause_sec, longest_sec = READY_PAUSE_SEC
+        while not self._given_up:
+            state = await self._ask_ready()
+            if state.get("ready") is True:
+                return True
+            self.reasons = state.get("reasons", [])
+            await asyncio.sleep(pause_sec)
+            pause_sec = min(pause_sec * 1.5, longest_sec)
+        return False
+
+    def give_up_waiting(self) -> None:
+        self._given_up = True
+
+    async def _serve(self, server: uvicorn.Server) -> None:
+        try:
+            await server.serve(sockets=[self._listening.sock])
+        except Exception:  # whatever ended it: the others are stopped in order, and the log says why
+            log.exception("the gateway broke")
+        finally:
+            self.ended.set()
+
+    async def _ask_ready(self) -> dict[str, Any]:
+        """What anybody would get, over HTTP; empty when there is no answer (yet)."""
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_SEC):
+                body = await _get(self._listening.reachable_host, self._listening.port, "/ready")
+                state: dict[str, Any] = json.loads(body)
+                return state
+        except (OSError, ValueError):
+            return {}
+
+
+def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
+    import uvicorn
+
+    from pyoco_server.http_api.server.protocol import OneWrite
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # `up` has them: it stops more than the gateway
+
+    settings = uvicorn.Config(
+        app,
+        http=OneWrite,
+        log_config=None,  # ours is in place
+        access_log=debug,  # a line per request costs as much as the request
+        server_header=False,
+        ws_max_size=WS_FRAME_BYTES_MAX,
+        timeout_graceful_shutdown=GRACE_SEC,
+    )
+    return Server(settings)
+
+
+async def _get(host: str, port: int, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        answer = await reader.read()
+        return answer.partition(b"\r\n\r\n")[2]
+    finally:
+        writer.close()

@@ -1,0 +1,121 @@
+"""The worker of `pyoco-server up`: a process of its own, because user code never runs in the gateway's.
+
+Started again when it dies, ever more patiently. It dies with us, whatever happens to us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+
+from pyoco_server.cli.server.up_plan import WorkerPlan
+from pyoco_server.cli.settings import Settings
+from pyoco_server.config import environment_with
+from pyoco_server.processes.lifeline import die_with_parent, guard_where_needed
+from pyoco_server.supervision import Loop
+
+log = logging.getLogger(__name__)
+
+BACKOFF_SEC = (0.5, 10.0)
+STABLE_AFTER_SEC = 30.0
+# Beyond its own drain: time to say goodbye to the broker.
+STOP_GRACE_SEC = 5.0
+REFUSED_CODE = 1
+
+
+class WorkerProcess:
+    """`refused` is set when it ended at once with 1: it said why, and trying again would not help."""
+
+    def __init__(self, plan: WorkerPlan, settings: Settings, *, drain_sec: float) -> None:
+        self._command = command_for(plan)
+        self._environment = environment_with(settings)
+        self._stop_within_sec = drain_sec + STOP_GRACE_SEC
+        self._stopping = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._failures = 0
+        self._watching = Loop("worker process", self._watch)
+        self.refused = asyncio.Event()
+
+    async def start(self) -> None:
+        self._process = await self._spawn()
+        self._watching.start()
+        self._watching.wake()
+
+    async def stop(self) -> None:
+        """Let it finish for a moment, then insist. Callable twice, and before start."""
+        self._stopping.set()
+        await self._end_process()
+        await self._watching.stop()
+        await self._end_process()  # another one, where one was just being started
+
+    async def _end_process(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(self._stop_within_sec):
+                await process.wait()
+        except TimeoutError:
+            log.warning("worker did not stop in time and is killed", extra={"pid": process.pid})
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.DEVNULL,
+            env=self._environment,
+            start_new_session=True,  # Ctrl-C is for us; we stop it in its turn
+            preexec_fn=die_with_parent(),
+        )
+
+    async def _watch(self) -> None:
+        """The life of one process, and the start of the next."""
+        assert self._process is not None
+        begun = time.monotonic()
+        code = await _ended(self._process)
+        lived_sec = time.monotonic() - begun
+        if self._stopping.is_set():
+            return
+        if code == REFUSED_CODE and self._failures == 0 and lived_sec < STABLE_AFTER_SEC:
+            self.refused.set()
+            return
+        if lived_sec >= STABLE_AFTER_SEC:
+            self._failures = 0
+        log.warning("worker died and is started again", extra={"pid": self._process.pid, "exit_code": code})
+        if await self._backed_off():
+            self._failures += 1
+            self._process = await self._spawn()
+            self._watching.wake()
+
+    async def _backed_off(self) -> bool:
+        """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
+        first_sec, longest_sec = BACKOFF_SEC
+        failures = self._failures
+        delay_sec = min(first_sec * 2.0 ** min(failures, 10), longest_sec) if failures else 0.0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_sec):
+                await self._stopping.wait()
+        return not self._stopping.is_set()
+
+
+def command_for(plan: WorkerPlan) -> list[str]:
+    """-P keeps the user's folder off our imports. No settings: everybody on the machine reads a command."""
+    command = [sys.executable, "-P", "-m", "pyoco_server.cli.worker.main"]
+    command += ["--worker-id", plan.worker_id, "--tags", ",".join(plan.tags)]
+    return command + (["--flow-resolver", plan.flow_resolver] if plan.flow_resolver else ["--demo"])
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    guard = guard_where_needed(process.pid)
+    try:
+        return await process.wait()
+    finally:
+        if guard is not None:
+            guard.release()

@@ -1,0 +1,1 @@
+"""`pyoco-worker`: a worker as a process."""

@@ -1,0 +1,85 @@
+"""One attempt at a task: call the user's function in the thread we are in, and be able to interrupt it.
+
+Owns the boundary to user code. Does not decide what a failure means.
+"""
+
+import asyncio
+import inspect
+import math
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyoco_server import clock
+from pyoco_server.engine.tasks.current_attempt import CURRENT, Speaker
+from pyoco_server.engine.tasks.failure import Failure, describe
+from pyoco_server.engine.walk.plan import TaskSpec
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """Belongs to the scheduler's thread, except for `perform`, which runs in one of the crew's."""
+
+    spec: TaskSpec
+    name: str  # under which it is written down and told: the task's, or that of one iteration of it
+    retries_left: int = 0
+    deadline: float = math.inf  # monotonic; shared by all attempts at the task
+    number: int = 0  # counts from 1; 0 before its start
+    run_id: str = ""
+    started_at: float = 0.0
+    arguments: dict[str, Any] = field(default_factory=dict)
+    is_abandoned: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_interrupted: bool = False
+    _awaiting: "tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None" = None
+
+    def perform(self) -> "Ended":
+        before = CURRENT.set(Speaker(self.name, self.number, self.run_id))
+        try:
+            output = self.spec.func(**self.arguments)
+            if inspect.iscoroutine(output):
+                output = asyncio.run(self._await(output))
+        except BaseException as exc:  # user code may raise anything; sys.exit() must not end our thread
+            return Ended(self, clock.now(), None, describe(exc))
+        finally:
+            CURRENT.reset(before)
+        return Ended(self, clock.now(), output, None)
+
+    def interrupt(self) -> None:
+        """Cancel the asyncio task, if there is one now or later. Plain functions read `ctx.is_cancelled`."""
+        with self._lock:
+            self._is_interrupted = True
+            awaiting = self._awaiting
+        if awaiting is not None:
+            loop, task = awaiting
+            with suppress(RuntimeError):  # the loop has just closed: the attempt is over
+                loop.call_soon_threadsafe(task.cancel)
+
+    def abandon(self) -> None:
+        """Nobody waits for this attempt any more; whatever it returns is ignored."""
+        self.is_abandoned = True
+        self.interrupt()
+
+    def again(self) -> "Attempt":
+        return Attempt(self.spec, self.name, self.retries_left - 1, self.deadline, self.number)
+
+    async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        with self._lock:
+            self._awaiting = (asyncio.get_running_loop(), task)
+            if self._is_interrupted:
+                task.cancel()
+        return await coroutine
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt's thread has come back."""
+
+    attempt: Attempt
+    ended_at: float
+    output: Any
+    failure: Failure | None

@@ -1,0 +1,97 @@
+"""The `ctx` that tasks see: pyoco's Context with a folder made on demand and a cancel flag that stays up."""
+
+import copy
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, Self
+
+from pyoco.core.context import Context
+from pyoco.core.models import RunContext, RunStatus
+
+from pyoco_server.engine.cancelled import Cancelled
+from pyoco_server.engine.tasks.references import resolved
+
+CANCELLING = (RunStatus.CANCELLING, RunStatus.CANCELLED)
+
+
+class ArtifactFolder:
+    """A run's folder, made when first asked for; a temporary one goes away again if nothing is in it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._temporary = path is None
+        self._path = path
+        self._lock = threading.Lock()
+        self._made = False
+
+    def path(self) -> str:
+        with self._lock:
+            path = self._path = self._path or _unguessed()
+            if not self._made:
+                path.mkdir(mode=0o700 if self._temporary else 0o777, parents=True, exist_ok=True)
+                self._made = True
+        return str(path)
+
+    def close(self) -> None:
+        """Later questions get the path only, so that looking at an ended run leaves no folder behind."""
+        with self._lock:
+            if self._temporary and self._made and self._path is not None:
+                with suppress(OSError):  # not empty: the artifacts belong to the user
+                    self._path.rmdir()
+            self._made = True
+
+
+def _unguessed() -> Path:
+    """A random name in place of the run id: others can write to the temp dir and must not guess it."""
+    return Path(gettempdir()) / f"pyoco-artifacts-{uuid.uuid4().hex}"
+
+
+class EngineContext(Context):
+    """pyoco makes ./artifacts for every Context; this one makes a folder only when a task wants one."""
+
+    def __init__(
+        self,
+        params: dict[str, Any],
+        run_context: RunContext,
+        folder: ArtifactFolder,
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._folder = folder
+        self._is_over = is_over
+        self._run = run_context
+        super().__init__(params=params, run_context=run_context)
+
+    def __post_init__(self) -> None:
+        """Nothing: the folder is made by `artifact_dir`."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        # The status alone would fall back to false for threads we left behind, once the run is FAILED.
+        return self._is_over() or self._run.status in CANCELLING
+
+    def raise_if_cancelled(self) -> None:
+        """For long tasks, between two pieces of work."""
+        if self.is_cancelled:
+            raise Cancelled("The run is being cancelled")
+
+    def resolve(self, value: Any) -> Any:
+        """What a reference like `$node.read.output` stands for, by the rules of inputs."""
+        return resolved(self, value)
+
+    @property
+    def artifact_dir(self) -> str | None:
+        return self._folder.path()
+
+    @artifact_dir.setter
+    def artifact_dir(self, value: str | None) -> None:
+        if value is not None:
+            self._folder = ArtifactFolder(Path(value))
+
+    def seen_until(self, is_over: Callable[[], bool]) -> Self:
+        """The same context, except that it also reads as cancelled when its one reader's time is up."""
+        view = copy.copy(self)
+        view._is_over = is_over
+        return view

@@ -1,0 +1,101 @@
+"""Walk a flow without control flow: start what is ready, as wide as it can. Owns when such a run ends."""
+
+from collections import deque
+from typing import assert_never
+
+from pyoco_server.engine.checkpoints import Past
+from pyoco_server.engine.outcome import Ending, Halt, Status
+from pyoco_server.engine.reporter import Reporter
+from pyoco_server.engine.tasks.failure import Failure
+from pyoco_server.engine.walk.plan import Plan, TaskSpec
+from pyoco_server.engine.walk.ready import ReadySet
+from pyoco_server.engine.walk.scheduler import Supervisor
+from pyoco_server.engine.walk.signals import Failed, Released, Succeeded
+
+
+class GraphWalk:
+    """Ends when every task has succeeded or failed; raises `Halt` for any other ending."""
+
+    def __init__(self, plan: Plan, supervisor: Supervisor, reporter: Reporter) -> None:
+        self._plan = plan
+        self._supervisor = supervisor
+        self._reporter = reporter
+        self._unsettled = set(plan.order)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._plan.order
+
+    @property
+    def last(self) -> tuple[str, ...]:
+        return tuple(name for name in self._plan.order if not self._plan.needed_by[name])
+
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        return {name: needs for name, needs in self._plan.needs.items() if needs}
+
+    @property
+    def any_of(self) -> tuple[str, ...]:
+        return tuple(name for name, spec in self._plan.specs.items() if spec.any_of)
+
+    def run(self, past: Past) -> None:
+        self._past = past
+        failed = [name for name in past.failures if self._is_final(name)]
+        self._ready = ReadySet(self._plan, past.results, failed)
+        for name in self._plan.order:
+            if name in past.results:
+                self._supervisor.take_recorded(self._plan.specs[name], name, past.results[name])
+                self._unsettled.discard(name)
+        first = self._ready.first()
+        for name in failed:
+            self._recall_failure(name)
+        self._start(first)
+        while self._unsettled:
+            self._step()
+
+    def _is_final(self, name: str) -> bool:
+        spec = self._plan.specs.get(name)
+        return spec is not None and name not in self._past.results and (spec.isolate or spec.wait is not None)
+
+    def _recall_failure(self, name: str) -> None:
+        failure = Failure(self._past.failures[name])
+        self._reporter.recorded_failure(name, failure)
+        self._fail(self._plan.specs[name], failure)
+
+    def _step(self) -> None:
+        if self._supervisor.is_stuck():
+            raise Halt(self._deadlock())
+        match self._supervisor.next():
+            case Succeeded(spec, _):
+                self._unsettled.discard(spec.name)
+            case Released(spec):
+                self._start(self._ready.succeeded(spec.name))
+            case Failed(spec, failure):
+                self._fail(spec, failure)
+            case other:
+                assert_never(other)
+
+    def _start(self, names: list[str]) -> None:
+        for name in names:
+            self._supervisor.start(self._plan.specs[name], name)
+
+    def _fail(self, spec: TaskSpec, failure: Failure) -> None:
+        if not spec.isolate:
+            raise Halt(Ending(Status.FAILED, failure.error, spec.name, failure.traceback, failure))
+        self._unsettled.discard(spec.name)
+        self._doom(spec.name)
+
+    def _doom(self, failed: str) -> None:
+        """Fail everything that cannot start any more, near and far."""
+        queue = deque([failed])
+        while queue:
+            cause = queue.popleft()
+            for name in self._ready.failed(cause):
+                self._unsettled.discard(name)
+                self._reporter.doomed(name, because_of=cause, is_known=name in self._past.failures)
+                queue.append(name)
+
+    def _deadlock(self) -> Ending:
+        # Possible only in a circle through an ANY task, when what should have opened it failed in isolation.
+        stuck = ", ".join(sorted(self._unsettled))
+        return Ending(Status.FAILED, f"Deadlock or cycle detected in workflow: nothing can start {stuck}")

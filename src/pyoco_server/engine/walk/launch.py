@@ -1,0 +1,66 @@
+"""Bring one attempt under way: number it, wire its arguments, report it, hand it to a thread.
+
+Owns the way to user code; what becomes of the attempt is the supervisor's.
+"""
+
+import math
+import time
+
+from pyoco.core.context import Context
+
+from pyoco_server import clock
+from pyoco_server.engine.control import Control
+from pyoco_server.engine.reporter import Reporter
+from pyoco_server.engine.tasks.attempt import Attempt, Ended
+from pyoco_server.engine.tasks.context import EngineContext
+from pyoco_server.engine.tasks.failure import Failure, describe
+from pyoco_server.engine.tasks.thread_pool import hand
+from pyoco_server.engine.tasks.wiring import Wiring
+
+
+class Launcher:
+    def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
+        self._control = control
+        self._ctx = ctx
+        self._wiring = wiring
+        self._reporter = reporter
+
+    def launch(self, attempt: Attempt) -> Failure | None:
+        """None when the attempt is under way; a failure when its arguments cannot be had."""
+        failure = self._prepare(attempt)
+        if failure is None:
+            hand(attempt, self._control.events)
+        return failure
+
+    def perform(self, attempt: Attempt) -> Ended:
+        """Call the user's code in this thread, and come back when it does."""
+        failure = self._prepare(attempt)
+        return attempt.perform() if failure is None else Ended(attempt, clock.now(), None, failure)
+
+    def _prepare(self, attempt: Attempt) -> Failure | None:
+        self._stamp(attempt)
+        failure = self._wire(attempt)
+        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
+        self._reporter.started(attempt, inputs)
+        return failure
+
+    def _stamp(self, attempt: Attempt) -> None:
+        attempt.number += 1
+        attempt.run_id = self._control.run_context.run_id
+        attempt.started_at = clock.now()
+        if attempt.deadline == math.inf:
+            attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
+
+    def _wire(self, attempt: Attempt) -> Failure | None:
+        try:
+            attempt.arguments = self._wiring.arguments(attempt.spec, lambda: self._ctx_for(attempt))
+        except (
+            Exception
+        ) as exc:  # a reference may lead nowhere, or to a property of a user's object that raises
+            return describe(exc)
+        return None
+
+    def _ctx_for(self, attempt: Attempt) -> Context:
+        if attempt.deadline == math.inf:
+            return self._ctx
+        return self._ctx.seen_until(lambda: self._control.is_stopping or attempt.is_abandoned)

@@ -1,0 +1,223 @@
+"""Walk a flow with switch, repeat, foreach and until, one task after the other. Owns what those mean.
+
+The meaning is pyoco's: any failure ends the run, whatever the task's fail policy says.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyoco.core.context import Context, LoopFrame
+from pyoco.core.exceptions import SwitchNoMatch, UntilMaxIterationsExceeded
+from pyoco.dsl.expressions import Expression, ExpressionEvaluationError
+from pyoco.dsl.nodes import (
+    DEFAULT_CASE_VALUE,
+    DSLNode,
+    ForEachNode,
+    RepeatNode,
+    SubFlowNode,
+    SwitchNode,
+    UntilNode,
+)
+
+from pyoco_server.engine.checkpoints import Past
+from pyoco_server.engine.outcome import Ending, Halt, Status
+from pyoco_server.engine.reporter import Reporter
+from pyoco_server.engine.tasks.failure import Failure, describe
+from pyoco_server.engine.tasks.references import value_of
+from pyoco_server.engine.walk.loop_record import LoopedTasks, Whole
+from pyoco_server.engine.walk.plan import TaskSpec
+from pyoco_server.engine.walk.program_index import Labels, Place, Program
+from pyoco_server.engine.walk.scheduler import Supervisor
+from pyoco_server.engine.walk.signals import Failed, Released, Succeeded
+
+UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
+
+
+class ProgramWalk:
+    """Ends when the last step has succeeded; raises `Halt` for any other ending."""
+
+    def __init__(self, program: Program, ctx: Context, supervisor: Supervisor, reporter: Reporter) -> None:
+        self._program = program
+        self._ctx = ctx
+        self._supervisor = supervisor
+        self._reporter = reporter
+        self._labels = Labels(program.names)
+        self._indexes = ""  # of the loops that we are in, outermost first: "[0][2]"
+        self._unreleased = 0  # successes that are not acknowledged yet
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._program.names
+
+    @property
+    def last(self) -> tuple[str, ...]:
+        return ()  # which one it is, turns out on the way
+
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        return {}  # its steps come one after the other
+
+    @property
+    def any_of(self) -> tuple[str, ...]:
+        return ()
+
+    def run(self, past: Past) -> None:
+        self._recorded = past.results
+        self._failures = past.failures
+        self._looped = LoopedTasks(self._supervisor, self._reporter, past.results)
+        self._steps(self._program.body)
+
+    def _steps(self, body: SubFlowNode) -> None:
+        for node in body.steps:
+            self._supervisor.halt_if_due()
+            self._step(node)
+
+    def _step(self, node: DSLNode) -> None:
+        match node:
+            case Place():
+                self._task(node)
+            case RepeatNode() | ForEachNode() | UntilNode():
+                self._loop(node)
+            case SwitchNode():
+                self._switch(node)
+            case _:
+                raise _failed(TypeError(f"Unknown node type: {type(node)}"))
+
+    def _task(self, place: Place) -> None:
+        label = self._labels.of(place)
+        name = label + self._indexes
+        whole = self._looped.reach(place.spec, label) if place.is_looped else None
+        if name in self._recorded:
+            output = self._recorded[name]
+            self._supervisor.take_recorded(place.spec, name, output)
+        elif place.spec.wait is not None and name in self._failures:
+            failure = Failure(self._failures[name])
+            self._reporter.recorded_failure(name, failure)
+            raise self._halted(name, whole, failure)
+        else:
+            output = self._executed(place.spec, name, whole)
+        if whole is not None:
+            whole.last, whole.output = name, output
+
+    def _executed(self, spec: TaskSpec, name: str, whole: Whole | None) -> Any:
+        self._await_releases()
+        if whole is not None:
+            self._looped.start(whole)
+        self._supervisor.start(spec, name)
+        news = self._supervisor.next()
+        if isinstance(news, Failed):
+            raise self._halted(name, whole, news.failure)
+        assert isinstance(news, Succeeded), "one task at a time: nothing else can be under way"
+        self._unreleased = 1
+        return news.output
+
+    def _halted(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
+        if whole is not None:
+            self._looped.fail(whole, failure)
+        return Halt(Ending(Status.FAILED, failure.error, name, failure.traceback, failure))
+
+    def _await_releases(self) -> None:
+        for _ in range(self._unreleased):
+            released = self._supervisor.next()
+            assert isinstance(released, Released), "one task at a time: nothing else can be under way"
+        self._unreleased = 0
+
+    def _loop(self, node: RepeatNode | ForEachNode | UntilNode) -> None:
+        match node:
+            case RepeatNode():
+                self._repeat(node)
+            case ForEachNode():
+                self._foreach(node)
+            case UntilNode():
+                self._until(node)
+        if not self._indexes:  # it was the outermost one
+            self._unreleased += self._looped.end()
+
+    def _repeat(self, node: RepeatNode) -> None:
+        count = self._value(node.count)
+        if not isinstance(count, int):
+            raise _failed(TypeError("Repeat count must evaluate to an integer."))
+        if count < 0:
+            raise _failed(ValueError("Repeat count cannot be negative."))
+        for index in range(count):
+            with self._iteration(LoopFrame("repeat", "repeat", index, index + 1, count)):
+                self._steps(node.body)
+
+    def _foreach(self, node: ForEachNode) -> None:
+        items = self._value(node.source)
+        if not isinstance(items, list | tuple):
+            raise _failed(TypeError("ForEach source must evaluate to a list or tuple."))
+        label = f"foreach:{node.alias or node.source.source}"
+        for index, item in enumerate(items):
+            names = {node.alias: item, node.index_alias: index}
+            frame = LoopFrame(label, "foreach", index, index + 1, len(items), item)
+            with self._iteration(frame), self._variables({name: v for name, v in names.items() if name}):
+                self._steps(node.body)
+
+    def _until(self, node: UntilNode) -> None:
+        iterations_max = node.max_iter or UNTIL_ITERATIONS_MAX
+        is_met: bool | None = None
+        for index in range(iterations_max):
+            frame = LoopFrame("until", "until", index, index + 1, iterations_max, condition=is_met)
+            with self._iteration(frame):
+                self._steps(node.body)
+                is_met = self._is_true(node.condition)
+            if is_met:
+                return
+        raise _failed(UntilMaxIterationsExceeded(node.condition.source, iterations_max))
+
+    def _switch(self, node: SwitchNode) -> None:
+        value = self._value(node.expression)
+        targets = [case.target for case in node.cases if self._is_case(case.value, value)]
+        targets += [case.target for case in node.cases if case.value == DEFAULT_CASE_VALUE]
+        if not targets:
+            raise _failed(SwitchNoMatch(node.expression.source))
+        self._steps(targets[0])
+
+    @contextmanager
+    def _iteration(self, frame: LoopFrame) -> Iterator[None]:
+        self._supervisor.halt_if_due()
+        outside, self._indexes = self._indexes, f"{self._indexes}[{frame.index}]"
+        self._ctx.push_loop(frame)
+        try:
+            yield
+        finally:
+            self._ctx.pop_loop()
+            self._indexes = outside
+
+    @contextmanager
+    def _variables(self, variables: Mapping[str, Any]) -> Iterator[None]:
+        for name, value in variables.items():
+            self._ctx.set_var(name, value)
+        try:
+            yield
+        finally:
+            for name in variables:
+                self._ctx.clear_var(name)
+
+    def _is_true(self, condition: Any) -> bool:
+        value = self._value(condition)
+        try:
+            return bool(value)
+        except Exception as exc:  # a task may return what is neither true nor false, such as an array
+            raise _failed(exc) from exc
+
+    def _is_case(self, wanted: Any, value: Any) -> bool:
+        try:
+            return bool(wanted == value != DEFAULT_CASE_VALUE)
+        except Exception as exc:  # as above
+            raise _failed(exc) from exc
+
+    def _value(self, expression: Any) -> Any:
+        if not isinstance(expression, Expression):
+            return expression
+        try:
+            return value_of(self._ctx, expression.source)
+        except ExpressionEvaluationError as exc:
+            raise _failed(exc) from exc
+
+
+def _failed(exc: Exception) -> Halt:
+    failure = describe(exc)
+    return Halt(Ending(Status.FAILED, failure.error, traceback=failure.traceback, cause=failure))

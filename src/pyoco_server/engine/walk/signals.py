@@ -1,0 +1,33 @@
+"""What a supervisor tells the walk through a flow. Closed set of values; no behaviour."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyoco_server.engine.tasks.failure import Failure
+from pyoco_server.engine.walk.plan import TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The task has returned, and the listener knows."""
+
+    spec: TaskSpec
+    output: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The listener has acknowledged the success: successors may start."""
+
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The task has failed and will not be tried again."""
+
+    spec: TaskSpec
+    failure: Failure
+
+
+News = Succeeded | Released | Failed

@@ -1,0 +1,95 @@
+"""Errors as answers: which face's table is asked is a matter of the path. No face: the runs face's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarge
+from pyoco_server.http_api.faces.executions import errors as executions
+from pyoco_server.http_api.faces.jobs import errors as jobs
+from pyoco_server.http_api.faces.recheck import errors as recheck
+from pyoco_server.http_api.faces.runs import wire as runs
+from pyoco_server.http_api.middleware.addresses import path_of
+from pyoco_server.http_api.middleware.refusal_log import note_refusal
+from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal, retry_header
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.texts import choose_language
+
+PROBLEM = "application/problem+json"
+# What access logs commonly say of a request whose client did not wait.
+CLIENT_CLOSED_REQUEST = 499
+
+# By the first part of the path.
+_TABLES: dict[str, ErrorTable] = {
+    "executions": executions.TABLE,
+    "graphs": executions.TABLE,
+    "jobs": jobs.TABLE,
+    "pdca": recheck.TABLE,
+    "gui": recheck.TABLE,
+}
+
+
+def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
+    note_refusal(request.scope, error)
+    table = _table(request)
+    language = choose_language(request.headers.get("accept-language"))
+    status, body = table.status_of(error), table.body(error, language)
+    headers = dict(getattr(error, "headers", {})) | retry_header(error, status)
+    if PROBLEM not in request.headers.get("accept", ""):
+        return json_answer(body, status, headers)
+    problem: dict[str, Any] = {"type": "about:blank"} | table.problem(body) | {"status": status}
+    return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
+
+
+def refusal(error: PyocoError) -> dict[str, Any]:
+    """Inside of an answer that goes on: what status it would have been, and the sentence."""
+    return {"status": runs.ERRORS.status_of(error), "message": error.public_message}
+
+
+def answer_for(request: HTTPConnection, error: Exception) -> Response:
+    """Also for what nobody expected: that is logged, and the client is told no more than that."""
+    if isinstance(error, PyocoError):
+        return error_answer(request, error)
+    note_refusal(request.scope, error)
+    return error_answer(request, Internal("Something went wrong on our side. It was logged."))
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    return answer_for(request, error)
+
+
+async def on_disconnect(request: Request, error: Exception) -> Response:
+    """The client has gone: the answer is sent to no one."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+
+async def on_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    details = [{key: one[key] for key in ("loc", "msg", "type") if key in one} for one in error.errors()]
+    return error_answer(request, Invalid("The request is not valid.", details=details))
+
+
+async def on_http_exception(request: Request, error: Exception) -> Response:
+    """What the framework itself refuses (no such route, method, body) in the face's words."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return error_answer(request, nothing_here())
+    if error.status_code == 413:
+        return error_answer(request, TooLarge(f"{error.detail}."))
+    answer = error_answer(request, FrameworkRefusal(error.status_code, error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def nothing_here() -> NotFound:
+    return NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")
+
+
+def _table(request: HTTPConnection) -> ErrorTable:
+    return _TABLES.get(path_of(request.scope)[1:].partition("/")[0], runs.ERRORS)

@@ -1,0 +1,1 @@
+"""`/graphs` of the executions face: definitions as JSON or YAML."""

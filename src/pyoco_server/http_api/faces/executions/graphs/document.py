@@ -1,0 +1,156 @@
+"""A graph as people write it, JSON or YAML, into tasks that hold together; or every problem with its node.
+
+Reading gives a plain value and, for YAML, where each part of it stands. Each node is read for itself;
+whether they hold together is asked of the core. What is unknown is refused: a version cannot be changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pyoco_server import canonical_json
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api.faces.executions.graphs.graph_yaml import Path, Places, read_yaml
+from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, Retry, TaskKind, graph_problems
+
+PROBLEMS_MAX = 20
+GRAPH_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+# What an answer of ours has besides, so that one can be edited and sent back.
+_PASSED_OVER = frozenset({"version", "createdAt", "digest"})
+_MEMBERS = frozenset({"graphId", "nodes"}) | _PASSED_OVER
+_NODE_MEMBERS = GraphTask.__struct_fields__
+_RETRY_MEMBERS = Retry.__struct_fields__
+_PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+_STEP = re.compile(r"[^.\[\]]+")
+
+
+class Problem(NamedTuple):
+    path: Path
+    message: str
+    node: str | None = None
+
+
+def graph_tasks(raw: bytes, *, graph_id: str, is_yaml: bool) -> tuple[GraphTask, ...]:
+    """Raises Invalid with every problem that was found."""
+    value, places = read_yaml(raw) if is_yaml else (_read_json(raw), {})
+    problems = list(_outer_problems(value, graph_id))
+    if problems:
+        raise _invalid(problems, places)
+    nodes: list[GraphTask] = []
+    problems = list(_node_problems(value["nodes"], nodes)) or list(_graph_problems(graph_id, nodes))
+    if problems:
+        raise _invalid(problems, places)
+    return tuple(nodes)
+
+
+def _read_json(raw: bytes) -> Any:
+    try:
+        return canonical_json.parse(raw)
+    except canonical_json.CanonicalJsonError as error:
+        raise _invalid([Problem((), f"it is not strict JSON: {error}.")], {}) from None
+
+
+def _outer_problems(value: Any, graph_id: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield Problem((), 'a graph is an object like {"nodes": [{"id": "first"}]}.')
+        return
+    for name in value.keys() - _MEMBERS:
+        yield Problem((name,), "a graph has no such member; it has nodes.")
+    if value.get("graphId", graph_id) != graph_id:
+        yield Problem(("graphId",), "it is another one than in the address; leave it out.")
+    nodes = value.get("nodes")
+    if not isinstance(nodes, list) or not 1 <= len(nodes) <= TASKS_MAX:
+        yield Problem(("nodes",), f"it must be a list of 1 to {TASKS_MAX} nodes.")
+
+
+def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[Problem]:
+    """Fills `nodes` with those that could be read."""
+    for index, one in enumerate(written):
+        name = _name_of(one)
+        problems = list(_member_problems(one))
+        try:
+            node = msgspec.convert(one, GraphTask)
+        except msgspec.ValidationError as error:
+            problems = problems or [_explained(error)]
+        else:
+            nodes.append(node)
+            problems += _without_meaning(node, one)
+        yield from (Problem(("nodes", index, *path), message, name) for path, message in problems)
+
+
+def _member_problems(one: Any) -> Iterator[tuple[Path, str]]:
+    if not isinstance(one, dict):
+        return
+    for member in one.keys() - set(_NODE_MEMBERS):
+        yield (member,), f"a node has no such member; it has {', '.join(_NODE_MEMBERS)}."
+    retry = one.get("retry")
+    for member in retry.keys() - set(_RETRY_MEMBERS) if isinstance(retry, dict) else ():
+        yield ("retry", member), f"a retry has no such member; it has {', '.join(_RETRY_MEMBERS)}."
+
+
+def _without_meaning(node: GraphTask, one: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """What is well by itself and does nothing here: to pass over it would look as if it had an effect."""
+    if node.type is TaskKind.WAIT:
+        if "retry" in one:
+            yield ("retry",), "a wait is not tried again; remove it."
+        if "timeout_sec" in one:
+            yield ("timeout_sec",), "a wait is never RUNNING; write wait_timeout_sec instead."
+    if "on_timeout" in one and node.wait_timeout_sec is None:
+        yield ("on_timeout",), "it means nothing without wait_timeout_sec."
+
+
+def _graph_problems(graph_id: str, nodes: Sequence[GraphTask]) -> Iterator[Problem]:
+    last_place = {node.id: index for index, node in enumerate(nodes)}
+    for found in graph_problems(Graph(id=graph_id, version=1, nodes=tuple(nodes))):
+        path: Path = ("nodes",) if found.task is None else ("nodes", last_place[found.task])
+        yield Problem(path, found.message, found.task)
+
+
+def _explained(error: msgspec.ValidationError) -> tuple[Path, str]:
+    """msgspec says `Expected `int`, got `str` - at `$.retry.max_attempts``; we want the place apart."""
+    message = str(error)
+    found = _PLACE.search(message)
+    steps = _STEP.findall(found.group(1)) if found else []
+    path = tuple(int(step) if step.isdigit() else step for step in steps)
+    return path, _PLACE.sub("", message).replace("`", "'") + "."
+
+
+def _invalid(problems: Sequence[Problem], places: Places) -> Invalid:
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    details = [_detail(problem, places) for problem in problems[:PROBLEMS_MAX]]
+    return Invalid(f"The graph is not valid: {_sentence(problems[0])}{more}", details=details)
+
+
+def _sentence(problem: Problem) -> str:
+    where = _dotted(problem.path)
+    named = f"node {_shown(problem.node)}" if problem.node is not None else ""
+    before = ", ".join(part for part in (named, where) if part)
+    return f"{before}: {problem.message}" if before else problem.message
+
+
+def _detail(problem: Problem, places: Places) -> dict[str, Any]:
+    detail: dict[str, Any] = {"loc": ["body", *problem.path], "msg": problem.message, "type": "value_error"}
+    if problem.node is not None:
+        detail["nodeId"] = _shown(problem.node)
+    outward = (problem.path[:length] for length in range(len(problem.path), -1, -1))
+    place = next((places[path] for path in outward if path in places), None)
+    return detail | ({"line": place[0], "column": place[1]} if place else {})
+
+
+def _dotted(path: Path) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_shown(step)}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def _name_of(one: Any) -> str | None:
+    name = one.get("id") if isinstance(one, dict) else None
+    return name if isinstance(name, str) and name else None
+
+
+def _shown(name: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:64])

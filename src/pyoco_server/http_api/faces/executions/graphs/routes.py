@@ -1,0 +1,102 @@
+"""`/graphs`: register a definition, look at it, list them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server.errors import TooLarge
+from pyoco_server.http_api.faces.executions import request_context
+from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID, graph_tasks
+from pyoco_server.http_api.faces.executions.wire import instant
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations.executions import graphs
+
+LIMIT_DEFAULT, LIMIT_MAX = 50, 200
+VERSION_MAX = 10**9
+# As it is written, with its white space; what is kept of it has a limit of its own.
+DOCUMENT_BYTES_MAX = 1_048_576
+
+
+async def put_graph(request: Request) -> Response:
+    gateway, graph_id = request_context.ready_gateway(request), str(request.path_params["graphId"])
+    is_yaml = (
+        request_context.content_type_of(request, request_context.JSON | request_context.YAML)
+        in request_context.YAML
+    )
+    if not GRAPH_ID.fullmatch(graph_id):
+        raise request_context.wrong(
+            "path", "graphId", "graphId must have 1 to 64 letters, digits, '_', '.' or '-'."
+        )
+    raw = await request.body()
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise TooLarge(
+            f"The graph is written in {len(raw)} bytes; at most {DOCUMENT_BYTES_MAX} are accepted."
+        )
+    # Reading a large one takes a moment in which other callers want to be answered.
+    tasks = await asyncio.to_thread(graph_tasks, raw, graph_id=graph_id, is_yaml=is_yaml)
+    stored, is_new = await graphs.register(gateway.store, caller_of(request), graph_id, tasks)
+    place = {"Location": f"/graphs/{graph_id}?version={stored.graph.version}"}
+    return json_answer(_shown(stored), 201 if is_new else 200, place)
+
+
+async def get_graph(request: Request) -> Response:
+    gateway, graph_id = request_context.ready_gateway(request), str(request.path_params["graphId"])
+    version = request_context.whole_number(
+        request.query_params, "version", default=0, least=1, most=VERSION_MAX
+    )
+    if not GRAPH_ID.fullmatch(graph_id):
+        raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
+    stored = await graphs.find(gateway.store, caller_of(request), graph_id, version or None)
+    return json_answer(_shown(stored))
+
+
+async def list_graphs(request: Request) -> Response:
+    gateway = request_context.ready_gateway(request)
+    limit = request_context.whole_number(
+        request.query_params, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX
+    )
+    cursor = request.query_params.get("cursor") or None
+    heads, more = await graphs.page(gateway.store, caller_of(request), limit=limit, cursor=cursor)
+    listed = {"graphs": [_head(one) for one in heads]}
+    return json_answer(listed if more is None else listed | {"nextCursor": more})
+
+
+def _shown(stored: graphs.StoredGraph) -> dict[str, Any]:
+    graph = stored.graph
+    return {
+        "graphId": graph.id,
+        "version": graph.version,
+        "createdAt": instant(stored.created_at),
+        "digest": stored.digest,
+        "nodes": [_node(one) for one in graph.nodes],
+    }
+
+
+def _node(task: Any) -> dict[str, Any]:
+    """What has a default is left out, but for what every reader wants to know."""
+    written: dict[str, Any] = msgspec.to_builtins(task)
+    return {"id": task.id, "type": task.type, "after": task.after, "join": task.join} | written
+
+
+def _head(head: graphs.Head) -> dict[str, Any]:
+    return {
+        "graphId": head.graph_id,
+        "version": head.version,
+        "createdAt": instant(head.created_at),
+        "digest": head.digest,
+        "nodeCount": head.tasks,
+    }
+
+
+ROUTES = [
+    Route("/graphs", list_graphs, methods=["GET"]),
+    Route("/graphs/{graphId}", get_graph, methods=["GET"]),
+    Route("/graphs/{graphId}", put_graph, methods=["PUT"]),
+]

@@ -1,0 +1,65 @@
+"""What the routes of this face have in common: a gateway that can serve, ids in paths, words of a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.requests.bodies import is_json
+from pyoco_server.http_api.responses.error_table import FrameworkRefusal
+from pyoco_server.names import is_run_id
+
+JSON = frozenset({"application/json"})
+YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+NAME_CHARS_SHOWN = 64
+_NUMBER = re.compile(r"[0-9]{1,15}")
+
+
+def ready_gateway(request: Request) -> Any:
+    gateway = request.app.state.gateway
+    gateway.check()
+    return gateway
+
+
+def execution_id_of(request: Request) -> str:
+    return checked_id(str(request.path_params["executionId"]))
+
+
+def checked_id(execution_id: str) -> str:
+    """What cannot be an id is one that does not exist."""
+    if not is_run_id(execution_id):
+        raise ExecutionNotFound(shown(execution_id))
+    return execution_id
+
+
+def shown(name: str) -> str:
+    """Somebody's word in a sentence of ours: short, and on one line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:NAME_CHARS_SHOWN])
+
+
+def content_type_of(request: Request, accepted: frozenset[str]) -> str:
+    """Without a header: JSON."""
+    given = request.headers.get("content-type", "")
+    kind = "application/json" if is_json(given) else given.partition(";")[0].strip().lower()
+    if kind not in accepted:
+        known = ", ".join(sorted(accepted))
+        raise FrameworkRefusal(415, f"The body must be {known}: say so in Content-Type.")
+    return kind
+
+
+def whole_number(asked: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
+    raw = asked.get(name)
+    if raw is None:
+        return default
+    if not _NUMBER.fullmatch(raw) or not least <= int(raw) <= most:
+        raise wrong("query", name, f"{name} must be a whole number from {least} to {most}.")
+    return int(raw)
+
+
+def wrong(place: str, name: str, message: str) -> Invalid:
+    return Invalid(message, details=[{"loc": [place, name], "msg": message, "type": "value_error"}])

@@ -1,0 +1,71 @@
+"""What the runs face does once for all requests with one `Idempotency-Key`. What comes here is valid."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.http_api.requests.idempotency import once_answer
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
+from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs import cancel, retry, submit
+
+
+async def submit_once(
+    store: Any, key: IdempotencyKey, asked: bytes | dict[str, Any], submission: RunSubmitted
+) -> Response:
+    async def do(reservation: Reservation) -> Answer:
+        named = replace(submission, run_id=reservation.resource_id)
+        stored = await submit.begin(store, named, commit_id=reservation.command_id)
+        return _answer(wire.accepted(stored), reservation.event_ids(1))
+
+    return once_answer(await once(store, key, asked, do, needs_room=True))
+
+
+async def retry_once(
+    store: Any, key: IdempotencyKey, asked: bytes, run_id: str, wanted: retry.Retry, caller: Caller
+) -> Response:
+    async def do(reservation: Reservation) -> Answer:
+        stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
+        return _answer(wire.retried(stored), reservation.event_ids(1))
+
+    return once_answer(await once(store, key, asked, do, needs_room=True))
+
+
+async def cancel_once(
+    store: Any, key: IdempotencyKey, asked: bytes, run_id: str, reason: str | None, caller: Caller
+) -> Response:
+    async def do(reservation: Reservation) -> Answer:
+        applied = await cancel.cancel_run(
+            store,
+            run_id,
+            by=caller.principal,
+            reason=reason,
+            tenant_id=caller.tenant_id,
+            reservation=reservation,
+        )
+        shown = wire.snapshot(cancel.as_asked(applied), records=False)
+        return _answer(shown, reservation.event_ids(len(applied.events)))
+
+    return once_answer(await once(store, key, asked, do, resource_id=run_id))
+
+
+def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
+    """What a form says, without how it was cut: every sender draws another line between its parts."""
+    texts: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            texts.setdefault(name, []).append(value)
+    return {**texts, "workflow": hashlib.sha256(workflow).hexdigest()}
+
+
+def _answer(shown: dict[str, Any], event_ids: list[str]) -> Answer:
+    return Answer(status=200, body=msgspec.json.encode(shown), event_ids=event_ids)

@@ -1,0 +1,112 @@
+"""`GET /runs/stream`: the list as it changes. `GET /runs/stats`: how many stand where, and the last hour.
+
+An event's id is a place in the log and the commit that stands there. A reader that comes back with it is told
+what has changed since, or (`reset`) to read the list again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server import clock
+from pyoco_server.cursors import TokenRefused, seal, unseal
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api.faces.runs import params, wire
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.http_api.streaming.reader_source import Telling
+from pyoco_server.operations.live.run_changes import At, Batch, RunNews
+
+EVENT_ID = "run list events"
+NOWHERE = At(2**62)
+
+
+async def stream_runs(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    asked = params.watch_asked(request)
+    told = await open_news(gateway, caller_of(request).tenant_id, asked.last_event_id)
+    return sse.EventStream(told, gateway.streams, timeout_sec=asked.timeout_sec)
+
+
+async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
+    secret = await gateway.store.secrets.for_tokens()
+    log_id = zlib.crc32(gateway.read_model.log_created.encode())
+    seal_of = _Seal(secret, tenant_id, log_id)
+    news: RunNews = gateway.run_news
+    place = seal_of.place_in(last_event_id)
+    is_lost = place is not None and not await news.holds(place)
+    reader = news.enter(tenant_id, None if is_lost else place, anew=is_lost)
+
+    def say(batch: Batch) -> bytes:
+        return _event(batch, seal_of.token(batch.place))
+
+    return Telling(reader, say, leave=lambda: news.leave(reader))
+
+
+async def run_stats(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    tenant_id = caller_of(request).tenant_id
+    now = clock.now()
+    await gateway.read_model.caught_up()
+    minutes = gateway.read_model.tally.minutes(tenant_id, now)
+    return json_answer(
+        {
+            "counts": wire.counts(gateway.read_model.counts(tenant_id)),
+            "minutes": [wire.minute(one) for one in minutes],
+            "ts": now,
+        }
+    )
+
+
+ROUTES = [
+    Route("/runs/stream", stream_runs, methods=["GET"]),
+    Route("/runs/stats", run_stats, methods=["GET"]),
+]
+# Before `/runs/{run_id}` on the short way, as in the router.
+EXACT = {("GET", "/runs/stream"): stream_runs, ("GET", "/runs/stats"): run_stats}
+
+
+class _Seal:
+    """Places as tokens of one tenant. `log_id`: which log they are of."""
+
+    def __init__(self, secret: bytes, tenant_id: str | None, log_id: int) -> None:
+        self._secret = secret
+        self._scope = {"tenant": tenant_id}
+        self._log_id = log_id
+
+    def token(self, place: At) -> str:
+        stored_at = int(place.stored_at or 0)
+        return seal(self._secret, EVENT_ID, self._scope, [place.seq, stored_at, self._log_id])
+
+    def place_in(self, token: str | None) -> At | None:
+        """None without a token. A place of a log that is no more is beyond the end of this one."""
+        if token is None:
+            return None
+        try:
+            seq, stored_at, log_id = unseal(self._secret, EVENT_ID, self._scope, token)
+        except (TokenRefused, ValueError):
+            message = "Last-Event-ID is not one of this stream. Follow it without."
+            problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
+            raise Invalid(message, details=[problem]) from None
+        return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
+
+
+def _event(batch: Batch, event_id: str) -> bytes:
+    data: dict[str, Any] = {
+        "runs": [wire.summary(run) for run in batch.runs if not run.gone],
+        "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],
+        "counts": wire.counts(batch.counts),
+        "minute": wire.minute(batch.minute),
+        "ts": clock.now(),
+    }
+    if batch.standing is not None:
+        data["standing"] = batch.standing
+    return sse.event("reset" if batch.anew else "runs", msgspec.json.encode(data), event_id)

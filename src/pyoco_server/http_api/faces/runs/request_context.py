@@ -1,0 +1,55 @@
+"""What the routes of the runs face have in common: a gateway that can serve, the run in the path, lists."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from pyoco_server.errors import Limited, NotFound
+from pyoco_server.http_api.faces.runs import wire
+from pyoco_server.http_api.middleware.callers import counted_as
+from pyoco_server.http_api.requests.connected import while_connected
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.names import is_run_id
+from pyoco_server.operations.runs import query
+
+T = TypeVar("T")
+
+
+def ready_gateway(request: Request) -> Any:
+    gateway = request.app.state.gateway
+    gateway.check()
+    return gateway
+
+
+def run_id_of(request: Request) -> str:
+    return checked_id(str(request.path_params["run_id"]))
+
+
+def checked_id(run_id: str) -> str:
+    """What cannot be a run id is one that does not exist."""
+    if not is_run_id(run_id):
+        raise NotFound("There is no such run. Check the id, or list runs with GET /runs.")
+    return run_id
+
+
+async def while_allowed(request: Request, gateway: Any, waiting: Coroutine[Any, Any, T]) -> T:
+    """What a request waits for: one of the caller's streams for so long, and no longer than it is there."""
+    try:
+        leave = gateway.streams.concurrency.enter(counted_as(request))
+    except Limited:
+        waiting.close()
+        raise
+    try:
+        return await while_connected(request, waiting)
+    finally:
+        leave()
+
+
+async def shown_in_lists(store: Any, runs: list[Run], *, detailed: bool) -> list[Any]:
+    if not detailed:
+        return [wire.summary(run) for run in runs]
+    stored = await query.get_many(store, [run.run_id for run in runs])
+    return [wire.snapshot(one, records=True) for one in stored]

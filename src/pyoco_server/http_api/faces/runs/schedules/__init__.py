@@ -1,0 +1,1 @@
+"""`/schedules` of the runs face."""

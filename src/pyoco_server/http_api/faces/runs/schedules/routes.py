@@ -1,0 +1,106 @@
+"""`/schedules`: flows that are run at their time, and the runs that came of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyoco_server import clock
+from pyoco_server.http_api.faces.runs import params
+from pyoco_server.http_api.faces.runs.request_context import ready_gateway, shown_in_lists
+from pyoco_server.http_api.faces.runs.schedules.body import asked_in
+from pyoco_server.http_api.faces.runs.schedules.form import timing_in, timing_of
+from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.bodies import params_body, read_aside
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.operations import schedules
+from pyoco_server.operations.runs import query
+from pyoco_server.schedules import Schedule
+
+
+async def create_yaml_schedule(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    now = clock.now()
+    async with form_of(request) as form:
+        wanted = submission_in(request, form)
+        timing = timing_in(form, now)
+        workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
+    made = await schedules.create(gateway.store, wanted, timing, workflow, now=now)
+    return json_answer(_shown(made))
+
+
+async def create_schedule(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    body, now = await params_body(request, gateway.config), clock.now()
+    wanted, given = await read_aside(body, asked_in, body, request.headers, caller_of(request))
+    made = await schedules.create(gateway.store, wanted, timing_of(given, now), None, now=now)
+    return json_answer(_shown(made))
+
+
+async def list_schedules(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    found = await schedules.list_schedules(gateway.store, tenant_id=caller_of(request).tenant_id)
+    return json_answer([_shown(schedule) for schedule in found])
+
+
+async def list_schedule_runs(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    detailed = params.wants_records(request.query_params.getlist("include"), query.INVALID_LIST)
+    runs = await schedules.runs_of(
+        gateway.store,
+        gateway.read_model,
+        request.path_params["schedule_id"],
+        params.list_limit(request.query_params),
+        tenant_id=caller_of(request).tenant_id,
+    )
+    return json_answer(await shown_in_lists(gateway.store, runs, detailed=detailed))
+
+
+async def delete_schedule(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    schedule_id = request.path_params["schedule_id"]
+    await schedules.delete(gateway.store, schedule_id, tenant_id=caller_of(request).tenant_id)
+    return json_answer({"schedule_id": schedule_id, "deleted": True})
+
+
+ROUTES = [
+    Route("/schedules", create_schedule, methods=["POST"]),
+    Route("/schedules/yaml", create_yaml_schedule, methods=["POST"]),
+    Route("/schedules", list_schedules, methods=["GET"]),
+    Route("/schedules/{schedule_id}/runs", list_schedule_runs, methods=["GET"]),
+    Route("/schedules/{schedule_id}", delete_schedule, methods=["DELETE"]),
+]
+
+
+def _shown(schedule: Schedule) -> dict[str, Any]:
+    """Upstream's members and their names; `cron`, `timezone`, `next_at` and `last_at` are ours."""
+    timing = schedule.timing
+    return {
+        "schedule_id": schedule.schedule_id,
+        "flow_name": schedule.flow_name,
+        "tag": schedule.tag,
+        "status": schedule.status,
+        "schedule_type": timing.kind,
+        "workflow_yaml_sha256": schedule.workflow_yaml_sha256,
+        "workflow_yaml_bytes": schedule.workflow_yaml_bytes,
+        "tenant_id": schedule.tenant_id,
+        "api_key_id": schedule.api_key_id,
+        "created_at": schedule.created_at,
+        "updated_at": schedule.updated_at,
+        "run_at": timing.run_at,
+        "interval_seconds": timing.interval_seconds,
+        "start_at": timing.start_at,
+        "cron": timing.cron,
+        "timezone": timing.timezone,
+        "next_run_at": schedule.next_at,
+        "next_at": schedule.next_at,
+        "last_at": schedule.last_at,
+        "last_submitted_at": schedule.last_submitted_at,
+        "last_run_id": schedule.last_run_id,
+        "dispatch_count": schedule.dispatch_count,
+        "last_error": schedule.last_error,
+    }

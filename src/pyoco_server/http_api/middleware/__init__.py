@@ -1,0 +1,3 @@
+"""What every request passes before its route: limits, host checks, credentials, scopes; and what is logged
+of it.
+"""

@@ -1,0 +1,126 @@
+"""At the door: who is asking, and may they do this? Before validation, and before the short way to routes.
+
+Only here is a request's caller found out; routes ask `caller_of(request)`. Whatever is not public needs
+one, so a new route is closed until somebody opens it. A stream ends when its caller is no longer welcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import PyocoError, Unauthenticated
+from pyoco_server.http_api.error_answers import error_answer
+from pyoco_server.http_api.middleware.addresses import path_of
+from pyoco_server.http_api.middleware.callers import note_caller
+from pyoco_server.http_api.middleware.credentials import Checks, Method, Proofs, security_schemes
+from pyoco_server.http_api.middleware.scopes import check_scope
+from pyoco_server.operations.identity.callers import Caller
+
+PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
+PUBLIC_BELOW = "/static/"
+NO_LONGER_WELCOME = 1008
+
+
+class Authentication:
+    def __init__(self, app: ASGIApp, config: NatsBackendConfig, checks: Checks, *more: Method) -> None:
+        """`more`: proofs that are found elsewhere than in a header of every request."""
+        self._app = app
+        self._checks = checks
+        self._proofs = Proofs(config, checks, *more)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        path = path_of(scope)
+        if path in PUBLIC or path.startswith(PUBLIC_BELOW):
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._proofs.caller(scope)
+            check_scope(caller, scope.get("method", "GET"), path)
+        except PyocoError as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        note_caller(scope, caller)
+        if scope.get("method") == "GET":  # the only ones that may have no end
+            send = _WhileWelcome(send, caller, self._checks.still_good)
+        elif scope["type"] == "websocket":
+            talk = _TalkWhileWelcome(receive, send, caller, self._checks.still_good)
+            receive, send = talk.receive, talk
+        await self._app(scope, receive, send)
+
+    async def _refuse(self, error: PyocoError, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = error_answer(HTTPConnection(scope), error)
+        if isinstance(error, Unauthenticated):
+            answer.headers["WWW-Authenticate"] = self._proofs.challenge(error)
+        await answer(scope, receive, send)
+
+
+def with_security(schema: dict[str, Any], config: NatsBackendConfig) -> dict[str, Any]:
+    """So that the page at /docs can be given a key or a token."""
+    schemes = security_schemes(config, config.auth_methods)
+    schema.setdefault("components", {}).setdefault("securitySchemes", {}).update(schemes)
+    return schema | {"security": [{name: []} for name in schemes]}
+
+
+class _WhileWelcome:
+    """Lets an answer through. One without an end is ended when its caller's key is: nothing leaves after."""
+
+    __slots__ = ("_caller", "_ended", "_endless", "_send", "_still_good")
+
+    def __init__(self, send: Send, caller: Caller, still_good: Callable[[Caller], bool]) -> None:
+        self._send = send
+        self._caller = caller
+        self._still_good = still_good
+        self._endless = False
+        self._ended = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._endless = b"content-length" not in dict(message["headers"])
+        elif self._endless and message.get("more_body") and not self._still_good(self._caller):
+            message = {**message, "body": b"", "more_body": False}
+        if not self._ended:
+            self._ended = self._endless and message.get("more_body") is False
+            await self._send(message)
+
+
+class _TalkWhileWelcome:
+    """The same for a socket, in both directions: it is closed when its caller's key has ended."""
+
+    __slots__ = ("_caller", "_ended", "_receive", "_send", "_still_good")
+
+    def __init__(
+        self, receive: Receive, send: Send, caller: Caller, still_good: Callable[[Caller], bool]
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._caller = caller
+        self._still_good = still_good
+        self._ended = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "websocket.receive" and not self._still_good(self._caller):
+            await self._end()
+            return {"type": "websocket.disconnect", "code": NO_LONGER_WELCOME}
+        return message
+
+    async def __call__(self, message: Message) -> None:
+        if self._ended:
+            return
+        if message["type"] == "websocket.send" and not self._still_good(self._caller):
+            await self._end()
+            return
+        await self._send(message)
+
+    async def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            await self._send({"type": "websocket.close", "code": NO_LONGER_WELCOME})

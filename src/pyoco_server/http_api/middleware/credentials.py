@@ -1,0 +1,146 @@
+"""How callers prove who they are: an API key or a token in a header, or another method that is added.
+
+An API key is sent in its own header or as `Authorization: Bearer`. A key begins with `pyoco_`, which no JWT
+does, so the two kinds of bearer tokens cannot be confused. Finds callers; decides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from starlette.types import Scope
+
+from pyoco_server.api_keys import KEY_PREFIX
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Forbidden, Unauthenticated
+from pyoco_server.operations.identity.authenticate import KeyCheck
+from pyoco_server.operations.identity.authenticate_jwt import InvalidToken, JwtCheck
+from pyoco_server.operations.identity.callers import Caller
+
+AUTHORIZATION = b"authorization"
+BEARER = b"bearer "
+_KEY_PREFIX = KEY_PREFIX.encode()
+
+# Finds the caller by one kind of proof; None when the request carries none of that kind.
+Method = Callable[[Scope], Awaitable[Caller | None]]
+
+
+class Checks(NamedTuple):
+    """What proofs are checked with; None for a kind that is not accepted anywhere."""
+
+    keys: KeyCheck | None = None
+    tokens: JwtCheck | None = None
+
+    def still_good(self, caller: Caller) -> bool:
+        """For what lasts longer than a moment: a stream that began with a good proof."""
+        if caller.audiences is not None:
+            return self.tokens is not None and self.tokens.still_good(caller)
+        return self.keys is None or self.keys.still_good(caller)
+
+
+class Proofs:
+    """Those that are accepted in one place: what headers say first, then the other methods in their order."""
+
+    def __init__(self, config: NatsBackendConfig, checks: Checks, *more: Method) -> None:
+        self._key_header = config.http_api_key_header
+        self._takes_keys, self._takes_tokens = checks.keys is not None, checks.tokens is not None
+        self._methods: Sequence[Method] = [ByHeader(config, checks), *more]
+
+    async def caller(self, scope: Scope) -> Caller:
+        caller = await self.find(scope)
+        if caller is None:
+            raise Unauthenticated(f"{' or '.join(self._wanted())}.")
+        return caller
+
+    async def find(self, scope: Scope) -> Caller | None:
+        """None when the request carries no proof at all; a bad one is refused."""
+        for method in self._methods:
+            caller = await method(scope)
+            if caller is not None:
+                return caller
+        return None
+
+    def challenge(self, error: Unauthenticated) -> str:
+        """What `WWW-Authenticate` says."""
+        if isinstance(error, InvalidToken):
+            said = error.public_message.replace('"', "'")
+            return f'Bearer realm="pyoco-server", error="invalid_token", error_description="{said}"'
+        by_bearer = ['Bearer realm="pyoco-server"']
+        by_key = [f'ApiKey realm="pyoco-server", header="{self._key_header}"'] if self._takes_keys else []
+        return ", ".join(by_bearer + by_key if self._takes_tokens else by_key + by_bearer)
+
+    def _wanted(self) -> Sequence[str]:
+        by_key = f"An API key is needed. Send it in the header {self._key_header}"
+        by_token = "A token is needed. Send it as Authorization: Bearer <JWT>"
+        if self._takes_keys and self._takes_tokens:
+            return [by_token, f"an API key in the header {self._key_header}, or as the bearer token"]
+        return [by_token] if self._takes_tokens else [by_key, "as Authorization: Bearer <key>"]
+
+
+def security_schemes(config: NatsBackendConfig, methods: Collection[str]) -> dict[str, Any]:
+    """How OpenAPI describes these kinds of proof."""
+    by_key = {"type": "apiKey", "in": "header", "name": config.http_api_key_header}
+    by_token = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
+    known = {"api_key": by_key, "jwt": by_token}
+    schemes = {name: known[name] for name in sorted(methods)}
+    if "api_key" in schemes:
+        schemes["api_key_bearer"] = {"type": "http", "scheme": "bearer", "bearerFormat": "API key"}
+    return schemes
+
+
+class _Sent(NamedTuple):
+    """A proof as it was sent; `is_key`: an API key, else a JWT."""
+
+    is_key: bool
+    value: bytes
+
+
+class ByHeader:
+    """The API key's header and `Authorization: Bearer`. Where both are sent, they must say the same."""
+
+    def __init__(self, config: NatsBackendConfig, checks: Checks) -> None:
+        self._header = config.http_api_key_header.lower().encode()
+        self._header_name = config.http_api_key_header
+        self._keys, self._tokens = checks.keys, checks.tokens
+
+    async def __call__(self, scope: Scope) -> Caller | None:
+        sent = self._sent(scope)
+        if sent is None:
+            return None
+        if sent.is_key:
+            assert self._keys is not None
+            return await self._keys.caller(sent.value, _peer(scope))
+        assert self._tokens is not None
+        return await self._tokens.caller(sent.value.decode("latin-1"), _peer(scope))
+
+    def _sent(self, scope: Scope) -> _Sent | None:
+        """None when there is none. Forbidden when there are two: which one counts is not ours to guess."""
+        by_header, by_bearer = set[_Sent](), set[_Sent]()
+        for name, value in scope["headers"]:
+            if name == AUTHORIZATION and value[: len(BEARER)].lower() == BEARER:
+                token = value[len(BEARER) :].strip()
+                if token:
+                    by_bearer.add(_Sent(self._is_key(token), token))
+            elif name == self._header and value and self._keys is not None:
+                by_header.add(_Sent(True, value))
+        if by_header and self._tokens is None:
+            # A proxy's own bearer token may pass through; only a key is taken for one of ours.
+            by_bearer = {one for one in by_bearer if one.value.startswith(_KEY_PREFIX)}
+        sent = by_header | by_bearer
+        if len(sent) > 1:
+            raise Forbidden(
+                f"The request carries more than one key or token (headers {self._header_name} and "
+                "Authorization), and they differ. Send one of them."
+            )
+        return next(iter(sent), None)
+
+    def _is_key(self, bearer: bytes) -> bool:
+        if self._keys is None or self._tokens is None:
+            return self._tokens is None
+        return bearer.startswith(_KEY_PREFIX)
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""

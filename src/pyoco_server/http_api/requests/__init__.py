@@ -1,0 +1,3 @@
+"""Reading requests, for every face: bodies, idempotency keys, log queries, and whether the client is still
+connected.
+"""

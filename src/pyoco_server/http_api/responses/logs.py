@@ -1,0 +1,97 @@
+"""A run's log over HTTP, the same for every face: pages of JSON, or the whole of it as lines or as text.
+
+The tag of a page is taken of its bytes; the whole log has one that tells its bytes without reading them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pyoco_server.http_api.middleware.callers import counted_as
+from pyoco_server.http_api.requests.connected import while_connected
+from pyoco_server.http_api.requests.log_params import LogWords, is_about_a_page, page_asked
+from pyoco_server.http_api.responses.error_table import FrameworkRefusal
+from pyoco_server.http_api.responses.negotiation import best_kind
+from pyoco_server.http_api.responses.representations import Representation, answer_with, of_bytes
+from pyoco_server.operations.logs.file import log_file
+from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX, LogPage
+from pyoco_server.operations.runs.query import StoredRun
+
+JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
+KINDS = (JSON, LINES, TEXT)
+# Pages larger than this are written in a thread.
+ASIDE_BYTES = 1_048_576
+_CONTENT_TYPE = {JSON: JSON, LINES: LINES, TEXT: "text/plain; charset=utf-8"}
+
+
+def kind_asked(request: Request) -> str:
+    kind = best_kind(request.headers.get("accept"), KINDS)
+    if kind is None:
+        raise FrameworkRefusal(406, f"A log can be had as {', '.join(KINDS)}.")
+    return kind
+
+
+async def log_answer(request: Request, gateway: Any, stored: StoredRun, words: LogWords) -> Response:
+    kind = kind_asked(request)
+    query = request.query_params
+    if kind != JSON and not is_about_a_page(query, words):
+        whole = await log_file(gateway.store, stored, as_text=kind == TEXT)
+        return answer_with(request, Representation(_CONTENT_TYPE[kind], whole.tag, whole.size, whole.read))
+    asked = page_asked(query, words, limit=LINES_DEFAULT if kind == JSON else LINES_MAX)
+    reading = gateway.log_pages.read(stored, asked, caller=counted_as(request))
+    page: LogPage = await while_connected(request, reading)
+    if sum(map(len, page.lines)) <= ASIDE_BYTES:
+        body, tag = _shown(page, words, kind)
+    else:  # up to 40 MB, which take a quarter of a second
+        body, tag = await asyncio.to_thread(_shown, page, words, kind)
+    answer = answer_with(request, of_bytes(_CONTENT_TYPE[kind], tag, body))
+    if kind != JSON:
+        answer.headers["X-Next-Token"] = page.token
+        if page.searched is not None:
+            answer.headers["X-Searched-To-Line"] = str(page.searched.line)
+    return answer
+
+
+def _shown(page: LogPage, words: LogWords, kind: str) -> tuple[bytes, str]:
+    """The bytes, and the tag that is taken of them."""
+    body = _page(page, words) if kind == JSON else _lines(page, as_text=kind == TEXT)
+    return body, hashlib.sha256(body).hexdigest()[:32]
+
+
+def _page(page: LogPage, words: LogWords) -> bytes:
+    """The lines are JSON already."""
+    rest: dict[str, Any] = {
+        words.next_token: page.token,
+        "complete": page.complete,
+        "truncated": page.truncated,
+    }
+    if (searched := page.searched) is not None:
+        rest["searched"] = {
+            words.to_line: searched.line,
+            "lines": searched.lines,
+            words.paused_by: searched.paused_by,
+        }
+    return b'{"entries":[' + b",".join(page.lines) + b"]," + msgspec.json.encode(rest)[1:]
+
+
+def _lines(page: LogPage, *, as_text: bool) -> bytes:
+    if not as_text:
+        return b"".join(line + b"\n" for line in page.lines)
+    return b"".join(_message(line).encode() + b"\n" for line in page.lines)
+
+
+class _Message(msgspec.Struct):
+    message: str
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+def _message(line: bytes) -> str:
+    return _decode(line).message

@@ -1,0 +1,64 @@
+"""Answer with a representation whose size and tag are known: whole, in part, or not at all (304, 416)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from pyoco_server.http_api.responses.byte_ranges import Part, Wanted, is_known, is_same, wanted_part
+from pyoco_server.http_api.responses.error_table import FrameworkRefusal
+
+# What is written at once: others are answered between two pieces.
+PIECE_BYTES = 1_048_576
+
+
+class Representation(NamedTuple):
+    """`tag` without its quotes: the same bytes have the same one, at whatever gateway."""
+
+    kind: str
+    tag: str
+    size: int
+    read: Callable[[int, int], AsyncIterator[bytes]]
+
+
+def of_bytes(kind: str, tag: str, body: bytes) -> Representation:
+    async def read(start: int, stop: int) -> AsyncIterator[bytes]:
+        for place in range(start, stop, PIECE_BYTES):
+            yield body[place : min(place + PIECE_BYTES, stop)]
+
+    return Representation(kind, tag, len(body), read)
+
+
+def answer_with(request: Request, shown: Representation) -> Response:
+    tag = f'"{shown.tag}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept", "Accept-Ranges": "bytes"}
+    # Outranks everything else: whoever has it needs no part of it.
+    if is_known(request.headers.get("if-none-match"), tag):
+        return Response(status_code=304, headers=headers)
+    part = _part(request, tag, shown.size)
+    if part is Wanted.NOTHING:
+        headers["Content-Range"] = f"bytes */{shown.size}"
+        message = f"There are {shown.size} bytes: this part begins after them."
+        raise FrameworkRefusal(416, message, headers)
+    start, stop = part if isinstance(part, Part) else (0, shown.size)
+    if isinstance(part, Part):
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{shown.size}"
+    return _body(request, shown, start, stop, 206 if isinstance(part, Part) else 200, headers)
+
+
+def _part(request: Request, tag: str, size: int) -> Part | Wanted:
+    if not is_same(request.headers.get("if-range"), tag):
+        return Wanted.WHOLE
+    return wanted_part(request.headers.get("range"), size)
+
+
+def _body(
+    request: Request, shown: Representation, start: int, stop: int, status: int, headers: dict[str, str]
+) -> Response:
+    headers |= {"Content-Length": str(stop - start), "Content-Type": shown.kind}
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    return StreamingResponse(shown.read(start, stop), status, headers)

@@ -1,0 +1,128 @@
+"""A run's log as server-sent events, the same for every face: lines, how the run stands, and its end.
+
+An event of a line has its token as id. The last event has the token of the end, so that a browser that comes
+back after it is told that there is nothing more (204), also when not a single line was printed. `reset`: the
+broker has lost lines, perhaps some that were sent; all there are now follow from the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.responses.error_table import FrameworkRefusal
+from pyoco_server.http_api.responses.negotiation import best_kind
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.operations.logs.cursors import BadToken, Place, Places
+from pyoco_server.operations.logs.follower import LogFollower, NewLines
+from pyoco_server.operations.logs.views import LogView
+from pyoco_server.operations.runs.query import StoredRun
+
+KIND = "text/event-stream"
+
+# A run in the words of a face.
+Show = Callable[[StoredRun], bytes]
+
+
+def check_accept(request: Request) -> None:
+    if best_kind(request.headers.get("accept"), (KIND,)) is None:
+        raise FrameworkRefusal(406, f"This is a stream of events: accept {KIND}.")
+
+
+async def log_stream(
+    request: Request, gateway: Any, run_id: str, since_token: str | None, show: Show
+) -> Response:
+    """Replayed from the start or from a token, then live. 404 and 400 come before anything is streamed."""
+    tokens = [request.headers.get("last-event-id"), since_token]
+    events = await open_log(gateway, caller_of(request).tenant_id, run_id, tokens, show)
+    if events is None:
+        return Response(status_code=204, headers=sse.HEADERS)
+    return sse.EventStream(events, gateway.streams, timeout_sec=math.inf)
+
+
+async def open_log(
+    gateway: Any, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
+) -> LogEvents | None:
+    """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
+    places = Places(await gateway.store.secrets.for_tokens(), run_id)
+    after = _after(places, *tokens)
+    view: LogView = await gateway.log_views.enter(run_id, tenant_id=tenant_id)
+    if after is not None and view.is_final and after.line == view.lines:
+        gateway.log_views.leave(run_id, view)
+        return None
+    follower = LogFollower(gateway.store, run_id, view, after or Place())
+    return LogEvents(follower, view, places, show, on_gone=lambda: gateway.log_views.leave(run_id, view))
+
+
+class LogEvents:
+    """What one reader is sent. How the run ended is told after its last line."""
+
+    def __init__(
+        self, follower: LogFollower, view: LogView, places: Places, show: Show, on_gone: Callable[[], None]
+    ) -> None:
+        self._follower = follower
+        self._view = view
+        self._places = places
+        self._show = show
+        self._on_gone = on_gone
+        self._told = b""
+        self._ended = False
+        self._ring: sse.Ring = lambda: None
+
+    def attach(self, ring: sse.Ring) -> None:
+        self._ring = ring
+        self._follower.attach(ring)
+        self._view.run_view.attach(ring)
+
+    def detach(self) -> None:
+        self._view.run_view.detach(self._ring)
+        self._follower.detach()
+        self._on_gone()
+
+    @property
+    def is_over(self) -> bool:
+        return self._ended
+
+    def take(self) -> bytes | None:
+        if self._ended:
+            return None
+        if self._follower.has_to_begin_again:
+            self._follower.begin_again()
+            return sse.event("reset", b"{}", self._places.token(self._follower.place))
+        is_last = self._follower.is_over
+        if not self._told or is_last or not self._view.run_view.stored.run.is_terminal:
+            status = self._view.run_view.shown(("log stream", self._show), self._show)
+            if status != self._told:
+                self._told = status
+                return sse.event("status", status)
+        if is_last:
+            self._ended = True
+            return sse.event("end", self._told, self._places.token(self._follower.place))
+        news = self._follower.take()
+        return None if news is None else self._lines(news)
+
+    def _lines(self, news: NewLines) -> bytes:
+        events = self._view.shown(("events", news.begin), news.chunk, lambda _: self._events(news))
+        return sse.event("truncated", b'{"from":%d}' % news.begin) + events if news.lost else events
+
+    def _events(self, news: NewLines) -> bytes:
+        seq, token = news.chunk.seq, self._places.token
+        return b"".join(
+            sse.event("logEntry", line, token(Place(number, seq)))
+            for number, line in enumerate(news.lines, news.begin)
+        )
+
+
+def _after(places: Places, last_event_id: str | None, since_token: str | None) -> Place | None:
+    """A browser comes back with the id it has read last; with one that is of no use it begins as it did."""
+    if last_event_id:
+        try:
+            return places.opened(last_event_id)
+        except BadToken:
+            pass
+    return None if since_token is None else places.opened(since_token)

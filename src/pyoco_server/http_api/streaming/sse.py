@@ -1,0 +1,232 @@
+"""Server-sent events: one reader, fed by callbacks, never polled. Knows no face and no run.
+
+A stream opens with its `retry:` line, sends what its source has, and says that it lives when there is nothing
+to send. It ends when the source is over, the time is up, the reader has left or takes nothing, or the gateway
+stops. What waits for a slow reader is the source's to bound: it keeps the latest state, or a `Backlog`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Limited
+from pyoco_server.http_api.middleware.callers import counted_as
+from pyoco_server.http_api.requests.connected import until_disconnected
+from pyoco_server.operations.concurrency import Concurrency
+from pyoco_server.operations.live.notify import Ring as Ring
+from pyoco_server.operations.live.notify import nobody
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_SEC = 15.0
+# How long a reader that takes nothing is waited for. It can come back and go on where it was.
+SLOW_READER_SEC = 20.0
+RETRY_MS = 1_000
+# When one that was refused because too many are open may try again.
+RETRY_AFTER_SEC = 5.0
+BACKLOG_EVENTS_MAX = 1_000
+BACKLOG_BYTES_MAX = 1_048_576
+
+OPENING = f"retry: {RETRY_MS}\n\n".encode()
+COMMENT = b": keep-alive\n\n"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def event(name: str, data: bytes, event_id: str | None = None) -> bytes:
+    """`data` is JSON, and so has no line breaks of its own."""
+    place = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
+    return b"event: " + name.encode() + b"\n" + place + b"data: " + data + b"\n\n"
+
+
+class Source(Protocol):
+    """What one reader is to be sent."""
+
+    def attach(self, ring: Ring) -> None:
+        """From now on, call this when there may be more to take."""
+
+    def detach(self) -> None:
+        """The reader has gone. Called once."""
+
+    def take(self) -> bytes | None:
+        """The next event; None when there is none now."""
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing will come any more, after what can be taken."""
+
+
+class Backlog:
+    """Events for one reader in the order they came, up to a bound; beyond it the reader is let go."""
+
+    def __init__(self, *, events_max: int = BACKLOG_EVENTS_MAX, bytes_max: int = BACKLOG_BYTES_MAX) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        self._events_max, self._bytes_max = events_max, bytes_max
+        self._ring: Ring = nobody
+        self._is_over = False
+
+    def put(self, one: bytes) -> bool:
+        """False when the reader is too far behind, or the backlog closed: nothing more need be put."""
+        if self._is_over:
+            return False
+        if len(self._waiting) >= self._events_max or self._bytes + len(one) > self._bytes_max:
+            self.close()  # what waits is still sent, without a gap; the reader resumes after it
+            return False
+        self._waiting.append(one)
+        self._bytes += len(one)
+        self._ring()
+        return True
+
+    def close(self) -> None:
+        self._is_over = True
+        self._ring()
+
+    def attach(self, ring: Ring) -> None:
+        self._ring = ring
+
+    def detach(self) -> None:
+        self._ring = nobody
+        self._is_over = True
+        self._waiting.clear()
+
+    def take(self) -> bytes | None:
+        if not self._waiting:
+            return None
+        one = self._waiting.popleft()
+        self._bytes -= len(one)
+        return one
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+
+class Streams:
+    """Those that are open in this process: so many at most, and all can be ended at once."""
+
+    def __init__(self, config: NatsBackendConfig) -> None:
+        # Requests that wait for something are counted with them: they cost the same.
+        self.concurrency = Concurrency(
+            "streams",
+            per_caller=config.streams_per_caller,
+            per_caller_setting="PYOCO_STREAMS_PER_CALLER",
+            total=config.streams_max,
+            total_setting="PYOCO_STREAMS_MAX",
+            retry_after_sec=RETRY_AFTER_SEC,
+        )
+        self._open: set[Ring] = set()
+        self.ended = False
+
+    def enter(self, ring: Ring) -> None:
+        self._open.add(ring)
+
+    def leave(self, ring: Ring) -> None:
+        self._open.discard(ring)
+
+    def end(self) -> None:
+        """For good: a stream that begins after this ends at once."""
+        self.ended = True
+        for ring in tuple(self._open):
+            ring()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+class EventStream(Response):
+    """A response that stays open. `keep_alive` makes what is sent when nothing else was for a while."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        source: Source,
+        streams: Streams,
+        *,
+        timeout_sec: float,
+        keep_alive: Callable[[], bytes] = lambda: COMMENT,
+    ) -> None:
+        super().__init__(status_code=200, headers=HEADERS)
+        del self.headers["content-length"]
+        self._source = source
+        self._streams = streams
+        self._timeout_sec = timeout_sec
+        self._keep_alive = keep_alive
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            leave = self._streams.concurrency.enter(counted_as(HTTPConnection(scope)))
+        except Limited:
+            self._source.detach()
+            raise  # nothing was sent yet: it is answered like any refusal
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            leave()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        bell = asyncio.Event()
+        leaving = asyncio.ensure_future(until_disconnected(receive))
+        leaving.add_done_callback(lambda _: bell.set())
+        self._source.attach(bell.set)
+        self._streams.enter(bell.set)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            if scope["method"] != "HEAD":
+                await self._flow(send, bell, leaving)
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": b""})
+        except (_TooSlow, OSError):
+            log.info("a reader takes nothing any more", extra={"path": scope["path"]})
+        finally:
+            self._streams.leave(bell.set)
+            self._source.detach()
+            leaving.cancel()
+
+    async def _flow(self, send: Send, bell: asyncio.Event, leaving: asyncio.Future[None]) -> None:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self._timeout_sec
+        await _write(send, OPENING)
+        speaks_at = loop.time() + KEEP_ALIVE_SEC
+        while not (leaving.done() or self._streams.ended):
+            bell.clear()
+            now = loop.time()
+            news = self._source.take()
+            if news is None:
+                if self._source.is_over or now >= ends_at:
+                    return
+                if now < speaks_at:
+                    await _rung(bell, min(ends_at, speaks_at))
+                    continue
+                news = self._keep_alive()
+            await _write(send, news)
+            speaks_at = loop.time() + KEEP_ALIVE_SEC
+
+
+class _TooSlow(Exception):
+    pass
+
+
+async def _write(send: Send, data: bytes) -> None:
+    """The server holds us back while what we have written is not taken."""
+    try:
+        async with asyncio.timeout(SLOW_READER_SEC):
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+    except TimeoutError:
+        raise _TooSlow from None
+
+
+async def _rung(bell: asyncio.Event, until: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(until):
+            await bell.wait()

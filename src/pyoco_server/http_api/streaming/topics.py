@@ -1,0 +1,95 @@
+"""Several sources as one stream: each event says of which topic it is, and its id where that one goes on.
+
+An event's name is its topic; its data are `{"event", "data"}`, the name and data it has in the stream of its
+own. Knows no face: what a topic is about is its source's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pyoco_server.http_api.streaming import sse
+from pyoco_server.operations.identity.callers import Caller
+
+# Between a topic and a place in it: in an event's id, and in what a reader comes back with.
+PLACE_MARK = "~"
+
+
+class Topic(NamedTuple):
+    """`comes_to_an_end`: its source is over when it has no more to tell, not only when it lags behind."""
+
+    source: sse.Source
+    comes_to_an_end: bool
+
+
+# Of a gateway, a caller, what stands behind the colon of the topic, and the place to go on from.
+Opener = Callable[[Any, Caller, str, str | None], Awaitable[Topic]]
+
+
+class Many:
+    """The topics of one reader, in turn: a long one does not hold up the others."""
+
+    def __init__(self, topics: Mapping[str, Topic], refused: Mapping[str, dict[str, Any]]) -> None:
+        self._open = dict(topics)
+        self._turns = deque(topics)
+        self._told = [_event(name, "refused", why) for name, why in refused.items()]
+        self._broken_off = False
+
+    def attach(self, ring: sse.Ring) -> None:
+        for topic in self._open.values():
+            topic.source.attach(ring)
+
+    def detach(self) -> None:
+        for topic in self._open.values():
+            topic.source.detach()
+        self._open.clear()
+
+    @property
+    def is_over(self) -> bool:
+        return self._broken_off or not (self._open or self._told)
+
+    def take(self) -> bytes | None:
+        if self._told:
+            return self._told.pop(0)
+        for _ in range(len(self._turns)):
+            name = self._turns[0]
+            self._turns.rotate(-1)
+            news = self._open[name].source.take()
+            if news is not None:
+                return labelled(name, news)
+            if self._open[name].source.is_over:
+                return self._leave(name)
+        return None
+
+    def _leave(self, name: str) -> bytes | None:
+        topic = self._open[name]
+        if not topic.comes_to_an_end:
+            self._broken_off = True  # the reader comes back with all its places
+            return None
+        del self._open[name]
+        self._turns.remove(name)
+        topic.source.detach()
+        return _event(name, "over", None)
+
+
+def labelled(topic: str, events: bytes) -> bytes:
+    """Events of one source as those of its topic."""
+    return b"".join(_relabelled(topic.encode(), block) for block in events.split(b"\n\n") if block)
+
+
+def _relabelled(topic: bytes, block: bytes) -> bytes:
+    fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
+    place = fields.get(b"id")
+    said = b"" if place is None else b"id: " + topic + PLACE_MARK.encode() + place + b"\n"
+    data = (
+        b'{"event":' + msgspec.json.encode(fields[b"event"].decode()) + b',"data":' + fields[b"data"] + b"}"
+    )
+    return b"event: " + topic + b"\n" + said + b"data: " + data + b"\n\n"
+
+
+def _event(topic: str, name: str, data: Any) -> bytes:
+    return labelled(topic, sse.event(name, msgspec.json.encode(data)))

@@ -1,0 +1,51 @@
+"""Objects that belong to groups, created once and never replaced, and removed by group without a trace.
+
+A name is `<group>/<part>/<rest>`; group and part are tokens of their own in the subjects of the meta message
+and of the chunks. So what a group has, or a part of it (`<group>.<part>`), is found and removed by one
+subject filter, chunks of an upload that was never finished included. Other nats clients can list and read
+these objects; they cannot find one by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyoco_server.jetstream.object_info import ObjectInfo, encoded_name
+from pyoco_server.jetstream.objects import Objects, by_name
+
+
+class GroupedObjects(Objects):
+    async def remove_group(self, group: str) -> None:
+        await self._purge(f"{self._metas}{group}.>")
+        await self._purge(f"{self._chunks}{group}.>")
+
+    async def in_group(self, group: str) -> list[ObjectInfo]:
+        """As the leader has them: to a copy that lags, chunks of an object would be those of none."""
+        found = by_name(await self._jetstream.after_at_leader(self._stream, f"{self._metas}{group}.>", 0))
+        return [info for info in found.values() if not info.deleted]
+
+    async def remove_others(self, group: str, kept: Collection[str]) -> int:
+        """Objects of the group that are not among these, and chunks of no object. How many were removed."""
+        infos = await self.in_group(group)
+        others = [info.name for info in infos if info.name not in kept]
+        for name in others:
+            await self.remove(name)
+        known = {info.nuid for info in infos}
+        unfinished = [nuid for nuid in await self._nuids(group) if nuid not in known]
+        for nuid in unfinished:
+            await self._purge(self._chunks + nuid)
+        return len(others) + len(unfinished)
+
+    async def _nuids(self, group: str) -> list[str]:
+        """Of all chunks that are there."""
+        asked = {"subjects_filter": f"{self._chunks}{group}.>"}
+        state = (await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked))["state"]
+        return [subject.removeprefix(self._chunks) for subject in state.get("subjects") or {}]
+
+    def _meta(self, name: str) -> str:
+        group, part, rest = name.split("/", 2)
+        return f"{self._metas}{group}.{part}.{encoded_name(rest)}"
+
+    def _new_nuid(self, name: str) -> str:
+        group, part, _ = name.split("/", 2)
+        return f"{group}.{part}.{super()._new_nuid(name)}"

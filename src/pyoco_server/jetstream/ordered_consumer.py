@@ -1,0 +1,256 @@
+"""Every message of a stream, in order, pushed from the broker to one gateway: an ordered consumer.
+
+It is ours and not nats-py's, because a gateway lives through broker restarts: a gap in the consumer's own
+numbering, missing heartbeats or a reconnect make it start a new consumer after the last sequence it has.
+Before that it asks the leader whether what was read is still there (`stream_position`). If not, the owner is told to
+forget what it made of it, and everything is read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable
+
+from pyoco_server.clock import elapsed
+from pyoco_server.jetstream.acks import place_of
+from pyoco_server.jetstream.api import NANOSECONDS, JetStream
+from pyoco_server.jetstream.client import BrokerClient
+from pyoco_server.jetstream.confirmed_reads import is_mark
+from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
+from pyoco_server.jetstream.headers import status_of, value_of
+from pyoco_server.jetstream.stream_position import Footing, Step
+from pyoco_server.supervision import Backoff, Loop
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SEC = 1.0
+SILENCE_MAX_SEC = 3.5
+STOP_WITHIN_SEC = 2.0
+RESTART = Backoff(first_sec=0.1, longest_sec=0.5)
+
+DELETIONS = (b"KV-Operation:", b"Nats-Rollup:")
+
+# the subject below the prefix (of the log: a run id), stream sequence, header block, payload
+OnMessage = Callable[[str, int, bytes, bytes], None]
+# What was read is not in the stream any more. When the stream was created, and its last sequence.
+OnLost = Callable[[str, int], None]
+
+
+def _ignore_loss(_created: str, _last_seq: int) -> None:
+    return
+
+
+def _nobody_waits() -> None:
+    return
+
+
+class Feed:
+    def __init__(
+        self,
+        client: BrokerClient,
+        jetstream: JetStream,
+        stream: str,
+        subject_prefix: str,
+        on_message: OnMessage,
+        *,
+        headers_only: bool = False,
+        on_lost: OnLost = _ignore_loss,
+        on_moved: Callable[[], None] = _nobody_waits,
+    ) -> None:
+        """`headers_only`: for a reader that only wants to know that something was written.
+
+        `on_lost` may raise: then it is called again before anything is read. `on_moved`: `is_verified` or
+        `reached` has changed without a message.
+        """
+        self._client = client
+        self._jetstream = jetstream
+        self._stream = stream
+        self._subjects = f"{subject_prefix}.>"
+        self._subject_skip = len(subject_prefix) + 1
+        self._hand_on = on_message
+        self._headers_only = headers_only
+        self._on_lost = on_lost
+        self._on_moved = on_moved
+        self._name = ""
+        self._consumer_seq = 0
+        self._sid: int | None = None
+        self._heard_at = 0.0
+        self.begun = asyncio.Event()
+        self._is_restarting = False
+        self._loop = Loop(f"feed of {stream}", self._keep, interval_sec=HEARTBEAT_SEC, backoff=RESTART)
+        self.footing = Footing()
+        # Of which connection it is known that what was read is still there.
+        self._verified_on: int | None = None
+        # Nothing up to here is still to come, as the leader of the stream knows; moves no consumer.
+        self._confirmed = 0
+        self.restarts = 0
+
+    def start(self, after: Footing | int = 0) -> None:
+        """Once: a second start would set the position back and deliver messages twice."""
+        assert not self._loop.is_running, "a feed is started once"
+        self.footing = after if isinstance(after, Footing) else Footing(after)
+        self._restart()
+        self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop(STOP_WITHIN_SEC)
+        await self._unlisten()
+
+    def _restart(self) -> None:
+        self._is_restarting = True
+        self._loop.wake()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the broker tells us news: a consumer of ours is there, and was not silent for too long."""
+        return self.begun.is_set() and not self._is_silent
+
+    @property
+    def _is_silent(self) -> bool:
+        """Also right after this machine was suspended: what was published meanwhile is not here."""
+        return elapsed() - self._heard_at > SILENCE_MAX_SEC
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether all that was read is known to be in the stream of the broker we are connected to."""
+        return self._verified_on == self._client.connection_no
+
+    @property
+    def position(self) -> int:
+        return self.footing.position
+
+    def reconnected(self) -> None:
+        self._restart()
+
+    def go_on_after(self, seq: int) -> None:
+        """With a new consumer, from there; what the present one still delivers is left out."""
+        self.footing, self._confirmed, self._consumer_seq = Footing(seq), 0, -1
+        self._restart()
+
+    def rewind(self) -> None:
+        """Read everything again. What the present consumer still delivers is a gap then, and left out."""
+        self.go_on_after(0)
+
+    @property
+    def reached(self) -> int:
+        """Every message up to this sequence was handed on, or is gone from the stream."""
+        return max(self.position, self._confirmed)
+
+    async def confirm(self, seq: int) -> None:
+        """Find out whether there is anything left up to `seq`: the messages up to it may be gone.
+
+        The leader is asked. The replica on which our consumer lives may lag behind it, so that what the
+        consumer has left to deliver says nothing.
+        """
+        position = self.position
+        following = await self._jetstream.next_at_leader(self._stream, self._subjects, position)
+        if self.position != position:
+            return
+        if following is None or following.seq > seq:
+            self._confirmed = max(self._confirmed, seq)
+            return
+        try:
+            await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+        except BrokerRefused:
+            self._restart()  # our consumer is lost: sooner noticed here than by its silence
+
+    async def _keep(self) -> None:
+        """Subscribe where there is a reason to; silence beyond the heartbeats is one."""
+        if self._is_restarting or self._is_silent:
+            self.begun.clear()
+            self._is_restarting = False
+            try:
+                await self._unlisten()
+                await self._verify()
+                await self._subscribe()
+            except BaseException:
+                self._is_restarting = True  # the loop repeats it
+                raise
+
+    async def _verify(self) -> None:
+        """Nothing is handed on meanwhile: there is no consumer."""
+        connection_no, footing = self._client.connection_no, self.footing
+        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
+        if not await footing.stands(self._jetstream, self._stream, self._subjects, info):
+            if self.footing is not footing:
+                raise BrokerAway  # moved elsewhere meanwhile: that place is looked at instead
+            fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
+            log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
+            self._on_lost(created, last_seq)
+            self.footing, self._confirmed = Footing(), 0
+        self.footing.created = created
+        self._verified_on = connection_no
+        self._on_moved()
+
+    async def _subscribe(self) -> None:
+        self._consumer_seq = 0
+        self._heard_at = elapsed()
+        inbox = self._client.new_inbox()
+        self._sid = sid = await self._client.listen(inbox, lambda *message: self._on_message(sid, *message))
+        self._name = f"feed_{secrets.token_hex(6)}"
+        await self._jetstream.api(
+            f"CONSUMER.CREATE.{self._stream}.{self._name}",
+            {"stream_name": self._stream, "config": self._consumer(inbox), "action": "create"},
+        )
+        self.begun.set()
+        self.restarts += 1
+
+    def _consumer(self, inbox: str) -> dict[str, object]:
+        return {
+            "name": self._name,
+            "deliver_subject": inbox,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.position + 1,
+            "flow_control": True,
+            "idle_heartbeat": int(HEARTBEAT_SEC * NANOSECONDS),
+            "inactive_threshold": 30 * NANOSECONDS,
+            "headers_only": self._headers_only,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+
+    def _on_message(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
+        if sid != self._sid:
+            return
+        self._heard_at = elapsed()
+        if status_of(headers):
+            self._on_control(reply, headers)
+            return
+        place = place_of(reply)
+        if place.consumer_seq != self._consumer_seq + 1:
+            self._restart()
+            return
+        self._consumer_seq += 1
+        if place.stream_seq <= self.footing.position:
+            return  # nothing is handed on twice
+        if is_mark(headers):
+            # The next one replaces it, so it is no ground to stand on; but everything before it was read.
+            self._confirmed = max(self._confirmed, place.stream_seq)
+            self._on_moved()
+            return
+        is_deletion = any(header in headers for header in DELETIONS)
+        step = Step(place.stream_seq, subject.decode(), place.stored_at.decode(), is_deletion)
+        self.footing.moved(step)
+        self._hand_on(step.subject[self._subject_skip :], place.stream_seq, headers, data)
+
+    def _on_control(self, reply: bytes, headers: bytes) -> None:
+        stalled = value_of(headers, b"Nats-Consumer-Stalled")
+        answer_to = stalled or reply.decode()
+        if answer_to:
+            with contextlib.suppress(BrokerAway):
+                self._client.send(answer_to, b"")
+        last = value_of(headers, b"Nats-Last-Consumer")
+        if last is not None and int(last) != self._consumer_seq:
+            self._restart()
+
+    async def _unlisten(self) -> None:
+        sid, self._sid = self._sid, None
+        if sid is not None:
+            with contextlib.suppress(Exception):  # a closed connection has forgotten it already
+                await self._client.unlisten(sid)

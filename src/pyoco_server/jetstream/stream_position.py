@@ -1,0 +1,97 @@
+"""What a reader of a stream stands on: its position, and which messages it has read last.
+
+A sequence alone is not enough. A broker may return without the end of a stream (power cut, restored disk) and
+give the same sequences to other messages. The time at which the broker stored a message, in nanoseconds, says
+which message it is; a position is only continued where the leader still has what was read.
+
+Messages vanish for good reasons too: a rollup or a newer value of the same key replaces them, and the mark of
+a deletion expires. A message that is gone is explained by a newer one of its subject that is still to be
+read. Then the message read before it decides.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from pyoco_server.jetstream.api import JetStream, StoredMessage
+from pyoco_server.jetstream.confirmed_reads import is_mark
+
+# Of how many messages it is remembered which they were; where all of them are gone, all is read again.
+STEPS_MAX = 16
+
+
+class Step(NamedTuple):
+    """One message that was read. `stored_at`: the broker's time in nanoseconds, as text."""
+
+    seq: int
+    subject: str
+    stored_at: str
+    is_deletion: bool
+
+
+_decode_steps = msgspec.json.Decoder(list[Step]).decode
+
+
+class Footing:
+    def __init__(self, position: int = 0, created: str = "", steps: Iterable[Step] = ()) -> None:
+        # The last message that was read: where a new consumer goes on.
+        self.position = position
+        # When the stream was created; of another stream nothing is continued. Empty: not known yet.
+        self.created = created
+        self._steps: deque[Step] = deque(steps, STEPS_MAX)
+
+    @classmethod
+    def loaded(cls, kept: dict[str, str]) -> Footing:
+        """From what `dumped` made. A position without the messages it stands on is none."""
+        steps = _decode_steps(kept.get("steps", "[]"))
+        position = int(kept.get("position", 0))
+        return cls(position, kept.get("created", ""), steps) if steps else cls()
+
+    def dumped(self) -> dict[str, str]:
+        steps = msgspec.json.encode(list(self._steps)).decode()
+        return {"position": str(self.position), "created": self.created, "steps": steps}
+
+    @property
+    def stored_at(self) -> str:
+        """Of the message at the position; empty where none was read."""
+        return self._steps[-1].stored_at if self._steps else ""
+
+    def moved(self, step: Step) -> None:
+        self.position = step.seq
+        self._steps.append(step)
+
+    async def stands(self, jetstream: JetStream, stream: str, subjects: str, info: dict[str, object]) -> bool:
+        """Whether all that was read is in the stream, or replaced by what is still to be read.
+
+        `subjects`: of the messages that are read. `info`: the stream, as its leader describes it.
+        """
+        state = info["state"]
+        assert isinstance(state, dict)
+        if self.created not in ("", info["created"]) or self.position > int(state["last_seq"]):
+            return False
+        for step in reversed(self._steps):
+            found = await jetstream.at_leader(stream, step.seq)
+            if found is not None:
+                if (found.subject, found.stored_at_ns) != (step.subject, step.stored_at):
+                    return False
+                # Nothing that we have not read may stand between this one and our position.
+                following = await _following(jetstream, stream, subjects, step.seq)
+                return step.seq == self.position or following is None or following.seq > self.position
+            newer = await jetstream.last_at_leader(stream, step.subject)
+            is_explained = step.is_deletion if newer is None else newer.seq > self.position
+            if not is_explained:
+                return False
+        return not self._steps
+
+
+async def _following(jetstream: JetStream, stream: str, subjects: str, seq: int) -> StoredMessage | None:
+    """The next message that a reader is handed."""
+    while found := await jetstream.next_at_leader(stream, subjects, seq):
+        if not is_mark(found.headers):
+            return found
+        seq = found.seq
+    return None

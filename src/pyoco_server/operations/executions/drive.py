@@ -1,0 +1,208 @@
+"""Commands of whoever asks for them with a key: each has its effect once, and its answer is given again.
+
+In this order: is there such a run and task, was the key used for something else, is it allowed. A command on
+a run that was commanded lately reads nothing: see `run_cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server import clock
+from pyoco_server.errors import NotFound
+from pyoco_server.lifecycle.commands import CancelRun, Command
+from pyoco_server.lifecycle.commit_meta import CommitMeta
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import Driver
+from pyoco_server.operations.executions.run_cache import HeldRuns
+from pyoco_server.operations.executions.run_locks import Turns
+from pyoco_server.operations.executions.snapshot_coalescer import SoonProjected
+from pyoco_server.operations.idempotency.apply_once import applied_before
+from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
+from pyoco_server.operations.idempotency.once import Answer as Answer
+from pyoco_server.operations.idempotency.once import Once as Once
+from pyoco_server.operations.idempotency.once import Reservation, once
+from pyoco_server.operations.idempotency.request_digest import Fingerprint
+from pyoco_server.operations.runs.apply import Applied as Applied
+from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.query import visible
+from pyoco_server.operations.runs.submit import begin
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.runs.refusals import Refusal
+from pyoco_server.store.store import Store
+
+_NOT_THERE = frozenset({Reason.UNKNOWN, Reason.GONE})
+
+
+class UnknownTask(NotFound):
+    """The run is there, and has no such task."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One command with its key. `name`: how the asker calls it. `asked`: what the key is for, as digests."""
+
+    run_id: str
+    name: str
+    command: Command
+    key: IdempotencyKey
+    asked: Fingerprint
+    meta: CommitMeta
+    task: str | None = None
+
+    @property
+    def by(self) -> str | None:
+        return self.meta.actor.id if self.meta.actor else None
+
+
+# From what came of it and the id of its commit to the answer; raises what a refused asker is told.
+Tell = Callable[[Applied, str], Answer]
+
+
+class Desk:
+    """Where a gateway takes commands: the store, the runs it holds, and the snapshots it owes them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.held = HeldRuns()
+        self.snapshots = SoonProjected(store)
+        self.turns = Turns()
+
+    def forget(self) -> None:
+        self.held.forget()
+
+    async def close(self) -> None:
+        await self.snapshots.close()
+
+
+async def drive(desk: Desk, asked: Asked, tell: Tell) -> Once:
+    stored = await found(desk, asked.run_id, asked.key.tenant)
+    if asked.task is not None and asked.task not in stored.run.tasks:
+        await _check_task(desk, asked, asked.task)
+
+    async def do(reservation: Reservation) -> Answer:
+        applied = await _in_turn(desk, asked, reservation)
+        if applied.refused is not None:
+            await _note(desk.store, asked, applied)
+        return tell(applied, reservation.command_id)
+
+    return await once(desk.store, asked.key, asked.asked, do, resource_id=asked.run_id)
+
+
+async def create(
+    desk: Desk,
+    *,
+    key: IdempotencyKey,
+    asked: Fingerprint,
+    submission: Callable[[str], RunSubmitted],
+    meta: Callable[[str], CommitMeta],
+    tell: Callable[[StoredRun, str], Answer],
+) -> Once:
+    """Begin a run whose id is made with the reservation, so that a second try finds the first one's."""
+
+    async def do(reservation: Reservation) -> Answer:
+        command_id = reservation.command_id
+        stored = await begin(
+            desk.store, submission(reservation.resource_id), commit_id=command_id, meta=meta(command_id)
+        )
+        desk.held.put(stored)
+        return tell(stored, command_id)
+
+    return await once(desk.store, key, asked, do, needs_room=True)
+
+
+async def found(desk: Desk, run_id: str, tenant_id: str | None) -> StoredRun:
+    """As this gateway knows it, or as the log has it, with all its tasks. 404 after a look at the leader."""
+    stored = desk.held.get(run_id) or await desk.store.runs.load(run_id, whole=True)
+    if stored is None:
+        stored = await desk.store.runs.load(run_id, at_leader=True, whole=True)
+    stored = visible(stored, run_id, tenant_id)
+    desk.held.put(stored)
+    return stored
+
+
+async def latest(desk: Desk, run_id: str, tenant_id: str | None) -> Run:
+    """As the log has it now, and never older than what this gateway has written: what is held is read on."""
+    is_held = desk.held.get(run_id) is not None
+    stored = await found(desk, run_id, tenant_id)
+    newer = await desk.store.runs.history(run_id, stored.log_seq) if is_held else []
+    if not newer:
+        return stored.run
+    if newer[0].number != stored.commits + 1:
+        # Erased, and perhaps begun anew: what we hold is no ground to fold on.
+        desk.held.drop(run_id)
+        return (await found(desk, run_id, tenant_id)).run
+    for commit in newer:
+        run = fold(stored.run, commit.events)
+        assert run is not None
+        stored = replace(
+            stored, run=run, commits=stored.commits + 1, log_seq=commit.log_seq, chain=commit.chain
+        )
+    desk.held.put(stored)
+    return visible(stored, run_id, tenant_id).run
+
+
+async def _check_task(desk: Desk, asked: Asked, task: str) -> None:
+    """What we hold may be old, and a worker may have planned it since."""
+    read = await desk.store.runs.load_confirmed(asked.run_id, whole=True)
+    stored = visible(read, asked.run_id, asked.key.tenant)
+    desk.held.put(stored)
+    if task not in stored.run.tasks:
+        raise UnknownTask(f"Run {asked.run_id} has no such task.")
+
+
+async def _in_turn(desk: Desk, asked: Asked, reservation: Reservation) -> Applied:
+    if isinstance(asked.command, CancelRun):
+        return await _applied(desk, asked, reservation)  # a cancel queues behind nobody
+    async with desk.turns.of(asked.run_id):
+        return await _applied(desk, asked, reservation)
+
+
+async def _applied(desk: Desk, asked: Asked, reservation: Reservation) -> Applied:
+    async def earlier() -> Applied | None:
+        if not reservation.may_have_happened:
+            return None
+        return await applied_before(desk.store, asked.run_id, reservation.command_id)
+
+    held = desk.held.get(asked.run_id)
+    # A worker may wait for the snapshot of its run; whoever drives one itself does not.
+    at_once = held is None or held.run.driver is Driver.WORKER
+    applied = await apply(
+        desk.store,
+        asked.run_id,
+        asked.command,
+        held=held,
+        commit_id=reservation.command_id,
+        project=at_once,
+        whole=True,
+        meta=replace(asked.meta, causation_id=reservation.command_id),
+        earlier=earlier,
+    )
+    if applied.refused is not None and applied.refused.reason in _NOT_THERE:
+        desk.held.drop(asked.run_id)
+        visible(None, asked.run_id, asked.key.tenant)
+    if applied.refused is not None and applied.refused.reason is Reason.UNKNOWN_TASK:
+        raise UnknownTask(f"Run {asked.run_id} has no such task.")
+    if applied.after is not None:
+        desk.held.put(applied.after)
+        if applied.events and not at_once:
+            await desk.snapshots.project(applied.after)
+    return applied
+
+
+async def _note(store: Store, asked: Asked, applied: Applied) -> None:
+    assert applied.refused is not None
+    refusal = Refusal(
+        at=clock.now(),
+        command=asked.name,
+        reason=applied.refused.reason,
+        task=asked.task,
+        by=asked.by,
+        correlation_id=asked.meta.correlation_id,
+    )
+    await store.refusals.note(asked.run_id, refusal)

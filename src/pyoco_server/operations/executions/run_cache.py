@@ -1,0 +1,63 @@
+"""Runs that were commanded lately, as this gateway knows them: a command on one of them needs no read.
+
+What is held may be old. That harms nobody: a commit is appended at the place it was decided on, and a refusal
+is believed only after a look at the leader.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from pyoco_server.store.runs.log import StoredRun
+
+HELD_MAX = 4_096
+HELD_BYTES_MAX = 64 * 2**20
+
+
+class HeldRuns:
+    def __init__(self, *, bytes_max: int = HELD_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._held: OrderedDict[str, StoredRun] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, run_id: str) -> StoredRun | None:
+        stored = self._held.get(run_id)
+        if stored is not None:
+            self._held.move_to_end(run_id)
+        return stored
+
+    def put(self, stored: StoredRun) -> None:
+        """Only with all its tasks: decisions are made on it. An older state than the one held is no news."""
+        run_id = stored.run.run_id
+        known = self._held.get(run_id)
+        if stored.run.tasks_dropped or (known is not None and known.log_seq > stored.log_seq):
+            return
+        self.drop(run_id)
+        if stored.run.gone:
+            return
+        self._held[run_id] = stored
+        self._bytes += _size(stored)
+        while len(self._held) > HELD_MAX or self._bytes > self._bytes_max:
+            self._bytes -= _size(self._held.popitem(last=False)[1])
+
+    def drop(self, run_id: str) -> None:
+        known = self._held.pop(run_id, None)
+        if known is not None:
+            self._bytes -= _size(known)
+
+    def forget(self) -> None:
+        """The broker was away, and may have come back with another log."""
+        self._held.clear()
+        self._bytes = 0
+
+    def log_seq(self, run_id: str) -> int:
+        """A place of the log that this gateway knows to be there."""
+        known = self._held.get(run_id)
+        return known.log_seq if known is not None else 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def _size(stored: StoredRun) -> int:
+    return stored.run.bytes_full

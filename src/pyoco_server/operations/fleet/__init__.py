@@ -1,0 +1,1 @@
+"""What operators see and do: workers, wheels, flows, dead letters, metrics, the broker and its storage."""

@@ -1,0 +1,150 @@
+"""Dead letters: look at them, newest first, and give a run of one another try as a new run.
+
+A letter is redriven once. The id of the run it becomes is derived from the letter, and a run begins at an
+empty place of the log or not at all: so two who redrive one letter at once, or one who did not hear the
+answer, make one run. Whoever wants a second one says so, and gets the next derived id.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from pyoco_server import clock
+from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
+from pyoco_server.errors import Conflict, Invalid, NotFound
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.names import check_routing_tag, is_run_id
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs.submit import begin
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.queue.dead_letters import DeadLetter as DeadLetter
+from pyoco_server.store.queue.dead_letters import KeptLetter as KeptLetter
+from pyoco_server.store.runs.codec import Job, UnreadableJob, decode_job, submission_of
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.store import Store
+
+INVALID_JOB = "invalid_job"
+# How many letters one question may look at; where it stopped, the next one goes on.
+LOOKED_AT_MAX = 2_000
+REDRIVES_MAX = 100
+CURSOR = "dead letters"
+
+_NAMESPACE = uuid.UUID("1f0a1c52-7f0e-5f6e-9d49-0c6f7a1b5d11")
+
+
+class Asked(NamedTuple):
+    limit: int
+    reason: str | None = None
+    cursor: str | None = None
+
+
+class Page(NamedTuple):
+    """`next_cursor`: for those not looked at yet; None when there are none. May come without letters."""
+
+    letters: list[KeptLetter]
+    next_cursor: str | None
+
+
+async def list_letters(store: Store, read_model: ReadModel, caller: Caller, asked: Asked) -> Page:
+    secret = await store.secrets.for_tokens()
+    scope = {"tenant": caller.tenant_id, "reason": asked.reason}
+    before = _before(secret, scope, asked.cursor) if asked.cursor else None
+    found: list[KeptLetter] = []
+    looked_at, last = 0, 0
+    async for kept in store.dead_letters.newest_first(before):
+        if len(found) >= asked.limit or looked_at >= LOOKED_AT_MAX:
+            return Page(found, seal(secret, CURSOR, scope, [last]))
+        looked_at, last = looked_at + 1, kept.seq
+        if asked.reason in (None, kept.letter.reason) and _is_visible(kept.letter, read_model, caller):
+            found.append(kept)
+    return Page(found, None)
+
+
+async def get_letter(store: Store, read_model: ReadModel, caller: Caller, seq: int) -> KeptLetter:
+    kept = await store.dead_letters.get(seq)
+    if kept is None or not _is_visible(kept.letter, read_model, caller):
+        raise NotFound(f"There is no dead letter {seq}. Look at GET /dlq.", err_id="")
+    return kept
+
+
+async def redrive(store: Store, caller: Caller, kept: KeptLetter, *, again: bool = False) -> StoredRun:
+    """A new run of what the letter is about. Conflict if there is nothing to run, or a run already."""
+    submission = replace(
+        await _submission(store, kept.letter),
+        at=clock.now(),
+        api_key_id=caller.api_key_id,
+        retry_of=kept.letter.run_id,
+    )
+    for number in range(REDRIVES_MAX):
+        run_id = _derived_id(store, kept, number)
+        try:
+            return await begin(store, replace(submission, run_id=run_id))
+        except Conflict:
+            if not again and not await store.runs.was_discarded(run_id):
+                raise Conflict(
+                    f"Dead letter {kept.seq} was redriven already, as run {run_id}. "
+                    'Send {"again": true} for another one.'
+                ) from None
+    raise Conflict(f"Dead letter {kept.seq} was redriven {REDRIVES_MAX} times. Submit the run yourself.")
+
+
+def redriven_as(store: Store, read_model: ReadModel, kept: KeptLetter) -> str | None:
+    """The run that this letter has become first, as far as the log has been read."""
+    run_id = _derived_id(store, kept, 0)
+    return run_id if read_model.find(run_id) is not None else None
+
+
+def _before(secret: bytes, scope: Scope, cursor: str) -> int:
+    try:
+        [before] = unseal(secret, CURSOR, scope, cursor)
+    except (TokenRefused, ValueError) as error:
+        message = "cursor must be the next_cursor of a page with the same filters."
+        problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}
+        raise Invalid(message, details=[problem]) from error
+    return before
+
+
+async def _submission(store: Store, letter: DeadLetter) -> RunSubmitted:
+    if letter.reason == INVALID_JOB:
+        raise Conflict(
+            "The message was no job, so there is nothing to run: correct whoever published it "
+            f"(subject {letter.subject}), and let it publish anew."
+        )
+    known = letter.run_id is not None and is_run_id(letter.run_id)
+    submission = await store.runs.submission(letter.run_id or "") if known else None
+    if submission is None and (job := _job(letter)) is not None:
+        submission = submission_of(job)
+        check_routing_tag(submission.tag)
+    if submission is None:
+        raise Conflict("The run is gone, and the letter has not all of its job: submit it yourself.")
+    return submission
+
+
+def _derived_id(store: Store, kept: KeptLetter, number: int) -> str:
+    """The sequence alone would name another letter after the stream was made anew: so who and when, too."""
+    letter = kept.letter
+    told = (store.config.dlq_stream, kept.seq, letter.run_id, letter.timestamp, number)
+    return str(uuid.uuid5(_NAMESPACE, repr(told)))
+
+
+def _is_visible(letter: DeadLetter, read_model: ReadModel, caller: Caller) -> bool:
+    return caller.tenant_id in (None, _tenant_of(letter, read_model))
+
+
+def _tenant_of(letter: DeadLetter, read_model: ReadModel) -> str | None:
+    """A letter does not name its tenant; its run does, and so does its job."""
+    run = read_model.find(letter.run_id) if letter.run_id else None
+    if run is not None:
+        return run.tenant_id
+    job = _job(letter)
+    return job.tenant_id if job is not None else None
+
+
+def _job(letter: DeadLetter) -> Job | None:
+    try:
+        return decode_job(letter.payload.encode()) if letter.payload else None
+    except UnreadableJob:
+        return None

@@ -1,0 +1,91 @@
+"""Which flows there are: those that workers say they know, those that were run; and how that went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.fleet import workers
+from pyoco_server.read_model.run_table import Filter
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.store import Store
+
+FLOWS_MAX = 200
+# How many of its latest runs speak for a flow.
+LOOKED_AT_MAX = 30
+
+
+class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """`tags`: of the workers that know it. `durations_sec`: of the latest completed runs, oldest first."""
+
+    flow_name: str
+    description: str
+    tags: list[str]
+    workers: int
+    ended: dict[str, int]
+    durations_sec: list[float]
+    last_run_id: str | None
+    last_status: str | None
+    last_tag: str | None
+    last_at: float | None
+    # What it may be given: `{name, required, default?, type?}` each. None: nobody says.
+    params: list[dict[str, Any]] | None = None
+
+
+async def known_flows(store: Store, read_model: ReadModel, tenant_id: str | None) -> list[KnownFlow]:
+    await read_model.caught_up()
+    told = _told(await workers.alive(store))
+    names = sorted({*told, *read_model.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
+    return [_known(read_model, name, told.get(name, {}), tenant_id) for name in names]
+
+
+def _told(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By name: what living workers say of it."""
+    told: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        flows = entry.get("flows")
+        for name, about in (flows if isinstance(flows, dict) else {}).items():
+            known = told.setdefault(name, {"about": str(about), "tags": {}, "workers": 0, "params": None})
+            known["tags"] |= dict.fromkeys(entry["tags"])
+            known["workers"] += 1
+            known["params"] = known["params"] or _params(entry, name)
+    return told
+
+
+def _known(read_model: ReadModel, name: str, told: Mapping[str, Any], tenant_id: str | None) -> KnownFlow:
+    runs = read_model.page(Filter(flow=name, tenant=tenant_id), LOOKED_AT_MAX)
+    last = runs[0] if runs else None
+    return KnownFlow(
+        flow_name=name,
+        description=told.get("about", ""),
+        tags=list(told.get("tags", ())),
+        workers=told.get("workers", 0),
+        ended=_ended(runs),
+        durations_sec=[_duration(run) for run in reversed(runs) if run.ended == "COMPLETED"],
+        last_run_id=last.run_id if last else None,
+        last_status=last.status.value if last else None,
+        last_tag=last.tag if last else None,
+        last_at=last.updated_at if last else None,
+        params=told.get("params"),
+    )
+
+
+def _params(entry: Mapping[str, Any], name: str) -> list[dict[str, Any]] | None:
+    by_flow = entry.get("flow_params")
+    params = by_flow.get(name) if isinstance(by_flow, dict) else None
+    return params if isinstance(params, list) else None
+
+
+def _ended(runs: Iterable[Run]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for run in runs:
+        if run.ended is not None:
+            sums[run.ended.value] = sums.get(run.ended.value, 0) + 1
+    return sums
+
+
+def _duration(run: Run) -> float:
+    return max(0.0, (run.ended_at or run.updated_at) - (run.started_at or run.submitted_at))

@@ -1,0 +1,117 @@
+"""Current figures for monitoring (REQ-0014): of one tenant, or of the whole installation.
+
+A handful of requests to the broker, side by side, and sums that the read model keeps: what it costs depends
+on the number of tags and living workers, not on that of runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pyoco_server import clock
+from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.operations.fleet import workers
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.queue.jobs import TagQueue
+from pyoco_server.store.store import Store
+
+# A gateway that is catching up answers all the same: how far behind it is, is one of the numbers.
+CATCH_UP_SEC = 1.0
+TAGS_MAX = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a tenant may see: its own runs, and the workers that all tenants share."""
+
+    runs: Mapping[str, int]
+    runs_today: Mapping[str, int]
+    # None where the registry of workers is away.
+    workers_alive: int | None
+    workers_draining: int | None
+    slots: int | None
+    slots_free: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What only operators may see: figures of all tenants together."""
+
+    figures: Figures
+    dead_letters: int | None  # None where that stream is away
+    queues: Mapping[str, TagQueue]
+    waiting_sec: Mapping[str, float]
+    lag: int
+    feed_restarts: int
+    reconnects: int
+
+
+async def figures(store: Store, read_model: ReadModel, tenant_id: str) -> Figures:
+    """Of one tenant. Raises Unavailable when the broker is away."""
+    _, alive = await asyncio.gather(_caught_up(store, read_model), _if_there(store, workers.alive(store)))
+    return _figures(read_model, alive, tenant_id)
+
+
+async def standing(store: Store, read_model: ReadModel) -> Standing:
+    """Of all tenants. Raises Unavailable when the broker is away; what one stream says may be missing."""
+    caught_up, alive, dead_letters, queues = await asyncio.gather(
+        _caught_up(store, read_model),
+        _if_there(store, workers.alive(store)),
+        _if_there(store, store.dead_letters.count()),
+        _if_there(store, store.queue.depths(TAGS_MAX)),
+    )
+    now = clock.now()
+    oldest = sorted(read_model.oldest_owed().items(), key=lambda owed: owed[1])[:TAGS_MAX]
+    return Standing(
+        figures=_figures(read_model, alive, None),
+        dead_letters=dead_letters,
+        queues=queues or {},
+        waiting_sec={tag: max(0.0, now - since) for tag, since in oldest},
+        lag=0 if caught_up else read_model.lag,
+        feed_restarts=max(0, read_model.feed.restarts - 1),
+        reconnects=store.reconnects,
+    )
+
+
+def _figures(read_model: ReadModel, alive: list[dict[str, Any]] | None, tenant_id: str | None) -> Figures:
+    counts, today = read_model.counts(tenant_id), read_model.days.of(tenant_id, clock.now())
+    return Figures(
+        runs={status.value: counts.get(status.value, 0) for status in RunStatus},
+        runs_today={status.value: today.get(status.value, 0) for status in RunStatus},
+        workers_alive=None if alive is None else len(alive),
+        workers_draining=None if alive is None else sum(entry["draining"] for entry in alive),
+        slots=None if alive is None else _sum(alive, "slots"),
+        slots_free=None
+        if alive is None
+        else _sum([entry for entry in alive if not entry["draining"]], "free_slots"),
+    )
+
+
+async def _if_there(store: Store, asking: Awaitable[T]) -> T | None:
+    """None when one stream is away and the broker is not: the other figures are shown all the same."""
+    try:
+        return await asking
+    except Unavailable:
+        if store.why_not_ready is not None:
+            raise
+        return None
+
+
+async def _caught_up(store: Store, read_model: ReadModel) -> bool:
+    try:
+        await read_model.caught_up(CATCH_UP_SEC)
+    except Unavailable:
+        if store.why_not_ready is not None:
+            raise
+        return False
+    return True
+
+
+def _sum(entries: list[dict[str, Any]], member: str) -> int:
+    return sum(entry[member] for entry in entries if isinstance(entry.get(member), int))

@@ -1,0 +1,81 @@
+"""Whose key, used where: the scope of an idempotency key, and what may be one.
+
+A key is somebody's secret as far as we know. It is hashed here, and nothing else of it is stored or logged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from pyoco_server.errors import Invalid
+from pyoco_server.operations.identity.callers import Caller
+
+KEY_CHARS_MAX = 255
+
+
+class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` is the concrete one: one key on two resources, or of two callers, has an effect on each."""
+
+    tenant: str | None
+    principal: str | None
+    method: str
+    path: str
+    key: str
+
+    @property
+    def address(self) -> str:
+        """Where its record lies: below all that this caller used the key for."""
+        return f"{owner_of(self.tenant, self.principal, self.key)}.{_hash(self.method, self.path)}"
+
+    @property
+    def hashed(self) -> str:
+        """For logs."""
+        return hashed(self.key)
+
+    def __repr__(self) -> str:
+        return f"IdempotencyKey({self.method} {self.path}, {self.hashed})"
+
+
+def key_for(caller: Caller, method: str, path: str, key: str) -> IdempotencyKey:
+    return IdempotencyKey(
+        tenant=caller.tenant_id, principal=caller.principal, method=method, path=path, key=key
+    )
+
+
+def owner_of(tenant: str | None, principal: str | None, key: str) -> str:
+    return _hash(tenant, principal, key)
+
+
+def hashed(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def checked_key(
+    values: Sequence[str], *, name: str, place: str = "header", least: int = 1, most: int = KEY_CHARS_MAX
+) -> str:
+    """The key among what was sent for it. Says what is wrong without repeating what was sent."""
+    if len(values) != 1:
+        problem = "is required" if not values else f"was sent {len(values)} times; send it once"
+        raise _invalid(place, name, f"{name} {problem}.", "value_error" if values else "missing")
+    key = values[0]
+    if not least <= len(key) <= most or key != key.strip(" "):
+        raise _invalid(
+            place,
+            name,
+            f"{name} has {len(key)} characters; send {least} to {most}, none of them a blank at its ends.",
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise _invalid(place, name, f"{name} may have letters, digits and signs of ASCII only, like a UUID.")
+    return key
+
+
+def _hash(*parts: str | None) -> str:
+    """JSON keeps the parts apart, whatever is in them."""
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+def _invalid(place: str, name: str, message: str, kind: str = "value_error") -> Invalid:
+    return Invalid(message, details=[{"loc": [place, name], "msg": message, "type": kind}])

@@ -1,0 +1,1 @@
+"""Who a caller is: API keys, JWTs, tickets; and what `callers` may do."""

@@ -1,0 +1,78 @@
+"""API keys that upstream made: their hash takes a tenth of a second, so it is computed beside the loop, once.
+
+After the first success the record is rewritten with a fast hash; until that is here, and for those who try
+wrong secrets, answers are remembered. One thread and a short queue: guessing must not cost others anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from pyoco_server.api_keys import HashedSecret, made_fast, matches
+from pyoco_server.errors import Limited, Unavailable
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.read_model.key_table import KnownKey
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+WAITING_MAX = 16
+REMEMBERED_MAX = 256
+
+_Question = tuple[bytes, bytes]
+
+
+class SlowKeys:
+    def __init__(self, store: Store) -> None:
+        self._keys = store.keys
+        self._pepper = store.config.auth_pepper
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slow-keys")
+        self._waiting: dict[_Question, asyncio.Task[bool]] = {}
+        self._remembered: dict[_Question, bool] = {}
+
+    def stop(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def fits(self, secret: str, kept: HashedSecret, known: KnownKey) -> bool:
+        """Never the secret itself is remembered, only what it was asked against and its digest."""
+        question = (kept.hash, hashlib.sha256(secret.encode()).digest())
+        answer = self._remembered.get(question)
+        if answer is not None:
+            return answer
+        task = self._waiting.get(question)
+        if task is None:
+            if len(self._waiting) >= WAITING_MAX:
+                raise Limited("Too many API keys of the old kind are being checked.", retry_after_sec=1.0)
+            task = asyncio.get_running_loop().create_task(self._find_out(question, secret, kept, known))
+            self._waiting[question] = task
+        return await asyncio.shield(task)  # whoever hangs up must not end it for the others
+
+    async def _find_out(self, question: _Question, secret: str, kept: HashedSecret, known: KnownKey) -> bool:
+        try:
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._thread, matches, secret, kept, self._pepper)
+            if answer:
+                await self._rewrite(secret, kept, known)
+            self._remember(question, answer)
+            return answer
+        finally:
+            del self._waiting[question]
+
+    async def _rewrite(self, secret: str, kept: HashedSecret, known: KnownKey) -> None:
+        record = made_fast(known.record, kept, secret, self._pepper)
+        fields = {"api_key_id": record.key_id}
+        try:
+            await self._keys.replace(record, revision=known.revision)
+            log.info("an API key got a fast hash", extra=fields)
+        except WrongSequence:
+            pass  # changed meanwhile, perhaps revoked: the next success tries again
+        except Unavailable as error:
+            log.warning("an API key keeps its slow hash for now", extra=fields | {"error": error.message})
+
+    def _remember(self, question: _Question, answer: bool) -> None:
+        while len(self._remembered) >= REMEMBERED_MAX:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[question] = answer

@@ -1,0 +1,3 @@
+"""What changes while a client watches: runs, lists, workers. Readers are notified and fetch; nothing piles
+up.
+"""

@@ -1,0 +1,64 @@
+"""A run's log as a file: a sequence of bytes that only ever grows at its end, any part of which can be had.
+
+When retention has cut the front off, it is another file: it has another `tag`, and its bytes count from the
+oldest line that is kept. As lines of JSON it is the stored bytes themselves; as text, the messages alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import msgspec
+
+from pyoco_server.store.logs.chunks import By, Chunk
+from pyoco_server.store.logs.reader import Span
+from pyoco_server.store.logs.writer import decode_lines
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.store import Store
+
+
+class LogFile(msgspec.Struct, frozen=True):
+    """As it is now: `read` gives of these bytes, also when more have come."""
+
+    store: Store
+    run_id: str
+    by: By
+    span: Span | None
+
+    @property
+    def size(self) -> int:
+        return self.span.last.ends(self.by) - self._base if self.span else 0
+
+    @property
+    def tag(self) -> str:
+        """Of exactly these bytes, at whatever gateway: which chunk is the oldest, and how much follows."""
+        return f"{self.by.value}-{self.span.first.seq if self.span else 0}-{self.size}"
+
+    async def read(self, start: int, stop: int) -> AsyncIterator[bytes]:
+        if self.span is None or start >= stop:
+            return
+        place, end = self._base + start, self._base + stop
+        chunks = self.store.log_reader.from_place(self.run_id, self.span, self.by, place)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                begins = chunk.begins(self.by)
+                if begins >= end:
+                    return
+                yield self._bytes_of(chunk)[max(0, place - begins) : end - begins]
+
+    @property
+    def _base(self) -> int:
+        return self.span.first.begins(self.by) if self.span else 0
+
+    def _bytes_of(self, chunk: Chunk) -> bytes:
+        if self.by is By.BYTE:
+            return chunk.data
+        return b"".join(entry.message.encode() + b"\n" for entry in decode_lines(chunk.data))
+
+
+async def log_file(store: Store, stored: StoredRun, *, as_text: bool) -> LogFile:
+    """`stored` was read before: what a run that was over then has printed is in it."""
+    run_id = stored.run.run_id
+    span = await store.log_reader.span(run_id, at_leader=stored.run.is_terminal)
+    return LogFile(store, run_id, By.TEXT if as_text else By.BYTE, span)

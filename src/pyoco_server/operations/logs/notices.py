@@ -1,0 +1,93 @@
+"""A line in a run's log by somebody who does not execute it: a cancel before it began, a worker that is gone.
+
+A favour to whoever reads: what it tells is in the events too, so nothing waits for a line that cannot be had.
+A run that is cancelled while no worker has it ends before its line is written. So for a moment its log is not
+taken for complete: until the line is there, or `NOTICE_GRACE_SEC` have passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from pyoco_server import clock
+from pyoco_server.errors import Unavailable
+from pyoco_server.ids import new_token
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.store.logs.reader import Span
+from pyoco_server.store.logs.writer import Line, LogMoved, decode_lines
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import noticed
+
+log = logging.getLogger(__name__)
+
+TRIES_MAX = 3
+# A request waits this long for its line; the line may come later.
+NOTE_WAIT_SEC = 0.25
+NOTICE_GRACE_SEC = 3.0
+CANCELLED_UNCLAIMED = "cancel requested; no worker has the run"
+
+_under_way: set[asyncio.Task[None]] = set()
+
+
+async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
+    """`fence`: whoever writes with a lower one finds this line, and stops."""
+    line = Line(clock.now(), "system", text, level="WARNING")
+    try:
+        end = await store.logs.end(run_id)
+        for _ in range(TRIES_MAX):
+            try:
+                await store.logs.append(
+                    run_id, end, [line], fence=max(end.fence, fence), chunk_id=new_token()
+                )
+                return
+            except LogMoved as moved:
+                end = moved.now
+    except Unavailable as error:
+        store.logs.silent.set()
+        log.warning("a line of a run is missing", extra={"run_id": run_id, "error": error.message})
+
+
+async def note_soon(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
+    """Written by the time this returns, if the logs can be written; otherwise it is not waited for.
+
+    Nor for the lines of other runs, then, until one could be written.
+    """
+    noting = noticed(
+        asyncio.get_running_loop().create_task(note(store, run_id, text, fence=fence)), "a line about a run"
+    )
+    _under_way.add(noting)
+    noting.add_done_callback(_under_way.discard)
+    await asyncio.wait([noting], timeout=0.0 if store.logs.silent.is_set() else NOTE_WAIT_SEC)
+
+
+async def awaits_notice(store: Store, run: Run) -> bool:
+    """Whether the line about its cancel may come yet. If not, what is there after this call is all."""
+    if not _ended_without_worker(run):
+        return False
+    return not _is_notice(await store.log_reader.span(run.run_id, at_leader=True))
+
+
+def may_be_noted(run: Run, span: Span | None) -> bool:
+    """The same for a reader that has read how far the log reaches, at the leader."""
+    return _ended_without_worker(run) and not _is_notice(span)
+
+
+def _ended_without_worker(run: Run) -> bool:
+    """By its cancel, in one commit, and just now."""
+    at = run.ended_at
+    return (
+        run.ended is RunStatus.CANCELLED
+        and run.cancel is not None
+        and at is not None
+        and run.cancel.at == at
+        and abs(clock.now() - at) < NOTICE_GRACE_SEC
+    )
+
+
+def _is_notice(span: Span | None) -> bool:
+    return span is not None and any(
+        entry.stream == "system" and entry.message == CANCELLED_UNCLAIMED
+        for entry in decode_lines(span.last.data)
+    )

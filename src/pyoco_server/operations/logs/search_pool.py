@@ -1,0 +1,103 @@
+"""Searches through logs that are under way in this gateway: in threads, within a budget, so many at once.
+
+RE2 gives up the interpreter's lock while it matches, and Python itself every few milliseconds: what a search
+costs does not hold up the event loop. A search is cut into slices, so that all of them take turns at the few
+threads there are; when its time or its bytes are used up, it says how far it got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from enum import StrEnum
+from typing import NamedTuple
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.operations.concurrency import Concurrency
+from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.logs.search import Looked, Search
+from pyoco_server.store.logs.chunks import Chunk
+
+THREADS = 2
+# What one turn at a thread may take; a line that is being looked at is finished.
+SLICE_SEC = 0.05
+SLICE_BYTES = 262_144
+
+
+class PausedBy(StrEnum):
+    """Which part of its budget a search has used up."""
+
+    TIME = "time"
+    BYTES = "bytes"
+
+
+class Searched(NamedTuple):
+    """`place`: where to go on: after the last match if there may be more, else after all that was read."""
+
+    lines: list[bytes]
+    place: Place
+    paused_by: PausedBy | None
+
+
+class LogSearches:
+    """Lives as long as its gateway."""
+
+    def __init__(self, config: NatsBackendConfig) -> None:
+        self._time_sec = config.log_search_sec
+        self._bytes_max = config.log_search_max_bytes
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="log-search")
+        self.concurrency = Concurrency(
+            "log searches",
+            per_caller=config.log_searches_per_caller,
+            per_caller_setting="PYOCO_LOG_SEARCHES_PER_CALLER",
+            total=config.log_searches_max,
+            total_setting="PYOCO_LOG_SEARCHES_MAX",
+        )
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def through(self, chunks: AsyncIterator[Chunk], begin: int, limit: int, search: Search) -> Searched:
+        """Through these chunks from line `begin` on. The caller has its place in `concurrency`."""
+        ends_at = time.monotonic() + self._time_sec
+        found: list[bytes] = []
+        place, size = Place(begin - 1), 0
+        async with aclosing(_portions(chunks)) as portions:
+            async for portion in portions:
+                size += sum(len(chunk.data) for chunk in portion)
+                while place.line < portion[-1].last_line:
+                    looked = await self._in_thread(search, portion, place, limit - len(found), ends_at)
+                    found += looked.lines
+                    place = looked.place
+                    if len(found) >= limit:
+                        return Searched(found, place, None)
+                    if time.monotonic() >= ends_at:
+                        return Searched(found, place, PausedBy.TIME)
+                if size >= self._bytes_max:
+                    return Searched(found, place, PausedBy.BYTES)
+        return Searched(found, place, None)
+
+    async def _in_thread(
+        self, search: Search, chunks: list[Chunk], after: Place, room: int, ends_at: float
+    ) -> Looked:
+        def look() -> Looked:
+            return search.look(chunks, after, room, min(ends_at, time.monotonic() + SLICE_SEC))
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, look)
+
+
+async def _portions(chunks: AsyncIterator[Chunk]) -> AsyncGenerator[list[Chunk], None]:
+    """Many small chunks together: a turn at a thread costs more than looking at one of them."""
+    portion: list[Chunk] = []
+    size = 0
+    async for chunk in chunks:
+        portion.append(chunk)
+        size += len(chunk.data)
+        if size >= SLICE_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

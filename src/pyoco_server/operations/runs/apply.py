@@ -1,0 +1,140 @@
+"""The one door through which a run changes: load, decide, commit, project, and publish the job it owes.
+
+Two who want to change a run at once both go through here; the log takes one of them, and the other one
+decides again on what it finds. A refusal, or "nothing to do", is only believed when a majority of the brokers
+confirms what it was decided on. And only here is a job of a run that already exists published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server import clock
+from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.commands import Command, NeedsAllTasks
+from pyoco_server.lifecycle.commit_meta import CommitMeta
+from pyoco_server.lifecycle.decide import Events, Reason, Refused, decide_and_fold
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import owes_job
+from pyoco_server.store.runs.log import Overtaken, StoredRun, new_commit_id
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+DECIDE_TRIES_MAX = 32
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. `before` is the state the decision was made on; no events: nothing was to do."""
+
+    before: StoredRun | None
+    after: StoredRun | None
+    events: Events = ()
+    refused: Refused | None = None
+
+
+async def apply(
+    store: Store,
+    run_id: str,
+    *asked: Command,
+    held: StoredRun | None = None,
+    at: float | None = None,
+    commit_id: str | None = None,
+    project: bool = True,
+    whole: bool = False,
+    meta: CommitMeta | None = None,
+    earlier: Callable[[], Awaitable[Applied | None]] | None = None,
+) -> Applied:
+    """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
+
+    With `project=False` the caller writes the snapshot itself, having more to put into it. With a
+    `commit_id` the same commands may be asked again after an Unavailable and still happen once. `whole`: the
+    caller needs all tasks with their results, also those that a snapshot leaves out. `meta`: who asks.
+    `earlier`: what came of these commands if somebody else has asked them with this `commit_id`; asked after
+    each reading, so that the commit is either found or stands in the way of ours.
+    """
+    whole = whole or any(isinstance(command, NeedsAllTasks) for command in asked)
+    commit_id = commit_id or new_commit_id()
+    at_leader = False
+    stored = held or await store.runs.load(run_id, whole=whole)
+    for tries in range(DECIDE_TRIES_MAX):
+        if earlier is not None and (known := await earlier()) is not None:
+            return known
+        instant = clock.now() if at is None else at
+        decided = decide_and_fold(stored.run if stored else None, asked, instant)
+        decision = decided if isinstance(decided, Refused) else decided[0]
+        if isinstance(decided, Refused) or isinstance(decision, Refused) or not decision:
+            if at_leader and await store.runs.is_latest(run_id, stored):
+                return _nothing(stored, decision)
+            stored, at_leader = await store.runs.load(run_id, at_leader=True, whole=whole), True
+            continue
+        try:
+            committed = await store.runs.append(stored, decision, commit_id, leads_to=decided[1], meta=meta)
+        except Overtaken as overtaken:
+            if overtaken.now is None:
+                # Only the mark of an erased run is left: nothing can begin here while it lives. Where a run
+                # was known and the leader has not even a mark, the log it was in is lost.
+                return _nothing(None, Refused(Reason.GONE if stored is None else Reason.UNKNOWN))
+            stored, at_leader = _with_newer_revision(overtaken.now, stored), True
+            await _step_aside(tries)
+            continue
+        after = await _follow_up(store, stored, committed, project=project)
+        return Applied(before=stored, after=after, events=decision)
+    raise Unavailable(f"Run {run_id} changes too fast to be changed. Try again.")
+
+
+def _nothing(stored: StoredRun | None, decision: Events | Refused) -> Applied:
+    refused = decision if isinstance(decision, Refused) else None
+    return Applied(before=stored, after=stored, refused=refused)
+
+
+def _with_newer_revision(now: StoredRun | None, known: StoredRun | None) -> StoredRun | None:
+    return replace(now, revision=max(now.revision, known.revision)) if now and known else now
+
+
+async def _step_aside(tries: int) -> None:
+    """The first collision is retried at once; in a crowd somebody has to wait a little."""
+    if tries:
+        await asyncio.sleep(random.uniform(0, 0.002 * tries))
+
+
+async def _follow_up(store: Store, before: StoredRun | None, after: StoredRun, *, project: bool) -> StoredRun:
+    """The commit stands. What fails here is healed by the next reader and by housekeeping."""
+    needs_job = owes_job(after.run) and (before is None or after.run.job_no != before.run.job_no)
+    try:
+        if project or needs_job or after.run.gone:
+            after = await store.runs.project(after)
+        if needs_job:
+            await publish_job(store, after)
+        if _may_leave_objects(before, after):
+            store.leftovers.note_soon(after.run.run_id)
+    except Unavailable as error:
+        fields = {"run_id": after.run.run_id, "error": error.message, "job_owed": needs_job}
+        log.warning("committed, but not followed up yet", exc_info=error, extra=fields)
+    return after
+
+
+def _may_leave_objects(before: StoredRun | None, after: StoredRun) -> bool:
+    """It ended, and not every worker that had it may have recorded, or removed, what it had stored."""
+    run = after.run
+    was_over = before is not None and before.run.is_terminal
+    return run.is_terminal and not was_over and not run.gone and (run.fence > 1 or run.losses > 0)
+
+
+async def publish_job(store: Store, stored: StoredRun) -> None:
+    submission = await store.runs.submission(stored.run.run_id)
+    assert submission is not None, "a run that owes a job has begun"
+    await store.queue.publish(submission, stored)
+
+
+def folded(before: StoredRun, events: Events) -> StoredRun:
+    """The state after only some events of a commit, for faces that show a step in between."""
+    run = fold(before.run, events)
+    assert run is not None
+    return replace(before, run=run)

@@ -1,0 +1,43 @@
+"""What a run's flow looks like: its tasks, and which of them wait for which. Read from the run's own log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyoco_server.lifecycle.task_order import Course, course_of
+from pyoco_server.operations.runs.query import get_run
+from pyoco_server.store.store import Store
+
+
+class Drawn(NamedTuple):
+    """`join`: of those it comes after, `all_success`, `any_success` or `all_done` lets it begin."""
+
+    name: str
+    after: list[str]
+    join: str
+    kind: str = "task"
+
+
+class Drawing(NamedTuple):
+    """`is_wired`: who waits for whom is known. Else the tasks stand in their planned order."""
+
+    run_id: str
+    tasks: list[Drawn]
+    is_wired: bool
+
+
+async def drawn(store: Store, run_id: str, *, tenant_id: str | None) -> Drawing:
+    """Empty for a run that nobody has begun yet. NotFound as for the run itself."""
+    run = (await get_run(store, run_id, tenant_id=tenant_id)).run
+    if run.graph is not None:
+        nodes = [Drawn(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]
+        return Drawing(run_id, nodes, is_wired=True)
+    commits = await store.runs.events(run_id)
+    course = course_of(event for _, events in commits for event in events)
+    is_wired = course.needs is not None or len(course.planned) == 1
+    return Drawing(run_id, [_planned(course, name) for name in course.planned], is_wired)
+
+
+def _planned(course: Course, name: str) -> Drawn:
+    after = (course.needs or {}).get(name, [])
+    return Drawn(name, after, "any_success" if name in course.any_of else "all_success")

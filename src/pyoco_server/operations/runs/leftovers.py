@@ -1,0 +1,61 @@
+"""What a run leaves behind beside its log: removed when it is erased, and objects that no log refers to.
+
+A run is noted first (`store.runs.leftovers`), so that housekeeping repeats what was interrupted. After a
+while it is looked at once more, for what was written by a process that did not know yet that the run is
+over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from pyoco_server.lifecycle.events import TaskSucceeded
+from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.store.runs.leftovers import Noted
+from pyoco_server.store.runs.results import reference_of
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+async def clear(store: Store, run_id: str, earlier: Collection[str] = ()) -> None:
+    """Everything of a run that is not in the log any more. `earlier`: see `Results.remove_all`."""
+    await store.logs.erase(run_id)
+    await store.results.remove_all(run_id, earlier)
+    await store.refusals.erase(run_id)
+    await store.runs.remove_snapshot(run_id)
+
+
+async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:
+    """What a noted run has left. False for a run that lives, or may begin yet: it stays noted.
+
+    `not_begun_sec`: a run whose results are being copied is noted before it begins. After this long it does
+    not begin any more.
+    """
+    run_id = noted.run_id
+    stored = await store.runs.load(run_id, at_leader=True)
+    if stored is None and noted.age_sec < not_begun_sec:
+        return False
+    if stored is not None and not stored.run.gone and not stored.run.is_terminal:
+        await store.leftovers.note(run_id, noted.earlier)
+        return False
+    if stored is None or stored.run.gone:
+        await clear(store, run_id, noted.earlier)
+    elif removed := await store.results.remove_unreferenced(run_id, await _referenced(store, run_id)):
+        log.info(
+            "large results that no log refers to were removed", extra={"run_id": run_id, "count": removed}
+        )
+    await store.leftovers.remove(run_id, noted.revision)
+    return True
+
+
+async def _referenced(store: Store, run_id: str) -> set[str]:
+    """By any event of its log, also one that a later one has superseded."""
+    events = (event for commit in await store.runs.history(run_id, at_leader=True) for event in commit.events)
+    kept = (
+        reference_of(event.output)
+        for event in events
+        if isinstance(event, TaskSucceeded) and event.kept is OutputKept.REFERENCED
+    )
+    return {reference.object for reference in kept if reference is not None}

@@ -1,0 +1,69 @@
+"""Runs by tag, those submitted last first, in pages that stay as they are while runs come and change."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import msgspec
+
+from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
+from pyoco_server.errors import Invalid
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.read_model.tag_table import Last
+from pyoco_server.read_model.tag_table import Tagged as Tagged
+from pyoco_server.store.store import Store
+
+TOKEN = "runs by tag"
+_WORD_BYTES = 8
+
+
+class NotOfThisList(Invalid):
+    """A token that was made for another list, or not by us."""
+
+
+async def newest_runs(
+    store: Store, read_model: ReadModel, wanted: Tagged, limit: int, token: str | None
+) -> tuple[list[Run], str | None]:
+    """A page, and the token of the next one; None when this was the last."""
+    secret = await store.secrets.for_tokens()
+    await read_model.caught_up()
+    scope = _scope(wanted)
+    found = read_model.begun(wanted, limit + 1, _opened(secret, scope, token))
+    runs = found[:limit]
+    if len(found) <= limit:
+        return runs, None
+    return runs, seal(secret, TOKEN, scope, _written(Last(runs[-1].submitted_at, runs[-1].run_id)))
+
+
+def _scope(wanted: Tagged) -> Scope:
+    tags = msgspec.json.encode(sorted(set(wanted.tags))).decode()
+    return {"tags": tags, "stage": wanted.stage, "tenant": wanted.tenant}
+
+
+def _opened(secret: bytes, scope: Scope, token: str | None) -> Last | None:
+    if token is None:
+        return None
+    try:
+        return _read(unseal(secret, TOKEN, scope, token))
+    except TokenRefused:
+        raise NotOfThisList(
+            "This token is not one of this list: pass it on unchanged, with the same filters."
+        ) from None
+
+
+def _written(last: Last) -> list[int]:
+    """Tokens are made of whole numbers: the instant by its bits, the id in pieces of eight bytes."""
+    (instant,) = struct.unpack(">q", struct.pack(">d", last.created))
+    text = last.run_id.encode()
+    pieces = (text[start : start + _WORD_BYTES] for start in range(0, len(text), _WORD_BYTES))
+    return [instant, len(text), *(int.from_bytes(piece) for piece in pieces)]
+
+
+def _read(position: Sequence[int]) -> Last:
+    instant, length, *pieces = position
+    (created,) = struct.unpack(">d", struct.pack(">q", instant))
+    sizes = (min(_WORD_BYTES, length - start) for start in range(0, length, _WORD_BYTES))
+    text = b"".join(piece.to_bytes(size) for piece, size in zip(pieces, sizes, strict=True))
+    return Last(created, text.decode())

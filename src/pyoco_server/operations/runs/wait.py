@@ -1,0 +1,35 @@
+"""Wait for what happens to a run: pushed by the feed, never polled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from pyoco_server.operations.live.run_views import RunViews
+from pyoco_server.store.runs.log import StoredRun
+
+
+async def wait_for_end(
+    views: RunViews, run_id: str, *, timeout_sec: float, tenant_id: str | None = None
+) -> StoredRun:
+    """The run, with all its tasks, as soon as it is over, or as it is when the time is up.
+
+    It is read once, when the waiting begins; its end is what the feed tells, and is not read again.
+    """
+    over = asyncio.Event()
+
+    def ring() -> None:
+        if view.stored.run.is_terminal:
+            over.set()
+
+    view = await views.enter(run_id, tenant_id=tenant_id)
+    view.attach(ring)
+    try:
+        ring()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_sec):
+                await over.wait()
+        return view.stored
+    finally:
+        view.detach(ring)
+        views.leave(run_id, view)

@@ -1,0 +1,154 @@
+"""Why does a run stand as it stands? What it waits for, or which rule decided its end. Finds no words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from pyoco_server import clock
+from pyoco_server.lifecycle.graph import Join
+from pyoco_server.lifecycle.run import Claim, Run, TaskRecord
+from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
+from pyoco_server.operations.fleet.workers import Entry, alive, lease_overdue_sec
+from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.runs.refusals import Refusal as Refusal
+from pyoco_server.store.store import Store
+
+# Of a thousand tasks that wait, so many are told one by one.
+TOLD_MAX = 20
+# Nobody who waits behind so many wants to know it more exactly.
+AHEAD_MAX = 1_000
+# The leases of so many workers are read; of the others the entry in the registry counts.
+LEASES_READ_MAX = 20
+
+
+class Because(msgspec.Struct, frozen=True):
+    """A sentence by its name, and what stands in it."""
+
+    name: str
+    fields: dict[str, Any] = {}
+
+
+async def why(store: Store, read_model: ReadModel, run: Run) -> list[Because]:
+    """The first is the short answer."""
+    if run.ended is not None:
+        return list(_ended(run, run.ended))
+    if run.cancel is not None:
+        return [Because("cancelling", {"at": run.cancel.at, "by": run.cancel.by, "worker": _holder(run)})]
+    if run.driver is Driver.WORKER:
+        return await _of_workers(store, read_model, run)
+    return list(_of_clients(run))
+
+
+async def refusals_of(store: Store, run_id: str) -> list[Refusal]:
+    return await store.refusals.of(run_id)
+
+
+def _ended(run: Run, ended: RunStatus) -> Iterator[Because]:
+    match ended:
+        case RunStatus.COMPLETED:
+            yield Because("completed", {"at": run.ended_at})
+            for name, record in run.tasks.items():
+                if record.state is TaskStatus.FAILED:
+                    yield Because("forgiven", {"task": name, "error": record.error})
+        case RunStatus.CANCELLED:
+            at, by = (run.cancel.at, run.cancel.by) if run.cancel else (run.ended_at, None)
+            yield Because("cancelled", {"at": at, "by": by})
+        case _:
+            yield Because("failed", {"reason": run.reason, "error": run.error, "task": run.failed_task})
+            for name, record in run.tasks.items():
+                if record.state is TaskStatus.FAILED and name != run.failed_task:
+                    yield Because("task_failed", {"task": name, "error": record.error})
+
+
+async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Because]:
+    waits = list(_waits(run))
+    if run.parked:
+        return waits or [Because("parked")]
+    if run.claim is not None:
+        return [*await _at_worker(store, run.claim), *_tried_again(run), *waits]
+    if run.start_at is not None and run.start_at > clock.now():
+        return [Because("not_yet", {"at": run.start_at})]
+    workers = [one for one in await alive(store) if run.tag in (one["tags"] or ())]
+    return [_in_line(run, await _with_lease(store, workers), read_model)]
+
+
+async def _with_lease(store: Store, workers: list[Entry]) -> list[Entry]:
+    """Without those whose lease is overdue: their entries read alive for longer."""
+    read, others = workers[:LEASES_READ_MAX], workers[LEASES_READ_MAX:]
+    overdue = await asyncio.gather(*(lease_overdue_sec(store, one["instance_id"]) for one in read))
+    return [one for one, sec in zip(read, overdue, strict=True) if sec is None] + others
+
+
+async def _at_worker(store: Store, claim: Claim) -> list[Because]:
+    """A lease that is overdue is the first sign. When it has stood still for its time, it is taken over."""
+    silent_sec, config = await lease_overdue_sec(store, claim.instance_id), store.config
+    if silent_sec is None:
+        return [Because("at_worker", {"worker": claim.worker_id})]
+    since = clock.now() - silent_sec
+    taken_at = since + config.worker_lease_sec + config.housekeeping_interval_sec
+    return [Because("worker_lost", {"worker": claim.worker_id, "since": since, "at": taken_at})]
+
+
+def _tried_again(run: Run) -> Iterator[Because]:
+    """The engine makes another attempt of these, in a moment."""
+    failed = [
+        (name, record)
+        for name, record in run.tasks.items()
+        if record.state is TaskStatus.PENDING and record.error is not None
+    ]
+    for name, record in failed[:TOLD_MAX]:
+        fields = {"task": name, "attempt": record.attempt + 1, "error": record.error}
+        yield Because("trying_again", fields)
+
+
+def _in_line(run: Run, workers: list[Entry], read_model: ReadModel) -> Because:
+    """`workers`: those alive that serve its tag."""
+    since = run.job_owed_since
+    if not workers:
+        return Because("no_worker", {"tag": run.tag, "since": since})
+    if all(one["draining"] for one in workers):
+        return Because("draining", {"tag": run.tag, "count": len(workers), "since": since})
+    ahead = read_model.owed_before(run.tag, since, at_most=AHEAD_MAX) if since is not None else 0
+    return Because("queued", {"tag": run.tag, "since": since, "ahead": ahead})
+
+
+def _of_clients(run: Run) -> Iterator[Because]:
+    if run.started_at is None:
+        yield Because("not_started")
+        return
+    by_state: dict[TaskStatus, list[tuple[str, TaskRecord]]] = {}
+    for name, record in run.tasks.items():
+        by_state.setdefault(record.state, []).append((name, record))
+    yield from _waits(run)
+    for name, record in by_state.get(TaskStatus.RUNNING, ())[:TOLD_MAX]:
+        yield Because("running", {"task": name, "worker": record.worker_id, "until": run.due.get(name)})
+    for name, record in by_state.get(TaskStatus.READY, ())[:TOLD_MAX]:
+        yield Because("ready", {"task": name, "attempt": record.attempt + 1})
+    yield from _pending(run, by_state.get(TaskStatus.PENDING, [])[:TOLD_MAX])
+
+
+def _pending(run: Run, pending: list[tuple[str, TaskRecord]]) -> Iterator[Because]:
+    graph = {task.id: task for task in run.graph.nodes} if run.graph else {}
+    for name, record in pending:
+        if name in run.due:
+            yield Because("retrying", {"task": name, "at": run.due[name], "error": record.error})
+        elif name in graph:
+            before = [one for one in graph[name].after if not run.tasks[one].state.is_finished]
+            every = graph[name].join is not Join.ANY_SUCCESS
+            yield Because("after", {"task": name, "tasks": before, "every": every})
+
+
+def _waits(run: Run) -> Iterator[Because]:
+    waiting = [(name, record.wait) for name, record in run.tasks.items() if record.wait is not None]
+    for name, wait in waiting[:TOLD_MAX]:
+        assert wait is not None
+        fields = {"task": name, "key": wait.key, "since": wait.since, "until": wait.deadline_at}
+        yield Because("waiting", fields)
+
+
+def _holder(run: Run) -> str | None:
+    return run.claim.worker_id if run.claim else None

@@ -1,0 +1,1 @@
+"""Child processes: none outlives its parent."""

@@ -1,0 +1,48 @@
+"""Runs that were erased lately, in the same SQLite file as `run_table`: for readers that come back.
+
+Only the latest are kept. A reader that has missed more than these is told to read the list again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+CREATE_GONE = """
+CREATE TABLE gone (
+  run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, before INTEGER NOT NULL, tenant TEXT, has_owner INTEGER
+) WITHOUT ROWID;
+CREATE INDEX gone_seq ON gone (seq);
+"""
+
+# More than a reader that comes back is told of.
+KEPT_MAX = 1_000
+
+_PUT = "INSERT OR REPLACE INTO gone VALUES (?, ?, ?, ?, ?)"
+_FORGET = "DELETE FROM gone WHERE seq <= (SELECT seq FROM gone ORDER BY seq DESC LIMIT 1 OFFSET ?)"
+_AFTER = "SELECT run_id, seq, before, tenant, has_owner FROM gone WHERE seq > ? ORDER BY seq LIMIT ?"
+
+
+class Gone(NamedTuple):
+    """`seq`: where its erasure stands in the log. `before`: the last change before that, 0 if not known.
+
+    `has_owner`: its tenant is known; not where the mark of the erasure is all that was read of a run.
+    """
+
+    run_id: str
+    seq: int
+    before: int
+    tenant: str | None
+    has_owner: bool
+
+
+def write_gone(db: sqlite3.Connection, gone: Iterable[Gone]) -> None:
+    db.executemany(_PUT, gone)
+    db.execute(_FORGET, (KEPT_MAX,))
+
+
+def gone_after(db: sqlite3.Connection, seq: int, limit: int) -> list[Gone]:
+    """The oldest first."""
+    rows = db.execute(_AFTER, (seq, limit))
+    return [Gone(run_id, at, before, tenant, bool(known)) for run_id, at, before, tenant, known in rows]

@@ -1,0 +1,144 @@
+"""The API keys in memory, kept up to date by the broker's push, so that a look-up asks nobody.
+
+A table that may be out of date is not used: while it is being filled, the connection is lost or the broker
+has been silent for too long, `check` refuses. A revocation is here as fast as any other message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import NamedTuple
+
+from pyoco_server.api_keys import ApiKeyRecord, HashedSecret
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.client import BrokerClient
+from pyoco_server.jetstream.headers import value_of
+from pyoco_server.jetstream.ordered_consumer import Feed
+from pyoco_server.store.keys import PREFIX, record_in
+from pyoco_server.supervision import Backoff, Loop
+
+LOAD_AGAIN = Backoff(first_sec=0.1, longest_sec=0.5)
+STOP_WITHIN_SEC = 2.0
+# When the position stands still this long before its goal, the messages up to it may be gone.
+CONFIRM_AFTER_SEC = 0.25
+
+
+class KnownKey(NamedTuple):
+    """A record with its secrets and scopes in the form in which they are looked at."""
+
+    record: ApiKeyRecord
+    revision: int
+    secrets: tuple[HashedSecret, ...]
+    scopes: frozenset[str] | None
+    has_slow_secret: bool
+
+    def is_good(self, now: float) -> bool:
+        return not self.record.is_revoked() and not self.record.is_expired(now)
+
+
+class KeyTable:
+    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._client = client
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.auth_kv_bucket}"
+        self._moved = asyncio.Event()
+        self._feed = Feed(
+            client,
+            jetstream,
+            self._stream,
+            f"$KV.{config.auth_kv_bucket}",
+            self._on_message,
+            on_lost=self._on_lost,
+            on_moved=self._moved.set,
+        )
+        self._known: dict[str, KnownKey] = {}
+        self._filled = False
+        self._loaded = asyncio.Event()
+        self._is_stale = False
+        self._loop = Loop("API keys", self._fill, backoff=LOAD_AGAIN)
+
+    def start(self) -> None:
+        self._feed.start(0)
+        self._fill_again()
+        self._loop.start()
+
+    async def stop(self) -> None:
+        self._moved.set()
+        await self._loop.stop(STOP_WITHIN_SEC)
+        await self._feed.stop()
+
+    def reconnected(self) -> None:
+        """What happened meanwhile is not known yet, and may have been a revocation."""
+        self._filled = False
+        self._feed.reconnected()
+        self._fill_again()
+
+    @property
+    def is_current(self) -> bool:
+        has_heard = self._feed.is_heard and self._feed.is_verified
+        return self._filled and self._client.is_connected and has_heard
+
+    def why_not(self) -> str | None:
+        return None if self.is_current else "the API keys are not loaded yet"
+
+    async def until_loaded(self) -> None:
+        """For the first time in the life of this process."""
+        await self._loaded.wait()
+        await self._feed.begun.wait()
+
+    def check(self) -> None:
+        if not self.is_current:
+            raise Unavailable("API keys cannot be checked now. Try again when /ready says so.")
+
+    def find(self, key_id: str) -> KnownKey | None:
+        return self._known.get(key_id)
+
+    def _fill_again(self) -> None:
+        self._is_stale = True
+        self._moved.set()
+        self._loop.wake()
+
+    async def _fill(self) -> None:
+        """Wait until everything written before now is here, and nothing that the broker does not have."""
+        self._is_stale = False
+        goal = await self._jetstream.last_seq(self._stream)
+        while not (self._feed.is_verified and self._feed.reached >= goal) and not self._has_to_end():
+            if not await self._moves(CONFIRM_AFTER_SEC):
+                await self._feed.confirm(goal)
+        self._filled = not self._has_to_end()
+        if self._filled:
+            self._loaded.set()
+
+    def _has_to_end(self) -> bool:
+        return self._is_stale or self._loop.is_stopping
+
+    async def _moves(self, within_sec: float) -> bool:
+        self._moved.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_sec):
+                return await self._moved.wait()
+        return False
+
+    def _on_lost(self, _created: str, _last_seq: int) -> None:
+        """A key that was revoked, or one that was not: only what the broker has counts."""
+        self._known.clear()
+        self._filled = False
+        self._fill_again()
+
+    def _on_message(self, key: str, revision: int, headers: bytes, data: bytes) -> None:
+        self._moved.set()
+        if not key.startswith(PREFIX):
+            return
+        key_id = key.removeprefix(PREFIX)
+        is_deleted = value_of(headers, b"KV-Operation") is not None
+        record = record_in(key_id, None if is_deleted else data)
+        if record is None:
+            self._known.pop(key_id, None)
+            return
+        scopes = None if record.scopes is None else frozenset(record.scopes)
+        secrets = record.hashed_secrets()
+        has_slow_secret = any(kept.is_slow for kept in secrets)
+        self._known[key_id] = KnownKey(record, revision, secrets, scopes, has_slow_secret)

@@ -1,0 +1,150 @@
+"""Questions to the tables of rechecks, answered in the values of `recheck`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyoco_server.read_model.recheck_table import RecheckTable, Search
+from pyoco_server.recheck.progress import Tally
+from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.strategies import Strategy
+from pyoco_server.recheck.thresholds import METRICS, Health, Profile, Rule, profile_of
+from pyoco_server.store.rechecks import decode_profiles, decode_request, decode_strategy
+
+TOTALS_KEPT_MAX = 256
+
+
+class Listed(NamedTuple):
+    strategy: Strategy
+    health: str
+    checked_at: float | None
+
+
+class PastResult(NamedTuple):
+    completed_at: float
+    request_id: str
+    health: str
+    metrics: dict[str, float | None]
+    digest: str
+
+
+class KeptArtifact(NamedTuple):
+    artifact_id: int
+    tenant: str
+    created_at: float
+    kind: str
+    name: str
+    content_type: str
+    bytes_size: int
+    object: str
+
+
+_ARTIFACT = "artifact_id, tenant, created_at, kind, name, content_type, bytes_size, object"
+_RESULT = f"completed_at, request_id, health, {', '.join(METRICS)}, digest"
+
+
+class RecheckReading:
+    def __init__(self, table: RecheckTable) -> None:
+        self._table = table
+        self._totals: dict[Search, int] = {}
+
+    def changed(self) -> None:
+        """Sums that were found before count no longer."""
+        self._totals.clear()
+
+    def page(self, search: Search, order: str, limit: int, offset: int) -> tuple[list[Listed], int]:
+        """A page, and how many there are in all."""
+        total = self._total(search)
+        rows = self._table.page(search, order, limit, offset, total=total) if offset < total else []
+        return [_listed(row) for row in rows], total
+
+    def find(self, tenant: str, strategy_id: str) -> Listed | None:
+        query = "SELECT entry, health, checked_at FROM strategies WHERE tenant = ? AND id = ?"
+        row = self._table.row(query, tenant, strategy_id)
+        return _listed(row) if row else None
+
+    def flows_of(self, search: Search, limit: int) -> list[tuple[str, str]]:
+        """Id and evaluating flow of all that match."""
+        return [(str(one), str(flow)) for one, flow in self._table.found(search, limit)]
+
+    def profiles(self, tenant: str) -> dict[str, dict[str, Rule]]:
+        row = self._table.row("SELECT rules FROM profiles WHERE tenant = ?", tenant)
+        return decode_profiles(_bytes(row[0])) if row else {}
+
+    def profile_for(self, tenant: str, strategy_id: str, profiles: dict[str, dict[str, Rule]]) -> Profile:
+        query = "SELECT profile FROM strategies WHERE tenant = ? AND id = ?"
+        row = self._table.row(query, tenant, strategy_id)
+        return profile_of(str(row[0]) if row else "", profiles)
+
+    def request(self, request_id: str, tenant: str | None = None) -> Request | None:
+        row = self._table.row("SELECT request FROM requests WHERE request_id = ?", request_id)
+        found = decode_request(_bytes(row[0])) if row else None
+        return found if found is None or tenant in (None, found.tenant) else None
+
+    def tally(self, request_id: str) -> Tally:
+        sums = ", ".join(f"total({name})" for name in ("success", "failed", *Health))
+        query = f"SELECT count(*), max(completed_at), {sums} FROM outcomes WHERE request_id = ?"
+        row: Any = self._table.row(query, request_id)
+        batches, last, success, failed, *by_health = row
+        health = {name.value: int(count) for name, count in zip(Health, by_health, strict=True)}
+        return Tally(
+            batches=batches, success=int(success), failed=int(failed), health=health, last_update=last or 0.0
+        )
+
+    def results(
+        self, tenant: str, strategy_id: str, limit: int, begin: float = 0.0, end: float = 1e18
+    ) -> list[PastResult]:
+        """Newest first; both ends belong to the range."""
+        query = (
+            f"SELECT {_RESULT} FROM results WHERE tenant = ? AND strategy = ? "
+            "AND completed_at BETWEEN ? AND ? ORDER BY completed_at DESC, request_id DESC LIMIT ?"
+        )
+        rows: Any = self._table.rows(query, tenant, strategy_id, begin, end, limit)
+        return [
+            PastResult(at, request_id, health, dict(zip(METRICS, measured, strict=True)), digest)
+            for at, request_id, health, *measured, digest in rows
+        ]
+
+    def averages(self, tenant: str, strategy_id: str, since: float) -> dict[str, float | None]:
+        columns = ", ".join(f"avg({name})" for name in METRICS)
+        query = f"SELECT {columns} FROM results WHERE tenant = ? AND strategy = ? AND completed_at >= ?"
+        row: Any = self._table.row(query, tenant, strategy_id, since)
+        return dict(zip(METRICS, row, strict=True))
+
+    def artifacts_of(self, tenant: str, strategy_id: str, limit: int) -> list[KeptArtifact]:
+        query = f"SELECT {_ARTIFACT} FROM artifacts WHERE tenant = ? AND strategy = ?"
+        rows = self._table.rows(
+            f"{query} ORDER BY created_at DESC, artifact_id LIMIT ?", tenant, strategy_id, limit
+        )
+        return [_artifact(row) for row in rows]
+
+    def artifacts_in(self, request_id: str, limit: int) -> list[KeptArtifact]:
+        query = f"SELECT {_ARTIFACT} FROM artifacts WHERE request_id = ? ORDER BY artifact_id LIMIT ?"
+        return [_artifact(row) for row in self._table.rows(query, request_id, limit)]
+
+    def artifact(self, artifact_id: int, tenant: str) -> KeptArtifact | None:
+        query = f"SELECT {_ARTIFACT} FROM artifacts WHERE artifact_id = ? AND tenant = ?"
+        row = self._table.row(query, artifact_id, tenant)
+        return _artifact(row) if row else None
+
+    def _total(self, search: Search) -> int:
+        total = self._totals.get(search)
+        if total is None:
+            if len(self._totals) >= TOTALS_KEPT_MAX:
+                self._totals.clear()
+            total = self._totals[search] = self._table.count(search)
+        return total
+
+
+def _listed(row: Any) -> Listed:
+    entry, health, checked_at = row
+    return Listed(decode_strategy(entry), health, checked_at)
+
+
+def _artifact(row: Any) -> KeptArtifact:
+    return KeptArtifact(*row)
+
+
+def _bytes(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value

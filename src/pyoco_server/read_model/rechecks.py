@@ -1,0 +1,236 @@
+"""Strategies, results and requests as lists need them: filled from the bucket of rechecks, kept in tables.
+
+A copy for reading, like that of runs: it goes on from its position after a restart, and is filled anew when
+it is missing, too old, of a bucket that was created again, or of what the broker has lost. Which batches are
+open is known the moment their request is heard of, for the code that judges them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+
+from pyoco_server import clock
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.client import BrokerClient
+from pyoco_server.jetstream.headers import value_of
+from pyoco_server.jetstream.ordered_consumer import Feed
+from pyoco_server.jetstream.stream_position import Footing
+from pyoco_server.read_model import recheck_rows as writing
+from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_table import RecheckTable
+from pyoco_server.recheck.batches import run_id_of, run_ids_of
+from pyoco_server.recheck.records import Request
+from pyoco_server.store.rechecks import (
+    Kind,
+    decode_outcome,
+    decode_request,
+    decode_strategy,
+    place_of,
+)
+
+log = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_SEC = 0.2
+# Written in one go: others are answered in between.
+WAITING_MAX = 500
+TOO_OLD_SEC = 48 * 3600.0
+FORGET_EVERY_SEC = 3600.0
+CONFIRM_AFTER_SEC = 0.25
+
+
+class OpenBatch(NamedTuple):
+    request_id: str
+    batch: int
+
+
+class _Waiting(NamedTuple):
+    key: str
+    seq: int
+    is_deleted: bool
+    data: bytes
+
+
+class RecheckModel:
+    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.rechecks_kv_bucket}"
+        self._wait_sec = config.list_wait_sec
+        self._kept_sec = config.recheck_kept_sec
+        path = Path(f"{config.read_model_path}.rechecks") if config.read_model_path else None
+        self._table = RecheckTable(path)
+        self._moved = asyncio.Event()
+        self._feed = Feed(
+            client,
+            jetstream,
+            self._stream,
+            f"$KV.{config.rechecks_kv_bucket}",
+            self._hear,
+            on_lost=self._on_lost,
+            on_moved=self._moved.set,
+        )
+        self._waiting: list[_Waiting] = []
+        self._flusher: asyncio.TimerHandle | None = None
+        self._forgot_at = 0.0
+        self._started = False
+        self._on_request: list[Callable[[Request], None]] = []
+        self._on_change: list[Callable[[], None]] = []
+        self._reading = RecheckReading(self._table)
+        # By the id of its run.
+        self.open: dict[str, OpenBatch] = {}
+
+    async def start(self) -> None:
+        self._feed.start(self._footing())
+        self.open = self._open_batches()
+        self._started = True
+
+    async def stop(self) -> None:
+        await self._feed.stop()
+        if self._flusher is not None:
+            self._flusher.cancel()
+        if self._started:
+            self._flush()
+        self._table.close()
+
+    def reconnected(self) -> None:
+        self._feed.reconnected()
+
+    def why_not(self) -> str | None:
+        return None if self._feed.is_heard else "the list of strategies is not being followed"
+
+    def on_request(self, act: Callable[[Request], None]) -> None:
+        """Call this when a request is heard of that has batches to be run."""
+        self._on_request.append(act)
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        """Call this with everything that is heard of."""
+        self._on_change.append(act)
+
+    async def caught_up(self) -> RecheckReading:
+        """The tables, once everything that was stored before this call is in them."""
+        target = await self._jetstream.last_seq(self._stream)
+        deadline = asyncio.get_running_loop().time() + self._wait_sec
+        while self._feed.reached < target or not self._feed.is_verified:
+            if asyncio.get_running_loop().time() >= deadline:
+                behind = max(0, target - self._feed.reached)
+                raise Unavailable(f"The list of strategies is being rebuilt ({behind} to go). Try again.")
+            await self._next_move(target)
+        self._flush()
+        return self._reading
+
+    def as_known(self) -> RecheckReading:
+        """The tables as they are, without asking whether there is more."""
+        self._flush()
+        return self._reading
+
+    def _open_batches(self) -> dict[str, OpenBatch]:
+        rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
+        return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in rows}
+
+    def _footing(self) -> Footing:
+        meta = self._table.meta()
+        footing = Footing.loaded(meta)
+        if clock.now() - float(meta.get("fed_at", 0)) < TOO_OLD_SEC and footing.position:
+            return footing
+        self._table.wipe()
+        return Footing()
+
+    def _on_lost(self, _created: str, _last_seq: int) -> None:
+        self._waiting.clear()
+        self.open.clear()
+        self._table.wipe()
+        self._reading.changed()
+        for act in self._on_change:
+            act()
+
+    def _hear(self, key: str, seq: int, headers: bytes, data: bytes) -> None:
+        self._moved.set()
+        one = _Waiting(key, seq, value_of(headers, b"KV-Operation") is not None, data)
+        self._waiting.append(one)
+        for act in self._on_change:
+            act()
+        try:
+            self._note_open(one)
+        except (msgspec.MsgspecError, ValueError) as error:
+            log.warning("a message of the rechecks cannot be read", extra={"key": key, "error": str(error)})
+        if len(self._waiting) >= WAITING_MAX:
+            self._flush()
+        elif self._flusher is None:
+            self._flusher = asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SEC, self._flush)
+
+    def _note_open(self, one: _Waiting) -> None:
+        if one.key.startswith(f"{Kind.OUTCOME}."):
+            request_id, batch = one.key.split(".")[2:]
+            self.open.pop(run_id_of(request_id, int(batch)), None)
+        elif one.key.startswith(f"{Kind.REQUEST}.") and not one.is_deleted:
+            request = decode_request(one.data)
+            if not request.dry_run:
+                for batch_no, run_id in enumerate(run_ids_of(request.request_id, request.batches)):
+                    self.open[run_id] = OpenBatch(request.request_id, batch_no)
+                for act in self._on_request:
+                    act(request)
+
+    def _flush(self) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+            self._flusher = None
+        if not self._waiting:
+            return
+        try:
+            self._write_all()
+        except BaseException:  # a full disk, for example: everything is written at the next time
+            self._table.roll_back()
+            raise
+        self._waiting.clear()
+        self._reading.changed()
+
+    def _write_all(self) -> None:
+        self._table.begin()
+        for one in self._waiting:
+            self._write_what_can_be_read(one)
+        now = clock.now()
+        if now - self._forgot_at > FORGET_EVERY_SEC:
+            self._forgot_at = now
+            writing.forget_older(self._table, now - self._kept_sec)
+            self.open = self._open_batches()
+        self._table.commit(self._feed.footing.dumped() | {"fed_at": str(now)})
+
+    def _write_what_can_be_read(self, one: _Waiting) -> None:
+        try:
+            self._write(one)
+        except (msgspec.MsgspecError, ValueError) as error:
+            fields = {"key": one.key, "error": str(error)}
+            log.warning("a message of the rechecks cannot be read", extra=fields)
+
+    def _write(self, one: _Waiting) -> None:
+        place = place_of(one.key)
+        if place is None or (one.is_deleted and place.kind is not Kind.STRATEGY):
+            return
+        match place.kind:
+            case Kind.STRATEGY if one.is_deleted:
+                writing.erase_strategy(self._table, place.tenant, place.name)
+            case Kind.STRATEGY:
+                writing.write_strategy(self._table, place.tenant, decode_strategy(one.data))
+            case Kind.PROFILES:
+                self._table.run("INSERT OR REPLACE INTO profiles VALUES (?, ?)", place.tenant, one.data)
+            case Kind.REQUEST:
+                writing.write_request(self._table, decode_request(one.data))
+            case Kind.OUTCOME:
+                writing.write_outcome(self._table, place.tenant, one.seq, decode_outcome(one.data))
+            case _:
+                assert_never(place.kind)
+
+    async def _next_move(self, target: int) -> None:
+        self._moved.clear()
+        try:
+            async with asyncio.timeout(CONFIRM_AFTER_SEC):
+                await self._moved.wait()
+        except TimeoutError:
+            await self._feed.confirm(target)

@@ -1,0 +1,66 @@
+"""What the table behind lists keeps of a run: its row, and what it is found by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.lifecycle.graph import named_only
+from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
+from pyoco_server.read_model.run_table import Found, Row
+from pyoco_server.read_model.tag_table import Begun
+
+_encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Run).decode
+
+
+class Changed(NamedTuple):
+    """A run whose row is to be written, without params and tasks, and where its last change stands."""
+
+    run: Run
+    seq: int
+    clock: float
+
+
+def row_of(changed: Changed) -> Row:
+    run = changed.run
+    return Row(
+        run_id=run.run_id,
+        tenant=run.tenant_id,
+        flow=run.flow_name,
+        tag=run.tag,
+        status=run.status.value,
+        yaml=run.workflow_yaml_sha256,
+        seq=changed.seq,
+        clock=changed.clock,
+        updated_at=run.updated_at,
+        starts_at=run.start_at if is_delayed(run) else None,
+        owed_since=run.job_owed_since if owes_job(run) and not is_delayed(run) else None,
+        instance=run.claim.instance_id if run.claim else None,
+        stuck_cancel=1 if run.cancel and owes_job(run) else None,
+        state=_encode(run),
+        schedule=run.schedule_id,
+        due_at=min(run.due.values()) if run.due else None,
+        archived=1 if run.archived else None,
+    )
+
+
+def begun_of(run: Run) -> Begun:
+    return Begun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)
+
+
+def slim(run: Run) -> Run:
+    """As lists need it. What there is to know of a task without its record (`due`) stays."""
+    return replace(run, params={}, tasks={}, graph=named_only(run.graph))
+
+
+def decoded(states: list[bytes]) -> list[Run]:
+    return [decode(state) for state in states]
+
+
+def newest_first(found: list[Found]) -> list[Run]:
+    """Which runs they are is a matter of the log; their order in one answer, of the instants it shows."""
+    runs = [decode(one.state) for one in found]
+    return sorted(runs, key=lambda run: (run.updated_at, run.run_id), reverse=True)

@@ -1,0 +1,317 @@
+"""The table behind lists: one row a run, in SQLite, with an index for every filter. Disposable.
+
+Rows are ordered by `seq`, the place of a run's last change in the log: no two are equal, and a change always
+moves a run to the front, whatever the clocks of those who changed it say. `clock` is the latest `updated_at`
+that was known when the row was written; it never falls from one change to the next, so that a search for what
+was updated after an instant knows where to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice, product
+from pathlib import Path
+from typing import NamedTuple
+
+from pyoco_server.read_model import tag_table
+from pyoco_server.read_model.disposable_sqlite import DisposableTables
+from pyoco_server.read_model.erased_runs import CREATE_GONE, Gone, gone_after, write_gone
+from pyoco_server.read_model.tag_table import Begun, Last, Tagged, TagTable
+from pyoco_server.read_model.waits import (
+    CREATE_WAITS,
+    OpenWait,
+    WaitChanges,
+    WaitPlace,
+    page_of_waits,
+    write_waits,
+)
+
+# Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
+SCHEMA = 9
+
+_CREATE = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+  run_id TEXT PRIMARY KEY, tenant TEXT, flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
+  yaml TEXT, seq INTEGER NOT NULL, clock REAL NOT NULL, updated_at REAL NOT NULL,
+  starts_at REAL, owed_since REAL, instance TEXT, stuck_cancel INTEGER, state BLOB NOT NULL, schedule TEXT,
+  due_at REAL, archived INTEGER
+) WITHOUT ROWID;
+CREATE INDEX runs_owed ON runs (tag, owed_since) WHERE owed_since IS NOT NULL;
+CREATE INDEX runs_delayed ON runs (starts_at) WHERE starts_at IS NOT NULL;
+CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
+CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
+"""
+
+# What lists are filtered by. For a combination that is not here the best of these is read through.
+_LISTED_BY = ((), ("status",), ("flow",), ("tag",), ("status", "flow"), ("status", "tag"))
+_LISTED_BY_YAML = (("yaml",), ("yaml", "status"))
+_FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
+# Of one schedule, and so of one tenant.
+_BY_SCHEDULE = ("schedule",)
+_RARE = frozenset({"tenant", "schedule", "yaml"})
+_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
+_OVER = ("COMPLETED", "FAILED", "CANCELLED")
+_ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
+
+_UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+SEQ_MAX = 2**63 - 1
+
+
+class Row(NamedTuple):
+    run_id: str
+    tenant: str | None
+    flow: str
+    tag: str
+    status: str
+    yaml: str | None
+    seq: int
+    clock: float
+    updated_at: float
+    starts_at: float | None
+    owed_since: float | None
+    instance: str | None
+    stuck_cancel: int | None
+    state: bytes
+    schedule: str | None = None
+    due_at: float | None = None
+    archived: int | None = None
+
+
+class Filter(NamedTuple):
+    """Every member that is set must match. `yaml`: the digest of a run's flow.yaml.
+
+    `active`: only those that are not over. `archived`: 0 for those that are not, 1 for those that are.
+    """
+
+    status: str | None = None
+    flow: str | None = None
+    tag: str | None = None
+    yaml: str | None = None
+    tenant: str | None = None
+    updated_after: float | None = None
+    schedule: str | None = None
+    active: int | None = None
+    archived: int | None = None
+
+
+class Over(NamedTuple):
+    run_id: str
+    updated_at: float
+
+
+class Found(NamedTuple):
+    seq: int
+    state: bytes
+
+
+class ReadTable(DisposableTables):
+    def __init__(self, path: Path | None) -> None:
+        tables = _CREATE + tag_table.CREATE + CREATE_WAITS + CREATE_GONE
+        super().__init__(path, str(SCHEMA), tables + "".join(_list_indexes()))
+
+    def write(
+        self,
+        rows: Iterable[Row],
+        gone: Sequence[Gone],
+        meta: dict[str, str],
+        begun: Iterable[Begun] = (),
+        waits: WaitChanges | None = None,
+    ) -> None:
+        with self._db:
+            self._db.execute("BEGIN")
+            self._db.executemany(_UPSERT, rows)
+            TagTable(self._db).write(begun, [one.run_id for one in gone])
+            self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((one.run_id,) for one in gone))
+            if gone:
+                write_gone(self._db, gone)
+            if waits:
+                write_waits(self._db, waits)
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+
+    def state(self, run_id: str) -> bytes | None:
+        return self._one("SELECT state FROM runs WHERE run_id = ?", run_id)
+
+    def place(self, run_id: str) -> int:
+        """Where its last change stands in the log; 0 if it is not known."""
+        row = self._db.execute("SELECT seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def gone_after(self, seq: int, limit: int) -> list[Gone]:
+        return gone_after(self._db, seq, limit)
+
+    def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
+        """Those that match and changed last between these two places of the log, the latest first."""
+        cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
+        # Each gives the latest first, and so does their merge, which reads no more than it hands on.
+        rows = merge(*cursors, key=lambda row: -row[0])
+        try:
+            return list(islice(_updated_after(wanted.updated_after, rows), limit))
+        finally:
+            for cursor in cursors:
+                cursor.close()
+
+    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[bytes]:
+        """By tags, those submitted last first."""
+        return TagTable(self._db).page(wanted, limit, after)
+
+    def clock(self) -> float:
+        latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"
+        rows = (self._db.execute(latest.format(kind)).fetchone() for kind in ("NULL", "NOT NULL"))
+        return max((float(row[0]) for row in rows if row), default=0.0)
+
+    def oldest_over(self, limit: int) -> list[Over]:
+        """Those that are over, the longest unchanged first: by index, whatever else there is."""
+        query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
+        kinds = [(_index_name(("status",), archived), _ARCHIVED[archived]) for archived in (False, True)]
+        asked = product(kinds, _OVER)
+        rows = [self._db.execute(f"{query.format(*kind)} LIMIT ?", (status, limit)) for kind, status in asked]
+        return [Over(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
+
+    def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
+        rows = self._db.execute(
+            "SELECT state FROM runs WHERE tag = ? AND owed_since <= ? ORDER BY owed_since LIMIT ?",
+            (tag, before, limit),
+        )
+        return [row[0] for row in rows]
+
+    def owed_before(self, tag: str, instant: float, at_most: int) -> int:
+        """How many, counted no further than `at_most`."""
+        query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE tag = ? AND owed_since < ? LIMIT ?)"
+        return int(self._db.execute(query, (tag, instant, at_most)).fetchone()[0])
+
+    def tags_that_owe(self) -> list[str]:
+        """One step through the index per tag, however many runs each has."""
+        tags: list[str] = []
+        query = "SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?"
+        while (tag := self._db.execute(query, (tags[-1] if tags else "",)).fetchone()[0]) is not None:
+            tags.append(tag)
+        return tags
+
+    def owed_since(self, tag: str) -> float:
+        """Of the run of a tag that owes that has waited longest: the first step of the same index."""
+        query = "SELECT min(owed_since) FROM runs WHERE tag = ? AND owed_since IS NOT NULL"
+        return float(self._db.execute(query, (tag,)).fetchone()[0])
+
+    def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
+        """Tenant, status and how many. Goes through all of them: asked only where no sums were kept."""
+        return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
+
+    def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
+        """Tenant, status and last change. Goes through all of them, as above."""
+        query = "SELECT tenant, status, updated_at FROM runs WHERE updated_at >= ?"
+        return list(self._db.execute(query, (instant,)))
+
+    def flows(self, tenant: str | None, limit: int) -> list[str]:
+        """Names, in order: one step through the index for each, however many runs it has."""
+        flows: list[str] = []
+        index = _index_name(("flow",) if tenant is None else ("tenant", "flow"), archived=False)
+        term, values = ("", []) if tenant is None else ("tenant = ? AND ", [tenant])
+        query = f"SELECT min(flow) FROM runs INDEXED BY {index} WHERE archived IS NULL AND {term}flow > ?"
+        while len(flows) < limit:
+            [name] = self._db.execute(query, [*values, flows[-1] if flows else ""]).fetchone()
+            if name is None:
+                break
+            flows.append(name)
+        return flows
+
+    def delayed(self, until: float, limit: int) -> list[bytes]:
+        """Those whose time has come by then, the earliest first."""
+        rows = self._db.execute(
+            "SELECT state FROM runs WHERE starts_at <= ? ORDER BY starts_at LIMIT ?", (until, limit)
+        )
+        return [row[0] for row in rows]
+
+    def due(self, until: float, limit: int) -> list[bytes]:
+        """Those in which time alone changes something by then, the earliest first."""
+        rows = self._db.execute(
+            "SELECT state FROM runs WHERE due_at <= ? ORDER BY due_at LIMIT ?", (until, limit)
+        )
+        return [row[0] for row in rows]
+
+    def next_due(self, after: float) -> float | None:
+        row = self._db.execute("SELECT min(due_at) FROM runs WHERE due_at > ?", (after,)).fetchone()
+        return None if row[0] is None else float(row[0])
+
+    def stuck_cancels(self, limit: int) -> list[bytes]:
+        rows = self._db.execute("SELECT state FROM runs WHERE stuck_cancel IS NOT NULL LIMIT ?", (limit,))
+        return [row[0] for row in rows]
+
+    def instances(self) -> set[str]:
+        return {row[0] for row in self._db.execute("SELECT instance FROM runs WHERE instance IS NOT NULL")}
+
+    def claimed_by(self, instance: str, limit: int) -> list[bytes]:
+        rows = self._db.execute("SELECT state FROM runs WHERE instance = ? LIMIT ?", (instance, limit))
+        return [row[0] for row in rows]
+
+    def ids_claimed_by(self, instance: str) -> list[str]:
+        """From the index alone: asked for every living worker, each second."""
+        return [row[0] for row in self._db.execute("SELECT run_id FROM runs WHERE instance = ?", (instance,))]
+
+    def waiting(self, tenant: str | None, limit: int, after: WaitPlace) -> list[tuple[WaitPlace, OpenWait]]:
+        return page_of_waits(self._db, tenant, limit, after)
+
+    def count(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def _one(self, query: str, *values: str) -> bytes | None:
+        row = self._db.execute(query, values).fetchone()
+        return row[0] if row else None
+
+
+def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object]]:
+    given = [column for column in _FILTERS if getattr(wanted, column) is not None]
+    terms = "".join(f"{column} = ? AND " for column in given)
+    # Named, so that it is our choice and not a guess of SQLite's which index is read.
+    source = f"runs INDEXED BY {_index_name(_best_index(given), bool(wanted.archived))}"
+    columns = "seq, clock, updated_at, state"
+    where = f"{_ARCHIVED[bool(wanted.archived)]} AND {terms}seq > ? AND seq < ?"
+    query = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY seq DESC"
+    return query, [*(getattr(wanted, column) for column in given), above, below]
+
+
+def _parts(wanted: Filter) -> list[Filter]:
+    """An index knows one status at a time, and either archived runs or the others."""
+    if wanted.active:  # what is archived is over
+        return [wanted._replace(status=status, archived=0) for status in _ACTIVE]
+    kinds = (0, 1) if wanted.archived is None else (wanted.archived,)
+    return [wanted._replace(archived=kind) for kind in kinds]
+
+
+def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:
+    for seq, clock, updated_at, state in rows:
+        if instant is not None and clock <= instant:
+            return  # nothing was later when this one was written, so nothing before it is
+        if instant is None or updated_at > instant:
+            yield Found(seq, state)
+
+
+def _list_indexes() -> Iterator[str]:
+    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing.
+
+    Each is there twice, for archived runs and for the others: however many there are of the one kind, a list
+    of the other does not have to pass over them.
+    """
+    owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
+    listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
+    for columns, archived in product((*listed, _BY_SCHEDULE), (False, True)):
+        rare = "".join(f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
+        name, order = _index_name(columns, archived), ", ".join((*columns, "seq"))
+        yield f"CREATE INDEX {name} ON runs ({order}) WHERE {_ARCHIVED[archived]}{rare};\n"
+
+
+def _index_name(columns: Iterable[str], archived: bool) -> str:
+    return "_".join(("archived_by" if archived else "runs_by", *columns, "seq"))
+
+
+def _best_index(given: Iterable[str]) -> tuple[str, ...]:
+    asked = set(given)
+    if "schedule" in asked:
+        return _BY_SCHEDULE
+    owner = ("tenant",) if "tenant" in asked else ()
+    known = (*_LISTED_BY_YAML, *_LISTED_BY) if "yaml" in asked else _LISTED_BY
+    fitting = [columns for columns in known if set(columns) <= asked]
+    # Of one YAML there are fewest, whatever else is asked.
+    return (*owner, *max(fitting, key=lambda columns: ("yaml" in columns, len(columns))))

@@ -1,0 +1,147 @@
+"""Runs by when they were submitted and by their tags, in the same SQLite file as `run_table`. Disposable.
+
+Two tables. `begun` has a row per run; what orders it never changes, so that a page begins right after the
+last run of the one before, whatever happens meanwhile. `job_tags` is the inverted index: a tag leads to its
+runs, newest first. A row is touched only when a run's stage or tags have changed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+CREATE = """
+CREATE TABLE begun (
+  run_id TEXT PRIMARY KEY, tenant TEXT, stage TEXT NOT NULL, created REAL NOT NULL, tags TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX begun_all ON begun (created, run_id);
+CREATE INDEX begun_stage ON begun (stage, created, run_id);
+CREATE INDEX begun_tenant ON begun (tenant, created, run_id) WHERE tenant IS NOT NULL;
+CREATE INDEX begun_tenant_stage ON begun (tenant, stage, created, run_id) WHERE tenant IS NOT NULL;
+CREATE TABLE job_tags (
+  tag TEXT NOT NULL, created REAL NOT NULL, run_id TEXT NOT NULL, stage TEXT NOT NULL, tenant TEXT,
+  PRIMARY KEY (tag, created, run_id)
+) WITHOUT ROWID;
+CREATE INDEX job_tags_stage ON job_tags (tag, stage, created, run_id);
+CREATE INDEX job_tags_tenant ON job_tags (tenant, tag, created, run_id) WHERE tenant IS NOT NULL;
+CREATE INDEX job_tags_tenant_stage ON job_tags (tenant, tag, stage, created, run_id) WHERE tenant IS NOT NULL;
+"""
+
+# How far a tag's runs are counted to find out which of several tags is the rarest.
+COUNTED_MAX = 1_000
+
+_PUT = "INSERT OR REPLACE INTO begun VALUES (?, ?, ?, ?, ?)"
+_PUT_TAG = "INSERT OR REPLACE INTO job_tags VALUES (?, ?, ?, ?, ?)"
+_DROP = "DELETE FROM begun WHERE run_id = ?"
+_DROP_TAG = "DELETE FROM job_tags WHERE tag = ? AND created = ? AND run_id = ?"
+
+
+class Begun(NamedTuple):
+    """`stage`: its status, whether or not it was asked to stop."""
+
+    run_id: str
+    tenant: str | None
+    stage: str
+    created: float
+    tags: tuple[str, ...]
+
+
+class Tagged(NamedTuple):
+    """What to look for: all of these tags, this stage, this tenant; what is not set matches everything."""
+
+    tags: tuple[str, ...] = ()
+    stage: str | None = None
+    tenant: str | None = None
+
+
+class Last(NamedTuple):
+    """The last run of a page: the next one begins after it."""
+
+    created: float
+    run_id: str
+
+
+class TagTable:
+    """Speaks on a connection that is somebody else's, within their transactions."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def write(self, rows: Iterable[Begun], gone: Iterable[str]) -> None:
+        for row in rows:
+            self._put(row)
+        for run_id in gone:
+            known = self._known(run_id)
+            if known is not None:
+                self._db.execute(_DROP, (run_id,))
+                self._untag(known, known.tags)
+
+    def page(self, wanted: Tagged, limit: int, after: Last | None) -> list[bytes]:
+        """States of those that match, newest first."""
+        query, values = page_query(self._rarest_first(wanted), after)
+        return [row[0] for row in self._db.execute(query, [*values, limit])]
+
+    def _put(self, row: Begun) -> None:
+        known = self._known(row.run_id)
+        if known == row:
+            return
+        self._db.execute(_PUT, (*row[:4], msgspec.json.encode(row.tags).decode()))
+        if known is not None:
+            self._untag(known, set(known.tags) - set(row.tags))
+        self._db.executemany(
+            _PUT_TAG, ((tag, row.created, row.run_id, row.stage, row.tenant) for tag in row.tags)
+        )
+
+    def _untag(self, known: Begun, tags: Iterable[str]) -> None:
+        self._db.executemany(_DROP_TAG, ((tag, known.created, known.run_id) for tag in tags))
+
+    def _known(self, run_id: str) -> Begun | None:
+        found = self._db.execute("SELECT * FROM begun WHERE run_id = ?", (run_id,)).fetchone()
+        return Begun._make((*found[:4], tuple(msgspec.json.decode(found[4])))) if found else None
+
+    def _rarest_first(self, wanted: Tagged) -> Tagged:
+        """The first tag is the one whose runs are gone through."""
+        if len(wanted.tags) < 2:
+            return wanted
+        return wanted._replace(tags=tuple(sorted(wanted.tags, key=self._count)))
+
+    def _count(self, tag: str) -> int:
+        query = "SELECT count(*) FROM (SELECT 1 FROM job_tags WHERE tag = ? LIMIT ?)"
+        return int(self._db.execute(query, (tag, COUNTED_MAX)).fetchone()[0])
+
+
+def page_query(wanted: Tagged, after: Last | None) -> tuple[str, list[object]]:
+    terms = list(_terms(wanted, after))
+    conditions = " AND ".join(text for text, _ in terms) or "1"
+    # CROSS JOIN: in this order and no other, so that the index gives the order and the limit ends the search.
+    query = (
+        f"SELECT runs.state FROM {_source(wanted)} CROSS JOIN runs ON runs.run_id = b.run_id "
+        f"WHERE {conditions} ORDER BY b.created DESC, b.run_id DESC LIMIT ?"
+    )
+    return query, [value for _, values in terms for value in values]
+
+
+def _source(wanted: Tagged) -> str:
+    """Named, so that it is our choice and not a guess of SQLite's which index is read."""
+    named = [name for name in ("tenant", "stage") if getattr(wanted, name) is not None]
+    if not wanted.tags:
+        return f"begun AS b INDEXED BY {'_'.join(('begun', *(named or ['all'])))}"
+    # The primary key of `job_tags` is what is read by tag alone.
+    return f"job_tags AS b INDEXED BY {'_'.join(('job_tags', *named))}" if named else "job_tags AS b"
+
+
+def _terms(wanted: Tagged, after: Last | None) -> Iterator[tuple[str, tuple[object, ...]]]:
+    if wanted.tenant is not None:
+        yield "b.tenant = ?", (wanted.tenant,)
+    if wanted.tags:
+        yield "b.tag = ?", (wanted.tags[0],)
+    if wanted.stage is not None:
+        yield "b.stage = ?", (wanted.stage,)
+    if after is not None:
+        yield "(b.created, b.run_id) < (?, ?)", (after.created, after.run_id)
+    for tag in wanted.tags[1:]:
+        also = "SELECT 1 FROM job_tags AS o WHERE o.tag = ? AND o.created = b.created AND o.run_id = b.run_id"
+        yield f"EXISTS ({also})", (tag,)

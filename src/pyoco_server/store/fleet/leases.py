@@ -1,0 +1,94 @@
+"""Signs of life: a key per living instance that it rewrites each second.
+
+A reader learns only whether the revision moved. How long it may stand still, and by whose clock, is
+decided in `housekeeping`. Whoever only explains may ask for how long it has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.kv import Bucket
+
+# The key of an instance that is long gone vanishes by itself.
+LEASE_KEPT = "1h"
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Two containers of one host have the same boot id, and pids of their own.
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    holder: str
+    worker_id: str = ""
+    host: str = ""
+    boot_id: str = ""
+    pid: int = 0
+    tags: list[str] = []
+    free_slots: int = 0
+    # Of a worker: the runs that it has, with their fences. None where a version of before wrote the lease.
+    holds: dict[str, int] | None = None
+    # Of the housekeeper: what it cannot do. Another gateway may relieve it.
+    failing: list[str] = []
+
+
+# What another version wrote there, or another program: all that is known is that it moves, or does not.
+UNREADABLE = Lease(holder="")
+
+
+class Leases:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{config.leases_kv_bucket}"
+        self._prefix = f"$KV.{config.leases_kv_bucket}."
+        self._bucket = Bucket(jetstream, config.leases_kv_bucket)
+
+    async def write(self, key: str, lease: Lease, *, revision: int) -> int:
+        """Take or renew. Raises WrongSequence when somebody else has it."""
+        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT)
+        return (await self._jetstream.publish(self._prefix + key, msgspec.json.encode(lease), headers)).seq
+
+    async def renew(self, key: str, lease: Lease, *, revision: int) -> int:
+        """Renew a key that nobody else writes: whatever its revision, it is ours."""
+        try:
+            return await self.write(key, lease, revision=revision)
+        except WrongSequence:
+            return await self.write(key, lease, revision=(await self.read(key))[1])
+
+    async def read(self, key: str) -> tuple[Lease | None, int]:
+        """Through the leader: a lagging replica would make a living worker look dead."""
+        entry = await self._bucket.get_at_leader(key)
+        if not entry.value:
+            return None, entry.revision
+        try:
+            return msgspec.json.decode(entry.value, type=Lease), entry.revision
+        except msgspec.MsgspecError:
+            return UNREADABLE, entry.revision
+
+    async def silent_sec(self, key: str) -> float | None:
+        """For how long it was not renewed, both ends by the broker's clock; None where nobody has it."""
+        message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+        if message is None or not message.data or message.stored_at is None:
+            return None
+        return await self._jetstream.clock(self._stream) - message.stored_at
+
+    async def release(self, key: str, *, revision: int) -> None:
+        headers = header_block(
+            KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT
+        )
+        await self._jetstream.publish(self._prefix + key, b"", headers)
+
+
+def boot_id() -> str:
+    """In which start of the machine, and among which processes, a pid means something; empty if unknown."""
+    try:
+        return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
+    except OSError:
+        return ""

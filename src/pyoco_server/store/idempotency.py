@@ -1,0 +1,191 @@
+"""The bucket of requests that may come twice: one record per key and place, changed only by compare-and-set.
+
+A record lies below two hashes, of whose key it is and of where it was used, so that the keys of a caller are
+found without a list of all. Answers too large for one message lie in parts beside it. Everything here expires
+by itself. What a record means for a request is decided in `operations.idempotency.once`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.api import JetStream, StoredMessage
+from pyoco_server.jetstream.client import BrokerClient
+from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
+from pyoco_server.jetstream.headers import header_block
+from pyoco_server.jetstream.kv import Bucket
+
+log = logging.getLogger(__name__)
+
+PUT_TRIES_MAX = 3
+PART_BYTES_MAX = 256 * 1024  # of a stored answer; in the record it takes a third more
+MARK_KEPT = "1h"  # of a reservation that was taken back
+
+
+class State(StrEnum):
+    RESERVED = "reserved"
+    DONE = "done"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of one request. `holder` changes with every write: by it a writer knows its own.
+
+    `held` is False when its holder tried in vain and has left: whoever comes next need not wait.
+    """
+
+    method: str
+    path: str
+    digest: str
+    members: dict[str, str] = {}
+    state: State = State.RESERVED
+    holder: str
+    held: bool = True
+    resource_id: str
+    command_id: str
+    tries: int = 1
+    reserved_at: float
+    expires_at: float
+    status: int = 0
+    headers: dict[str, str] = {}
+    event_ids: list[str] = []
+    body: bytes = b""  # packed; empty if it lies in parts
+    parts: int = 0
+
+
+class Kept(NamedTuple):
+    """`record` is None where there is none; the revision still counts for compare-and-set."""
+
+    record: Record | None
+    revision: int
+
+
+NOTHING = Kept(None, 0)
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Record).decode
+
+
+class Ledger:
+    def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._client = client
+        self._jetstream = jetstream
+        self._bucket = Bucket(jetstream, config.idempotency_kv_bucket)
+        self._stream = f"KV_{config.idempotency_kv_bucket}"
+        self._prefix = f"$KV.{config.idempotency_kv_bucket}."
+        self._news = config.idempotency_subject_prefix
+        self.ttl_sec = config.idempotency_ttl_sec
+
+    async def get(self, address: str) -> Kept:
+        """Through the leader: whoever reads a record decides by it."""
+        entry = await self._bucket.get_at_leader(address)
+        return Kept(_record(entry.value), entry.revision)
+
+    async def put(self, address: str, record: Record, *, revision: int) -> int:
+        """Raises WrongSequence when somebody else wrote first. A lost answer is looked up, never guessed."""
+        sent_before = False
+        for tries_left in reversed(range(PUT_TRIES_MAX)):
+            try:
+                return await self._put(address, _encode(record), Nats_Expected_Last_Subject_Sequence=revision)
+            except AnswerLost:
+                sent_before = True
+                if not tries_left:
+                    raise
+            except WrongSequence:
+                kept = await self.get(address) if sent_before else NOTHING
+                if kept.record != record:
+                    raise
+                return kept.revision
+        raise AssertionError("unreachable")
+
+    async def put_done(self, address: str, record: Record, body: bytes, *, revision: int) -> int:
+        """With its answer, whatever its size: the parts come first, so a record that is done is whole."""
+        packed = await _packed(body)
+        if len(packed) <= PART_BYTES_MAX:
+            return await self.put(address, replace(record, body=packed), revision=revision)
+        parts = [packed[at : at + PART_BYTES_MAX] for at in range(0, len(packed), PART_BYTES_MAX)]
+        for number, part in enumerate(parts):
+            await self._put(_part(address, record, number), part)
+        return await self.put(address, replace(record, parts=len(parts)), revision=revision)
+
+    async def body_of(self, address: str, record: Record) -> bytes:
+        """The answer, byte for byte."""
+        if not record.parts:
+            return await _unpacked(record.body)
+        places = (_part(address, record, number) for number in range(record.parts))
+        entries = await asyncio.gather(*map(self._bucket.get_at_leader, places))
+        return await _unpacked(b"".join(entry.value or b"" for entry in entries))
+
+    async def delete(self, address: str, *, revision: int) -> None:
+        """Raises WrongSequence like `put`."""
+        headers = header_block(
+            KV_Operation="DEL", Nats_TTL=MARK_KEPT, Nats_Expected_Last_Subject_Sequence=revision
+        )
+        await self._jetstream.publish(self._prefix + address, b"", headers)
+
+    async def below(self, owner: str, limit: int) -> list[tuple[str, Record]]:
+        """Address and record of everything that one key of one caller was used for, oldest write first."""
+        found: list[tuple[str, Record]] = []
+        seq, subject = 0, f"{self._prefix}{owner}.*"
+        while len(found) < limit and (
+            message := await self._jetstream.next_at_leader(self._stream, subject, seq)
+        ):
+            seq = message.seq
+            if (record := _kept(message)) is not None:
+                found.append((message.subject.removeprefix(self._prefix), record))
+        return found
+
+    @asynccontextmanager
+    async def news_of(self, address: str) -> AsyncIterator[asyncio.Event]:
+        """Set whenever this record was written: told by the broker after it has stored it."""
+        news = asyncio.Event()
+        sid = await self._client.listen(f"{self._news}.{address}", lambda *_: news.set())
+        try:
+            yield news
+        finally:
+            await self._client.unlisten(sid)
+
+    async def _put(self, key: str, value: bytes, **expected: int) -> int:
+        headers = header_block(Nats_TTL=f"{int(self.ttl_sec)}s", **expected)
+        return (await self._jetstream.publish(self._prefix + key, value, headers)).seq
+
+
+def _part(address: str, record: Record, number: int) -> str:
+    """Below their writer's name: two who wrote at once do not mix."""
+    return f"{address}.{record.holder}.{number}"
+
+
+async def _packed(body: bytes) -> bytes:
+    if len(body) <= PART_BYTES_MAX:
+        return zlib.compress(body)
+    return await asyncio.to_thread(zlib.compress, body)
+
+
+async def _unpacked(packed: bytes) -> bytes:
+    if len(packed) <= PART_BYTES_MAX:
+        return zlib.decompress(packed)
+    return await asyncio.to_thread(zlib.decompress, packed)
+
+
+def _kept(message: StoredMessage) -> Record | None:
+    return None if message.header(b"KV-Operation") else _record(message.data)
+
+
+def _record(value: bytes | None) -> Record | None:
+    """One that cannot be read is as good as none: it is written over."""
+    if not value:
+        return None
+    try:
+        return _decode(value)
+    except msgspec.MsgspecError as error:
+        log.warning("a record of the ledger cannot be read", extra={"error": str(error)})
+        return None

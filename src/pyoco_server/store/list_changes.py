@@ -1,0 +1,67 @@
+"""Which lists have changed: their streams, followed without what is written to them.
+
+Heard from the broker when a message is stored, so whoever reads the list then finds it there. A connection
+that was lost may have missed something: all of them count as changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.client import BrokerClient
+from pyoco_server.jetstream.ordered_consumer import Feed
+from pyoco_server.supervision import Loop
+
+OnChange = Callable[[str], None]
+
+
+class Changes:
+    def __init__(
+        self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig, on_change: OnChange
+    ) -> None:
+        self._jetstream = jetstream
+        self._on_change = on_change
+        self._streams = {
+            "dead_letters": config.dlq_stream,
+            "schedules": f"KV_{config.schedules_kv_bucket}",
+            "wheels": f"KV_{config.wheel_history_kv_bucket}",
+        }
+        self._feeds = {
+            name: Feed(client, jetstream, stream, "", self._heard(name), headers_only=True)
+            for name, stream in self._streams.items()
+        }
+        self._reconnects = Loop("changes of lists after a reconnect", self._move_to_the_ends)
+
+    async def start(self) -> None:
+        ends = await self._ends()  # all of them first: a start that fails has started nothing
+        for name, feed in self._feeds.items():
+            feed.start(ends[name])
+        self._reconnects.start()
+
+    async def stop(self) -> None:
+        await self._reconnects.stop()
+        await asyncio.gather(*(feed.stop() for feed in self._feeds.values()))
+
+    def reconnected(self) -> None:
+        """The broker may have come back with other streams: their ends are looked for again."""
+        self._reconnects.wake()
+
+    def why_not(self) -> str | None:
+        silent = [name for name, feed in self._feeds.items() if not feed.is_heard]
+        return f"changes are not being followed: {', '.join(silent)}" if silent else None
+
+    async def _ends(self) -> dict[str, int]:
+        ends = await asyncio.gather(*map(self._jetstream.last_seq, self._streams.values()))
+        return dict(zip(self._streams, ends, strict=True))
+
+    async def _move_to_the_ends(self) -> None:
+        ends = await self._ends()
+        for name, feed in self._feeds.items():
+            feed.go_on_after(ends[name])
+            self._on_change(name)
+
+    def _heard(self, name: str) -> Callable[[str, int, bytes, bytes], None]:
+        return lambda _subject, _seq, _headers, _data: self._on_change(name)

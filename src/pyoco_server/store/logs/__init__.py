@@ -1,0 +1,1 @@
+"""What runs print: `chunks` (as it lies in the stream), `writer` (append), `reader` (any part of it)."""

@@ -1,0 +1,114 @@
+"""A run's log as it lies in the stream: chunks that know where they stand, and the search for one of them.
+
+A chunk's headers say which lines and bytes it holds, so the stream is its own index: a line or a byte in
+the middle is found by asking for the chunk at a guessed sequence and guessing better, a handful of reads
+however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from pyoco_server.jetstream.api import StoredMessage
+from pyoco_server.jetstream.headers import number_of
+
+
+class By(StrEnum):
+    """What a place in a log is counted in. Bytes of the log as it is stored, or of its texts alone."""
+
+    LINE = "line"
+    BYTE = "byte"
+    TEXT = "text"
+
+
+class Chunk(NamedTuple):
+    """Whole lines. `line` is the number of the first, counted from 1; bytes are counted from 0.
+
+    `omitted`: lines that were left out of the log up to here, because of a limit.
+    """
+
+    seq: int
+    fence: int
+    line: int
+    lines: int
+    byte: int
+    text: int
+    text_size: int
+    omitted: int
+    data: bytes
+
+    @property
+    def last_line(self) -> int:
+        return self.line + self.lines - 1
+
+    @property
+    def end_byte(self) -> int:
+        return self.byte + len(self.data)
+
+    @property
+    def end_text(self) -> int:
+        return self.text + self.text_size
+
+    def begins(self, by: By) -> int:
+        return {By.LINE: self.line, By.BYTE: self.byte, By.TEXT: self.text}[by]
+
+    def ends(self, by: By) -> int:
+        """The first place that is not in it."""
+        return {By.LINE: self.line + self.lines, By.BYTE: self.end_byte, By.TEXT: self.end_text}[by]
+
+
+def chunk_of(message: StoredMessage) -> Chunk:
+    return parsed(message.seq, message.headers, message.data)
+
+
+def parsed(seq: int, headers: bytes, data: bytes) -> Chunk:
+    return Chunk(
+        seq=seq,
+        fence=number_of(headers, b"Pyoco-Fence"),
+        line=number_of(headers, b"Pyoco-Line"),
+        lines=number_of(headers, b"Pyoco-Lines"),
+        byte=number_of(headers, b"Pyoco-Byte"),
+        text=number_of(headers, b"Pyoco-Text-Byte"),
+        text_size=number_of(headers, b"Pyoco-Text-Bytes"),
+        omitted=number_of(headers, b"Pyoco-Omitted"),
+        data=data,
+    )
+
+
+# The first chunk of the log at or after this sequence.
+Probe = Callable[[int], Awaitable[Chunk | None]]
+
+
+async def find(probe: Probe, first: Chunk, last: Chunk, by: By, place: int) -> Chunk:
+    """The chunk that has this place, or the next one after it; the last one for a place beyond the end."""
+    if place < first.ends(by):
+        return first
+    if place >= last.begins(by):
+        return last
+    low, high, before = first, last, last.seq
+    # Of ours there is none from `before` on up to `high`.
+    halve = False
+    while low.seq + 1 < before:
+        seq = _guess(low, high, before, by, place, halve=halve)
+        found = await probe(seq)
+        halve = not halve
+        if found is None or found.seq >= before:
+            before = seq
+        elif place < found.begins(by):
+            high, before = found, seq
+        elif place < found.ends(by):
+            return found
+        else:
+            low = found
+    return high
+
+
+def _guess(low: Chunk, high: Chunk, before: int, by: By, place: int, *, halve: bool) -> int:
+    """Where it should be if lines came evenly; every other time the middle, for those that did not."""
+    room = before - low.seq - 1
+    if halve:
+        return low.seq + 1 + room // 2
+    gap = max(1, high.begins(by) - low.ends(by))
+    return low.seq + 1 + min(room - 1, room * (place - low.ends(by)) // gap)

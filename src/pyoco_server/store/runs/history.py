@@ -1,0 +1,83 @@
+"""Reading the event log: the commits of one run, and which runs there are. A part of `runs.Runs`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.jetstream.api import JetStream
+from pyoco_server.jetstream.confirmed_reads import MARK
+from pyoco_server.lifecycle.events import Event, RunSubmitted
+from pyoco_server.names import is_run_id
+from pyoco_server.store.runs.codec import decode_commit
+from pyoco_server.store.runs.commits import Commit, commits_of
+
+# Above this, reading takes so long that others should be answered meanwhile.
+ASIDE_BYTES = 1_048_576
+
+
+class LogReading:
+    def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
+        self._jetstream = jetstream
+        self._stream = config.events_stream
+        self._prefix = config.events_subject_prefix
+
+    async def events(self, run_id: str) -> list[tuple[int, list[Event]]]:
+        """The whole log of a run: sequence and events of each commit."""
+        messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
+        return [(message.seq, decode_commit(message.data)) for message in messages]
+
+    async def history(self, run_id: str, after_log_seq: int = 0, *, at_leader: bool = False) -> list[Commit]:
+        """Commits after this place of the log, oldest first; without `at_leader` perhaps not the latest."""
+        if not is_run_id(run_id):
+            return []
+        subject = self._subject(run_id)
+        messages = await self._jetstream.after(self._stream, subject, after_log_seq)
+        if at_leader:
+            seen = messages[-1].seq if messages else after_log_seq
+            messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
+        if sum(len(message.data) for message in messages) > ASIDE_BYTES:
+            return await asyncio.to_thread(commits_of, messages)
+        return commits_of(messages)
+
+    async def has(self, run_id: str, log_seq: int, commit_id: str) -> bool:
+        return await has_commit(self._jetstream, self._stream, self._subject(run_id), log_seq, commit_id)
+
+    async def find_commit(self, run_id: str, commit_id: str) -> Commit | None:
+        """The commit that carries this id; None only if the leader has none."""
+        found = (one for one in await self.history(run_id, at_leader=True) if one.commit_id == commit_id)
+        return next(found, None)
+
+    async def ids(self) -> AsyncIterator[str]:
+        """Of every run that has a log, in no order."""
+        offset, total = 0, 1
+        while offset < total:
+            asked = {"subjects_filter": f"{self._prefix}.>", "offset": offset}
+            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked)
+            subjects = info["state"].get("subjects") or {}
+            for subject in subjects:
+                if not subject.endswith(MARK):
+                    yield subject.removeprefix(f"{self._prefix}.")
+            offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
+
+    async def submission(self, run_id: str) -> RunSubmitted | None:
+        """The first event, which alone has the whole specification. None only if the leader has none."""
+        subject = self._subject(run_id)
+        first = await self._jetstream.first(self._stream, subject)
+        if first is None:  # of several copies one may lag
+            first = await self._jetstream.next_at_leader(self._stream, subject, 0)
+        begun = next(iter(decode_commit(first.data)), None) if first else None
+        return begun if isinstance(begun, RunSubmitted) else None
+
+    def _subject(self, run_id: str) -> str:
+        return f"{self._prefix}.{run_id}"
+
+
+async def has_commit(jetstream: JetStream, stream: str, subject: str, seq: int, commit_id: str) -> bool:
+    """Whether this commit of a run is in the log, or was replaced by a later one, as erasing does."""
+    found = await jetstream.at_leader(stream, seq)
+    if found is not None:
+        return found.header(b"Pyoco-Commit") == commit_id
+    last = await jetstream.last_at_leader(stream, subject)
+    return last is not None and last.seq > seq

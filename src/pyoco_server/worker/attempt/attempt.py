@@ -1,0 +1,262 @@
+"""One delivery, from first byte to ACK: decode → claim → resolve → perform → conclude → settle.
+
+The claim is a commit, the end is a commit, and the ACK is the last act. A cancel reaches us pushed, while
+the flow runs; after the grace the run is CANCELLED whether or not its code has noticed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeGuard
+
+from pyoco_server import clock
+from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.commands import ConfirmCancelled, FailRun
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.log_context import context_of
+from pyoco_server.operations.fleet.publish_dead_letter import letter_reason
+from pyoco_server.store.queue.dead_letters import ERROR_CHARS_MAX, DeadLetter, payload_text
+from pyoco_server.store.queue.job_puller import Delivery
+from pyoco_server.store.runs.codec import Job
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.store import Store
+from pyoco_server.worker.attempt.claim import (
+    Claimant,
+    NotOurs,
+    claim,
+    fail_unreadable,
+    read_job,
+    run_id_in,
+)
+from pyoco_server.worker.attempt.disposition import NAK_LETTER_SEC, Action, Disposition, Outcome, disposition
+from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
+from pyoco_server.worker.attempt.redelivery_limit import has_no_duty_left
+from pyoco_server.worker.performer import Ending, Performer
+from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
+from pyoco_server.worker.recording.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+_INVALID_JOB: dict[str, str | None] = {"err_id": "ERR-PYOCO-0012", "msg_id": "MSG-PYOCO-0012"}
+
+
+class Ended(NamedTuple):
+    """What came of a delivery."""
+
+    outcome: Outcome
+    run_id: str | None = None
+    error: str | None = None
+    stored: StoredRun | None = None
+
+    @property
+    def status(self) -> str | None:
+        """How the run stands, where this delivery had a part in it."""
+        return self.stored.run.status.value if self.stored else None
+
+
+class Attempt:
+    def __init__(
+        self,
+        store: Store,
+        delivery: Delivery,
+        *,
+        claimant: Claimant,
+        performer: Performer,
+        in_hand: Counter[str],
+        lease: LeaseDeadline,
+        on_performed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._delivery = delivery
+        self._claimant = claimant
+        self._performer = performer
+        self._in_hand = in_hand
+        self._lease = lease
+        self._on_performed = on_performed
+        self.claimed_run_id: str | None = None
+
+    async def run(self, on_claimed: Callable[[str, int], None]) -> Ended:
+        tag = self._delivery.subject.rsplit(".", 1)[-1]
+        with context_of({"worker_id": self._claimant.worker_id, "tag": tag}):
+            try:
+                ended = await self._handled(on_claimed)
+            except Unavailable as error:
+                fields = {"reason": error.message, "err_id": error.err_id, "msg_id": error.msg_id}
+                log.warning("broker trouble", exc_info=error, extra=fields)
+                ended = Ended(Outcome.BROKER_TROUBLE, error=error.message)
+            await self._settle(ended)
+            return ended
+
+    async def _handled(self, on_claimed: Callable[[str, int], None]) -> Ended:
+        job = read_job(self._delivery)
+        if isinstance(job, NotOurs):
+            self._say_invalid(job.run_id, job.cause)
+            if job.run_id is not None:
+                await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
+            return Ended(job.outcome, job.run_id, job.error)
+        self._in_hand[job.run_id] += 1
+        try:
+            with context_of(_about(job)):
+                return await self._attempted(job, on_claimed)
+        except RecursionError as error:  # just readable, and too deep to be written a few calls further down
+            self._say_invalid(job.run_id, error)
+            return Ended(Outcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
+        finally:
+            self._in_hand[job.run_id] -= 1
+            if not self._in_hand[job.run_id]:
+                del self._in_hand[job.run_id]
+
+    def _say_invalid(self, run_id: str | None, cause: Exception | None) -> None:
+        fields = {"subject": self._delivery.subject, "run_id": run_id, "reason": Outcome.INVALID_JOB.value}
+        log.error("invalid job", exc_info=cause, extra=fields | _INVALID_JOB)
+
+    def _is_only_one(self, run_id: str) -> bool:
+        """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
+        return self._in_hand[run_id] == 1
+
+    async def _attempted(self, job: Job, on_claimed: Callable[[str, int], None]) -> Ended:
+        under_way = UnderWay(self._store, self._delivery, job.run_id, self._lease)
+        async with under_way:
+            claimed = await claim(
+                self._store, self._delivery, job, self._claimant, is_only_one=self._is_only_one
+            )
+            if isinstance(claimed, NotOurs):
+                if claimed.over is not None:
+                    await self._see_to_letter(claimed.over.run)
+                return Ended(claimed.outcome, claimed.run_id, claimed.error)
+            self.claimed_run_id = job.run_id
+            on_claimed(job.run_id, claimed.fence)
+            recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
+            recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
+            # From here on the run is ours: whatever goes wrong is its end, for nobody else would end it.
+            try:
+                ending = await self._performer.perform(claimed, recorder, under_way)
+                self._on_performed()
+                return await self._conclude(ending, recorder, under_way)
+            finally:
+                recorder.snapshot.stop()
+                await recorder.log.close()
+
+    async def _conclude(self, ending: Ending, recorder: Recorder, under_way: UnderWay) -> Ended:
+        """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
+        fence, run_id = ending.fence, recorder.stored.run.run_id
+        if recorder.broken is not None:
+            unwritable = FailRun(fence=fence, reason=EXECUTION_ERROR, error=recorder.broken)
+            refused = await recorder.conclude_alone(unwritable)
+        elif under_way.is_cancelled:
+            refused = Reason.CANCEL_REQUESTED
+        else:
+            refused = recorder.refused or await recorder.conclude(ending)
+        if refused is Reason.CANCEL_REQUESTED:
+            refused = await recorder.conclude_alone(ConfirmCancelled(fence=fence))
+        if refused is not None:
+            fields = {"run_id": run_id, "fence": fence, "reason": refused}
+            log.warning("the run was taken over; nothing of ours was written", extra=fields)
+            return Ended(Outcome.TAKEN_OVER, run_id)
+        await recorder.snapshot.written()
+        return _ended(recorder.stored, recorder.cause)
+
+    async def _settle(self, ended: Ended) -> None:
+        told = disposition(ended.outcome)
+        if self._wants(told.letter) and not await self._is_letter_safe(told.letter, ended):
+            told = self._kept_for_its_letter(told)
+        match told.action:
+            case Action.ACK:
+                self._delivery.ack()
+            case Action.NAK:
+                await self._give_back(told.delay_sec)
+            case Action.TERM:
+                self._delivery.term()
+            case Action.NOTHING:
+                pass
+
+    async def _give_back(self, delay_sec: float) -> None:
+        run_id = run_id_in(self._delivery.data)
+        if await has_no_duty_left(self._store, self._delivery, run_id):
+            self._delivery.ack()
+        else:
+            self._delivery.nak(delay_sec)
+
+    def _wants(self, letter: str | None) -> TypeGuard[str]:
+        return letter is not None and (
+            letter != EXECUTION_ERROR or self._store.config.dlq_publish_execution_error
+        )
+
+    async def _see_to_letter(self, run: Run) -> None:
+        """This job came back after its run had failed: the letter may not have been written."""
+        reason = letter_reason(run)
+        is_of_this_job = self._delivery.job_no in (None, run.job_no)
+        if run.status is RunStatus.FAILED and not run.gone and is_of_this_job and self._wants(reason):
+            await self._store.owed_letters.note(run.run_id, reason)
+
+    async def _is_letter_safe(self, reason: str, ended: Ended) -> bool:
+        """Stored, or noted, so that housekeeping writes it."""
+        if await self._send_letter(reason, ended):
+            return True
+        if ended.stored is None:
+            return False
+        try:
+            await self._store.owed_letters.note(ended.stored.run.run_id, reason)
+        except Unavailable:
+            return False
+        return True
+
+    def _kept_for_its_letter(self, told: Disposition) -> Disposition:
+        """The delivery is the only sign that a letter is owed: it comes back, until it is the last one."""
+        if self._delivery.num_delivered >= self._store.config.consumer_max_deliver:
+            return told
+        return Disposition(Action.NAK, NAK_LETTER_SEC)
+
+    async def _send_letter(self, reason: str, ended: Ended) -> bool:
+        run = ended.stored.run if ended.stored else None
+        tag = self._delivery.subject.rsplit(".", 1)[-1]
+        letter = DeadLetter(
+            timestamp=clock.now(),
+            reason=reason,
+            error=(ended.error or "")[:ERROR_CHARS_MAX] or None,
+            run_id=ended.run_id,
+            flow_name=run.flow_name if run else None,
+            tag=run.tag if run else tag,
+            tags=list(run.tags) if run else None,
+            worker_id=self._claimant.worker_id,
+            num_delivered=self._delivery.num_delivered,
+            subject=self._delivery.subject,
+            payload=payload_text(self._delivery.data),
+        )
+        # Sent again for the same delivery it is the same letter; another message has one of its own.
+        letter_id = f"{run.run_id}.{reason}.{run.job_no}" if run else f"{self._delivery.sequence}.{reason}"
+        return await self._store.dead_letters.publish(letter, letter_id=letter_id)
+
+
+def _about(job: Job) -> dict[str, str | None]:
+    """What every line says that is written while this run is at hand."""
+    return {
+        "run_id": job.run_id,
+        "flow_name": job.flow_name,
+        "tag": job.tag,
+        "correlation_id": job.correlation_id,
+        "traceparent": job.traceparent,
+    }
+
+
+def _ended(stored: StoredRun, cause: dict[str, Any] | None) -> Ended:
+    run = stored.run
+    if run.parked:
+        return Ended(Outcome.PARKED, run.run_id, stored=stored)
+    if not run.is_terminal:
+        return Ended(Outcome.HANDED_BACK, run.run_id, stored=stored)
+    outcome = Outcome(run.status.value.lower())
+    if outcome is Outcome.FAILED:
+        if run.reason == FLOW_NOT_FOUND:
+            outcome = Outcome.FLOW_NOT_FOUND
+        number = "0006" if outcome is Outcome.FLOW_NOT_FOUND else "0007"
+        fields = {"run_id": run.run_id, "flow_name": run.flow_name, "tag": run.tag, "error": run.error}
+        fields |= {"reason": run.reason, "task": run.failed_task}
+        ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
+        log.error("run failed", extra=fields | ids | (cause or {}))
+    return Ended(outcome, run.run_id, run.error, stored)

@@ -1,0 +1,286 @@
+"""The first half of a delivery: read the job, make the run ours by a commit, or say why not.
+
+A claim whose reply was lost may stand in the log. It is never left to chance: the leader is asked until it is
+known whether the run is ours. Where that takes too long, housekeeping hands the claim back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from pyoco_server.clock import elapsed
+from pyoco_server.errors import Invalid, Unavailable
+from pyoco_server.jetstream.headers import value_of
+from pyoco_server.lifecycle.commands import (
+    ClaimRun,
+    Command,
+    ConfirmCancelled,
+    FailRun,
+    ReportLoss,
+    SubmitRun,
+)
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.run import Claim
+from pyoco_server.lifecycle.status import LossCause
+from pyoco_server.names import check_routing_tag, check_run_id
+from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.printable import has_control
+from pyoco_server.store.queue.job_puller import Delivery
+from pyoco_server.store.runs.codec import UNREADABLE, Job, UnreadableJob, decode_job, submission_of
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff
+from pyoco_server.tracing import (
+    CORRELATION_HEADER,
+    TRACEPARENT_HEADER,
+    usable_correlation_id,
+    usable_traceparent,
+)
+from pyoco_server.worker.attempt.disposition import TOO_EARLY_DELIVERIES_MAX, Outcome
+from pyoco_server.worker.attempt.reasons import with_reason
+from pyoco_server.worker.recording.checkpoints import (
+    NOTHING_RECORDED,
+    awaited,
+    recorded_failures,
+    recorded_results,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Longer than a lease: by then the run is taken from us if we cannot renew ours either.
+FIND_OUT_SEC_MAX = 60.0
+FIND_OUT = Backoff(first_sec=0.05, longest_sec=1.0)
+
+
+class Claimant(NamedTuple):
+    worker_id: str
+    instance_id: str
+
+
+class Claimed(NamedTuple):
+    """The run is ours until it ends or we are taken over."""
+
+    stored: StoredRun
+    submission: RunSubmitted
+    recorded: bytes = NOTHING_RECORDED
+
+    @property
+    def fence(self) -> int:
+        return self.stored.run.fence
+
+    @property
+    def failures(self) -> dict[str, str]:
+        return recorded_failures(self.stored.run)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        return awaited(self.stored.run)
+
+
+class NotOurs(NamedTuple):
+    """There is nothing to execute. `error` is for the dead letter."""
+
+    outcome: Outcome
+    run_id: str | None = None
+    error: str | None = None
+    cause: Exception | None = None  # for the log
+    over: StoredRun | None = None  # the run as it had ended before this delivery
+
+
+def read_job(delivery: Delivery) -> Job | NotOurs:
+    try:
+        job = decode_job(delivery.data)
+        check_run_id(job.run_id)
+        check_routing_tag(job.tag)
+        if not job.flow_name.strip():
+            raise Invalid("flow_name is empty")
+        if has_control(job.flow_name):
+            raise Invalid("flow_name has control characters")
+    except (UnreadableJob, Invalid) as error:
+        return NotOurs(Outcome.INVALID_JOB, run_id_in(delivery.data), str(error), error)
+    return _traced(job, delivery)
+
+
+def _traced(job: Job, delivery: Delivery) -> Job:
+    """Other producers may say in headers what ours say in the job. What cannot be carried is left out."""
+    given_id = job.correlation_id or value_of(delivery.headers, CORRELATION_HEADER.encode())
+    given_trace = job.traceparent or value_of(delivery.headers, TRACEPARENT_HEADER.encode())
+    correlation_id, traceparent = usable_correlation_id(given_id), usable_traceparent(given_trace)
+    if (correlation_id, traceparent) == (job.correlation_id, job.traceparent):
+        return job
+    return replace(job, correlation_id=correlation_id, traceparent=traceparent)
+
+
+async def claim(
+    store: Store, delivery: Delivery, job: Job, claimant: Claimant, *, is_only_one: Callable[[str], bool]
+) -> Claimed | NotOurs:
+    """`is_only_one`: no other attempt of this worker is at the run, at the moment it is asked."""
+    submission = submission_of(job)
+    try:
+        applied = await _apply_claim(store, delivery, submission, claimant)
+    except Unavailable as error:
+        return await _find_out(store, submission, claimant, error, is_only_one=is_only_one)
+    if applied.refused is None and applied.after is not None:
+        return await _claimed(store, submission, applied.after)
+    left_over = _left_over(applied, claimant) if is_only_one(job.run_id) else None
+    if left_over is not None:
+        return await _hand_back(store, job.run_id, left_over)
+    return await _explain(store, delivery, job.run_id, applied)
+
+
+async def _apply_claim(
+    store: Store, delivery: Delivery, submission: RunSubmitted, claimant: Claimant
+) -> Applied:
+    if delivery.job_no is None:
+        return await _claim_foreign(store, submission, claimant)
+    held, command = _held(delivery, submission), _command(claimant, delivery.job_no)
+    return await apply(store, submission.run_id, command, held=held, project=False, whole=True)
+
+
+async def _claimed(store: Store, submission: RunSubmitted, stored: StoredRun) -> Claimed:
+    """The run is ours from here on, so what it needs is read until it is there."""
+    recorded = await _until_answered(lambda: recorded_results(store, stored.run))
+    return Claimed(stored, submission, recorded)
+
+
+async def _find_out(
+    store: Store,
+    submission: RunSubmitted,
+    claimant: Claimant,
+    error: Unavailable,
+    *,
+    is_only_one: Callable[[str], bool],
+) -> Claimed | NotOurs:
+    """The reply to the claim was lost: the leader knows whether it was stored."""
+    run_id = submission.run_id
+    fields = {"run_id": run_id, "error": error.message}
+    log.warning("a claim may stand in the log", exc_info=error, extra=fields)
+    stored = await _until_answered(lambda: store.runs.load(run_id, at_leader=True, whole=True))
+    held = stored.run.claim if stored is not None else None
+    if stored is None or held is None or held.instance_id != claimant.instance_id:
+        return NotOurs(Outcome.BROKER_TROUBLE, error=error.message)
+    if not is_only_one(run_id):
+        return NotOurs(Outcome.CLAIMED, run_id)
+    log.info("the claim stands; the run begins", extra={"run_id": run_id, "fence": held.fence})
+    return await _claimed(store, submission, stored)
+
+
+async def _until_answered(ask: Callable[[], Awaitable[T]]) -> T:
+    """Asks again while the broker is away. Raises Unavailable after FIND_OUT_SEC_MAX."""
+    give_up_at, tries = elapsed() + FIND_OUT_SEC_MAX, 0
+    while True:
+        try:
+            return await ask()
+        except Unavailable:
+            if elapsed() >= give_up_at:
+                raise
+            tries += 1
+            await asyncio.sleep(FIND_OUT.after(tries))
+
+
+async def fail_unreadable(store: Store, run_id: str, error: str, claimant: Claimant) -> None:
+    """A job that nobody can execute, of a run that exists: it must not stay PENDING for ever."""
+    stored = await store.runs.load(run_id, at_leader=True)
+    if stored is None:
+        return
+    commands = (
+        _command(claimant, stored.run.job_no),
+        FailRun(
+            fence=stored.run.fence + 1,
+            reason=Outcome.INVALID_JOB,
+            error=with_reason(Outcome.INVALID_JOB, error),
+        ),
+    )
+    await apply(store, run_id, *commands, held=stored)
+
+
+def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
+    """The first job of a run carries all that is known of it: claim without a single read."""
+    if delivery.job_no != 1 or not delivery.log_seq:
+        return None
+    run = fold(None, (submission,))
+    assert run is not None
+    return StoredRun(
+        run=run,
+        commits=1,
+        log_seq=delivery.log_seq,
+        revision=delivery.snapshot_revision,
+        chain=delivery.chain,
+    )
+
+
+async def _claim_foreign(store: Store, submission: RunSubmitted, claimant: Claimant) -> Applied:
+    """Another producer's job, without a number. It may begin a run; else it stands for the current job."""
+    stored = await store.runs.load(submission.run_id, at_leader=True, whole=True)
+    commands: list[Command] = []
+    if stored is None:
+        commands.append(SubmitRun(submission=submission))
+    commands.append(_command(claimant, stored.run.job_no if stored else 1))
+    return await apply(store, submission.run_id, *commands, held=stored, project=False)
+
+
+def _command(claimant: Claimant, job_no: int) -> ClaimRun:
+    return ClaimRun(worker_id=claimant.worker_id, instance_id=claimant.instance_id, job_no=job_no)
+
+
+async def _explain(store: Store, delivery: Delivery, run_id: str, applied: Applied) -> NotOurs:
+    assert applied.refused is not None
+    match applied.refused.reason:
+        case Reason.TERMINAL | Reason.GONE:
+            return NotOurs(Outcome.FINISHED_BEFORE, run_id, over=applied.after)
+        case Reason.OTHER_JOB:
+            return NotOurs(Outcome.OTHER_JOB, run_id)
+        case Reason.PARKED:
+            return NotOurs(Outcome.PARKED, run_id)
+        case Reason.CANCEL_REQUESTED:
+            return await _conclude_cancelled(store, run_id)
+        case Reason.UNKNOWN:
+            early = delivery.num_delivered <= TOO_EARLY_DELIVERIES_MAX
+            return NotOurs(Outcome.TOO_EARLY if early else Outcome.NEVER_BEGAN, run_id)
+        case _:
+            return NotOurs(Outcome.CLAIMED, run_id)
+
+
+def _left_over(applied: Applied, claimant: Claimant) -> Claim | None:
+    """A claim of ours that nobody is at: it was committed, and the answer was lost with the connection."""
+    held = applied.after.run.claim if applied.after else None
+    return held if held and held.instance_id == claimant.instance_id else None
+
+
+async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
+    """Nobody else would: our lease moves. The commit publishes a new job, and it counts for no loss."""
+    given_back = ReportLoss(
+        fence=left_over.fence,
+        cause=LossCause.HANDED_BACK,
+        losses_max=store.config.consumer_max_deliver,
+        crashes_max=store.config.max_crashes,
+        detail="the answer to its claim was lost",
+    )
+    await apply(store, run_id, given_back)
+    return NotOurs(Outcome.HANDED_BACK, run_id)
+
+
+async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
+    """Somebody asked it to stop. If nobody holds it, we end it; a holder will do so itself."""
+    applied = await apply(store, run_id, ConfirmCancelled())
+    return NotOurs(Outcome.CLAIMED if applied.refused else Outcome.CANCELLED, run_id)
+
+
+def run_id_in(data: bytes) -> str | None:
+    """The run that garbage speaks of, if it speaks of one."""
+    with contextlib.suppress(*UNREADABLE, Invalid):
+        loose = msgspec.json.decode(data)
+        if isinstance(loose, dict) and isinstance(loose.get("run_id"), str):
+            return str(check_run_id(loose["run_id"]))
+    return None

@@ -1,0 +1,62 @@
+"""Runs that keep losing their workers are executed one at a time, so that they cannot drag each other down.
+
+When a worker dies, every run it had loses a worker, and nobody can tell which of them was the cause. Started
+again side by side, the innocent would be counted out together with the guilty. Halfway to the limit a run is
+therefore kept apart from the others in its position: from then on only the guilty ones go on losing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.queue.job_puller import Delivery
+from pyoco_server.store.store import Store
+from pyoco_server.worker.attempt.claim import run_id_in
+from pyoco_server.worker.attempt.redelivery_limit import has_no_duty_left
+
+WAIT_SEC = 2.0
+
+
+class Suspects:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._losses = max(1, store.config.consumer_max_deliver // 2)
+        self._under_way: str | None = None
+
+    def may_be_one(self, delivery: Delivery) -> bool:
+        """Every loss has published a job of its own: with a low number nothing needs to be read."""
+        return delivery.job_no is not None and delivery.job_no > self._losses
+
+    @asynccontextmanager
+    async def kept_apart(self, delivery: Delivery) -> AsyncIterator[bool]:
+        """False: another one is being executed here, and this delivery was given back for a while."""
+        run_id = await self._suspect_in(delivery)
+        if run_id is None:
+            yield True
+        elif self._under_way is not None:
+            await self._give_back(delivery, run_id)
+            yield False
+        else:
+            self._under_way = run_id
+            try:
+                yield True
+            finally:
+                self._under_way = None
+
+    async def _suspect_in(self, delivery: Delivery) -> str | None:
+        if not self.may_be_one(delivery):
+            return None
+        run_id = run_id_in(delivery.data)
+        try:
+            stored = await self._store.runs.load(run_id) if run_id else None
+        except Unavailable:
+            return None  # the attempt will meet the same trouble, and knows what to do
+        return run_id if stored is not None and stored.run.losses >= self._losses else None
+
+    async def _give_back(self, delivery: Delivery, run_id: str) -> None:
+        if await has_no_duty_left(self._store, delivery, run_id):
+            delivery.ack()
+        else:
+            delivery.nak(WAIT_SEC)

@@ -1,0 +1,133 @@
+"""Whether this worker takes new runs: an operator's wish, heard by push, carried out, and said in our entry.
+
+While the entry says that we drain, nothing can be given to us: it is said last, and taken back first.
+
+The wish stands in the worker's registry entry and names the instance that it is for: whoever starts the
+worker anew wants it to work. A push tells only that somebody tried to write; what counts is read at the
+leader. A push may arrive before the stream has the message: where the leader does not have it yet, it is
+asked again. After a reconnect it is read as well, and each beat of our own brings the entry by once more.
+
+What was asked for is done when we say so and the puller is as we say: until both are true it is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from pyoco_server.store.fleet.registry import DRAIN, Record
+from pyoco_server.store.queue.job_puller import JobPuller
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, Loop
+from pyoco_server.worker.attempt.claim import Claimant
+
+log = logging.getLogger(__name__)
+
+# How often, and how soon, the leader is asked again for what was pushed. What it refused never comes.
+LOOKS_MAX = 6
+LOOK_AGAIN = Backoff(first_sec=0.05, longest_sec=0.5)
+
+
+class Draining:
+    """`say` writes what the worker has to say of itself, and `is_draining` with it."""
+
+    def __init__(self, store: Store, claimant: Claimant, say: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._claimant = claimant
+        self._say = say
+        self._beginnings = 0
+        self._none_begins = asyncio.Event()
+        self._none_begins.set()
+        self._puller: JobPuller | None = None
+        self._loop = Loop("draining", self._look)
+        self._pushed: bool | None = None  # the last wish that was pushed and not yet read
+        self._looks = 0
+        self.is_draining = False
+
+    async def start(self, puller: JobPuller) -> None:
+        self._puller = puller
+        await self._store.registry.hear(self._claimant.worker_id, self._on_written)
+        self._store.on_reconnect(self._loop.wake)
+        self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop(self._store.config.broker_timeout_sec * 2)
+
+    @contextmanager
+    def beginning(self) -> Iterator[Callable[[], None]]:
+        """Around a delivery; what is given is called as soon as its run is told of as one of ours."""
+        is_open = True
+        self._beginnings += 1
+        self._none_begins.clear()
+
+        def begun() -> None:
+            nonlocal is_open
+            self._beginnings -= is_open
+            is_open = False
+            if not self._beginnings:
+                self._none_begins.set()
+
+        try:
+            yield begun
+        finally:
+            begun()
+
+    def _on_written(self, record: Record) -> None:
+        wanted = self._is_wanted(record)
+        if not self._is_done(wanted):
+            self._pushed, self._looks = wanted, 0
+        if not self._is_done(wanted) or self._was_lost(record):
+            self._loop.wake()
+
+    def _is_wanted(self, record: Record) -> bool:
+        """An entry that was lost says nothing: then it stays as it is."""
+        return self.is_draining if DRAIN not in record else record[DRAIN] == self._claimant.instance_id
+
+    def _is_done(self, wanted: bool) -> bool:
+        is_paused = self._puller is not None and self._puller.is_paused
+        return wanted is self.is_draining and wanted is is_paused
+
+    def _was_lost(self, record: Record) -> bool:
+        return self.is_draining and DRAIN not in record
+
+    async def _look(self) -> None:
+        assert self._puller is not None
+        record = await self._store.registry.get(self._claimant.worker_id, at_leader=True)
+        if record is None:
+            return  # the next beat writes it, and that is pushed
+        if self._was_lost(record):
+            await self._store.registry.merge(self._claimant.worker_id, {DRAIN: self._claimant.instance_id})
+            return
+        wanted = self._is_wanted(record)
+        if not self._is_done(wanted):
+            await (self._drain(self._puller) if wanted else self._resume(self._puller))
+            fields = {"worker_id": self._claimant.worker_id, "draining": wanted}
+            log.info("no new runs are taken" if wanted else "runs are taken again", extra=fields)
+        await self._look_for_pushed(wanted)
+
+    async def _look_for_pushed(self, read: bool) -> None:
+        """The leader may not have yet what was pushed, or has refused it."""
+        if self._pushed is None or self._pushed is read or self._looks >= LOOKS_MAX:
+            self._pushed = None
+            return
+        self._looks += 1
+        await self._loop.pause_until_stopped(LOOK_AGAIN.after(self._looks))
+        self._loop.wake()
+
+    async def _drain(self, puller: JobPuller) -> None:
+        """What reached us before is executed: it is told of as running before we say that we drain."""
+        await puller.pause()
+        await self._none_begins.wait()
+        self.is_draining = True
+        await self._say()
+
+    async def _resume(self, puller: JobPuller) -> None:
+        self.is_draining = False
+        try:
+            await self._say()
+        except BaseException:
+            self.is_draining = True  # so it is, and the loop tries again
+            raise
+        await puller.resume()

@@ -1,0 +1,203 @@
+"""What a worker says of itself while it lives: its lease each second, its registry entry every few.
+
+Whoever has more to say of the worker (which wheels it has, say) adds members of its own by `extra`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import socket
+from collections.abc import Callable, Collection
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pyoco_server import clock
+from pyoco_server.clock import elapsed
+from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.store.fleet.leases import Lease, boot_id
+from pyoco_server.store.fleet.registry import WorkerState
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, Loop
+from pyoco_server.worker.attempt.claim import Claimant
+from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
+
+log = logging.getLogger(__name__)
+
+REGISTRY_PAUSE_SEC = 0.25
+
+
+class SignOfLife:
+    def __init__(
+        self,
+        store: Store,
+        claimant: Claimant,
+        tags: list[str],
+        slots: int,
+        in_hand: Collection[str],
+        extra: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        self._store = store
+        self._claimant = claimant
+        self._tags = tags
+        self._slots = slots
+        # Runs from before their claim is sent until the worker has nothing more to do with them.
+        self._in_hand = in_hand
+        self._fences: dict[str, int] = {}
+        self._extra = extra
+        self._who = _who()
+        self._revision = 0
+        self._fetched_at: float | None = None
+        self._running: dict[str, float] = {}
+        self._changes: dict[str, Any] = {}
+        self._saying = asyncio.Lock()
+        self._is_started = self._is_stopped = False
+        config = store.config
+        self.deadline = LeaseDeadline(config.worker_lease_sec)
+        self._lease_loop = Loop(
+            "worker lease",
+            self._keep_lease,
+            interval_sec=config.worker_lease_interval_sec,
+            backoff=Backoff(first_sec=0.1, longest_sec=config.worker_lease_interval_sec),
+            waits_first=True,
+        )
+        self._entry_loop = Loop(
+            "worker registry entry",
+            self._keep_entry,
+            interval_sec=config.worker_heartbeat_interval_sec,
+            waits_first=True,
+        )
+
+    async def start(self) -> None:
+        """The lease stands before the first claim: a claim without one would look lost."""
+        self._is_started = True
+        await self._renew()
+        self._changes = {"stopped_at": None, "stop_reason": None}
+        await self._register()
+        self._lease_loop.start()
+        self._entry_loop.start()
+
+    async def stop(self, reason: str) -> None:
+        """Callable twice, and before start: a worker that never was there does not say that it leaves."""
+        if self._is_stopped or not self._is_started:
+            return
+        self._is_stopped = True
+        within_sec = self._store.config.broker_timeout_sec * 2
+        await asyncio.gather(self._lease_loop.stop(within_sec), self._entry_loop.stop(within_sec))
+        self._changes |= {
+            "state": WorkerState.STOPPED_GRACEFUL,
+            "stopped_at": clock.now(),
+            "stop_reason": reason,
+        }
+        with contextlib.suppress(Unavailable, WrongSequence):  # we are leaving: DISCONNECTED is derived then
+            await self._register()
+            await self._store.leases.release(self._claimant.instance_id, revision=self._revision)
+
+    def run_began(self, run_id: str, fence: int = 0) -> None:
+        self._fences[run_id] = fence
+        self._running[run_id] = clock.now()
+        self.changed()
+
+    def run_ended(self, run_id: str, status: str | None) -> None:
+        self._fences.pop(run_id, None)
+        started_at = self._running.pop(run_id, None)
+        if started_at is not None:
+            # Together: `last_run_*` is of one run, also while another one is under way.
+            self._changes |= {"last_run_id": run_id, "last_run_status": status}
+            self._changes |= {"last_run_started_at": started_at, "last_run_finished_at": clock.now()}
+            self.changed()
+
+    def fetched(self, at: float | None) -> None:
+        """When the queue last answered, be it that there is nothing: silence is no answer."""
+        self._fetched_at = at
+
+    def changed(self) -> None:
+        """There is news, of runs or in `extra`: it is told soon instead of at the next beat."""
+        self._entry_loop.wake()
+
+    async def say(self) -> None:
+        """Now, and in order: whoever reads the entry after this does not find what was true before."""
+        await self._register()
+
+    async def _keep_lease(self) -> None:
+        # Where a renewal whose answer was lost came in between, the next one finds its own revision.
+        with contextlib.suppress(WrongSequence):
+            await self._renew()
+
+    async def _keep_entry(self) -> None:
+        await self._register()
+        # Runs of a millisecond must not cost a registry write each.
+        await self._entry_loop.pause_until_stopped(REGISTRY_PAUSE_SEC)
+
+    async def _renew(self) -> None:
+        lease = Lease(
+            holder=self._claimant.instance_id,
+            worker_id=self._claimant.worker_id,
+            host=self._who["host"],
+            boot_id=boot_id(),
+            pid=self._who["pid"],
+            tags=self._tags,
+            free_slots=self._free_slots,
+            holds={run_id: self._fences.get(run_id, 0) for run_id in self._in_hand},
+        )
+        sent_at = elapsed()
+        self._revision = await self._store.leases.renew(
+            self._claimant.instance_id, lease, revision=self._revision
+        )
+        self.deadline.renewed(sent_at)
+
+    @property
+    def _free_slots(self) -> int:
+        return max(0, self._slots - len(self._running))
+
+    async def _register(self) -> None:
+        async with self._saying:
+            changes, self._changes = self._changes, {}
+            try:
+                await self._store.registry.merge(self._claimant.worker_id, self._entry() | changes)
+            except Unavailable:
+                self._changes = changes | self._changes  # else nobody would ever hear of them
+                raise
+
+    def _entry(self) -> dict[str, Any]:
+        now = clock.now()
+        return (
+            (self._extra() if self._extra is not None else {})
+            | self._who
+            | {
+                "instance_id": self._claimant.instance_id,
+                "state": WorkerState.RUNNING if self._running else WorkerState.IDLE,
+                "last_seen_at": now,
+                "last_heartbeat_at": now,
+                "heartbeat_at": now,
+                "last_fetch_at": self._fetched_at,
+                "tags": self._tags,
+                "slots": self._slots,
+                "free_slots": self._free_slots,
+                "current_run_id": next(iter(self._running), None),
+                "current_run_ids": list(self._running),
+            }
+        )
+
+
+def _who() -> dict[str, Any]:
+    """What stays the same for as long as the process lives."""
+    versions = {"pyoco_server": "pyoco-server", "pyoco": "pyoco"}
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started_at": clock.now(),
+        "versions": {name: _version(package) for name, package in versions.items()}
+        | {"python": platform.python_version()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return None

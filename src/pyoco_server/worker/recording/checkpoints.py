@@ -1,0 +1,57 @@
+"""Results that a run has already: small ones are in its log, large ones in the object store.
+
+Stored before the log says so. What is missing there later, or is not what was recorded, is no checkpoint: its
+task is executed again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from pyoco_server.errors import NotFound
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import OutputKept, TaskStatus
+from pyoco_server.store.runs.results import Recorded, ResultDamaged
+from pyoco_server.store.store import Store
+
+log = logging.getLogger(__name__)
+
+NOTHING_RECORDED = b"{}"
+
+
+async def recorded_results(store: Store, run: Run) -> bytes:
+    """What earlier claims have finished, as JSON: `{task: [result, types]}`."""
+    if not run.tasks:
+        return NOTHING_RECORDED
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, record in run.tasks.items():
+        if record.kept is OutputKept.STORED:
+            found[name] = (record.output, record.types)
+        elif record.kept is OutputKept.REFERENCED:
+            data = await _object(store, Recorded(run.run_id, name, record.output))
+            if data is not None:
+                found[name] = (msgspec.Raw(data), record.types)
+    return msgspec.json.encode(found)
+
+
+def recorded_failures(run: Run) -> dict[str, str]:
+    return {
+        name: record.error or "" for name, record in run.tasks.items() if record.state is TaskStatus.FAILED
+    }
+
+
+def awaited(run: Run) -> tuple[str, ...]:
+    """The waits that the run has come to, answered or not."""
+    return tuple(name for name, record in run.tasks.items() if record.waited_since is not None)
+
+
+async def _object(store: Store, recorded: Recorded) -> bytes | None:
+    try:
+        return await store.results.get(recorded)
+    except (NotFound, ResultDamaged) as error:
+        fields = {"run_id": recorded.run_id, "task": recorded.task, "error": error.message}
+        log.warning("a stored result cannot be used; its task is executed again", extra=fields)
+        return None

@@ -1,0 +1,309 @@
+"""The log of one run as its worker writes it: lines are gathered and appended in chunks, one in flight.
+
+Never in the way of the run: what cannot be stored in time is left out, and a line says how much. The end of a
+run waits for its log only while that is answered; what is left is stored after the end. A worker that was
+taken over writes nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from pyoco_server import clock
+from pyoco_server.errors import Unavailable
+from pyoco_server.ids import new_token
+from pyoco_server.jetstream.errors import BrokerRefused
+from pyoco_server.store.logs.writer import Line, LogEnd, LogMoved
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, count_failure, noticed
+from pyoco_server.worker.recording.log_rate import Rate
+from pyoco_server.worker.slots.capture import as_line
+
+log = logging.getLogger(__name__)
+
+# A line is stored, and so seen by whoever follows, at most this long after it was printed. The first one
+# after a pause goes sooner, but may have company.
+FLUSH_SEC = 0.1
+GATHER_SEC = 0.01
+# While lines are left out, the log says so this often.
+MARK_SEC = 10.0
+CHUNK_BYTES_MAX = 192 * 1024
+CHUNK_LINES_MAX = 2_000
+LINE_WEIGHT = 120  # what a line costs besides its text
+WAITING_BYTES_MAX = 8 * 2**20
+TRY_AGAIN = Backoff(first_sec=0.1, longest_sec=1.0)
+# The end of a run does not wait for its log longer than this; and no longer than this while appends are not
+# answered.
+LAST_FLUSH_SEC = 10.0
+SILENT_FLUSH_SEC = 0.5
+# After the end it is tried for so long to store what is left, of so many runs at once.
+LATE_SEC = 60.0
+LATE_RUNS_MAX = 100
+LOOP = "log of a run"
+
+_late: set[asyncio.Task[None]] = set()
+
+
+class RunLog:
+    """Everything here happens in the loop's thread."""
+
+    def __init__(self, store: Store, run_id: str, fence: int) -> None:
+        self._store = store
+        self._context = contextvars.copy_context()  # of the attempt, from wherever we are woken
+        self._run_id = run_id
+        self._fence = fence
+        # The first claim begins an empty log; a later one has to look where its predecessors ended.
+        self._end: LogEnd | None = LogEnd() if fence == 1 else None
+        self._waiting: deque[Line] = deque()
+        self._weight = 0
+        self._left_out = 0
+        self._why_left_out = ""
+        self._marked = 0
+        self._marked_at = -MARK_SEC
+        self._rate = Rate(store.config.log_max_lines_per_sec)
+        self._count = 0
+        self._is_closed = False
+        self._is_over = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._flushed_at = -FLUSH_SEC
+        self._in_a_hurry = False
+        self._on_room: Callable[[], None] | None = None
+
+    def notice(
+        self,
+        text: str,
+        *,
+        task: str | None = None,
+        attempt: int | None = None,
+        level: str = "INFO",
+        at: float | None = None,
+    ) -> None:
+        """A line of our own about the run, of now or of the instant `at`."""
+        stamp = clock.now() if at is None else at
+        for line in text.split("\n"):
+            self.add(Line(stamp, "system", as_line(line), task, attempt or None, level))
+
+    def add(self, line: Line) -> None:
+        if self._is_over or self._is_closed:
+            return
+        if why := self._why_not(line):
+            self._leave_out(why)
+            return
+        if self._left_out:
+            self._mark_here()
+        self._count += 1
+        self._waiting.append(line)
+        self._weight += len(line.text) + LINE_WEIGHT
+        if self._weight >= CHUNK_BYTES_MAX:
+            self.flush_soon()
+        elif self._timer is None or line.stream != "system":
+            self._flush_later(is_urgent=line.stream != "system")
+
+    def is_full(self, on_room: Callable[[], None]) -> bool:
+        """Whether whoever prints should wait; it is told when there is room again, or no hope of it."""
+        if self._weight < WAITING_BYTES_MAX // 2 or not self._store.is_connected:
+            return False
+        self._on_room = on_room
+        return True
+
+    def flush_soon(self) -> None:
+        self._forget_timer()
+        if self._writer is None and (self._waiting or self._left_out):
+            writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
+            self._writer = noticed(writer, LOOP)
+
+    async def flushed(self) -> None:
+        """Everything added so far is stored, or is not waited for any longer."""
+        self._in_a_hurry = True
+        self.flush_soon()
+        if self._writer is not None and not await self._is_written_in_time(self._writer):
+            log.warning("the log is not stored in time", extra={"run_id": self._run_id})
+        self._in_a_hurry = False
+
+    async def close(self) -> None:
+        """Nothing is added any more. What is not stored yet is stored later, if that is possible soon."""
+        await self.flushed()
+        self._is_closed = True
+        self._forget_timer()
+        if self._writer is None:
+            self._is_over = True
+        elif len(_late) < LATE_RUNS_MAX:
+            self._in_a_hurry = True
+            late = noticed(asyncio.get_running_loop().create_task(self._written_late(self._writer)), LOOP)
+            _late.add(late)
+            late.add_done_callback(_late.discard)
+        else:
+            self._give_up(self._writer)
+
+    async def _is_written_in_time(self, writer: asyncio.Task[None]) -> bool:
+        done, _ = await asyncio.wait([writer], timeout=SILENT_FLUSH_SEC)
+        if done or self._store.logs.silent.is_set():
+            return bool(done)
+        silence = asyncio.ensure_future(self._store.logs.silent.wait())
+        patience_sec = LAST_FLUSH_SEC - SILENT_FLUSH_SEC
+        await asyncio.wait([writer, silence], timeout=patience_sec, return_when=asyncio.FIRST_COMPLETED)
+        silence.cancel()
+        return writer.done()
+
+    async def _written_late(self, writer: asyncio.Task[None]) -> None:
+        done, _ = await asyncio.wait([writer], timeout=LATE_SEC)
+        if done:
+            self._is_over = True
+        else:
+            self._give_up(writer)
+
+    def _give_up(self, writer: asyncio.Task[None]) -> None:
+        self._is_over = True
+        writer.cancel()
+        log.error("the end of a run's log is lost", extra={"run_id": self._run_id})
+
+    def _why_not(self, line: Line) -> str:
+        """Empty for a line that is kept. What is said of the run as a whole always is."""
+        if line.stream == "system" and line.task is None:
+            return ""
+        if self._store.room.is_low:
+            return "the broker is running out of storage"
+        most = self._store.config.log_max_lines_per_run
+        if self._count >= most:
+            return f"a run keeps {most}"
+        if self._weight >= WAITING_BYTES_MAX:
+            return "they came faster than they could be stored"
+        if line.stream != "system" and not self._rate.take():
+            return f"a run may print {self._store.config.log_max_lines_per_sec} a second"
+        return ""
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out += 1
+        self._why_left_out = why
+        if self._timer is None:
+            self._flush_later(is_urgent=False)
+
+    def _flush_later(self, *, is_urgent: bool) -> None:
+        """Not while something is on its way: what comes meanwhile is looked at after it."""
+        if self._writer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = self._mark_is_due() if not self._waiting else now + FLUSH_SEC
+        if is_urgent:
+            due = max(now + GATHER_SEC, self._flushed_at + FLUSH_SEC)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self.flush_soon)
+
+    def _mark_is_due(self) -> float:
+        return max(self._marked_at + MARK_SEC, asyncio.get_running_loop().time() + FLUSH_SEC)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                self._flushed_at = asyncio.get_running_loop().time()
+                await self._store_chunk(*self._next_chunk())
+                is_pressing = self._in_a_hurry or self._weight >= CHUNK_BYTES_MAX
+                if not (is_pressing and (self._waiting or self._left_out)):
+                    break
+        finally:
+            self._writer = None
+            self._make_room()
+        if self._waiting or self._left_out:
+            self._flush_later(is_urgent=bool(self._waiting))
+
+    def _next_chunk(self) -> tuple[list[Line], int]:
+        """Lines, and how many are left out between them."""
+        if self._left_out and len(self._waiting) < CHUNK_LINES_MAX:
+            self._mark_here()
+        chunk: list[Line] = []
+        weight = 0
+        while self._waiting and len(chunk) < CHUNK_LINES_MAX:
+            more = len(self._waiting[0].text) + LINE_WEIGHT
+            if chunk and weight + more > CHUNK_BYTES_MAX:
+                break
+            chunk.append(self._waiting.popleft())
+            weight += more
+        self._weight -= weight
+        self._make_room()
+        marked, self._marked = self._marked, 0
+        return chunk, marked
+
+    def _mark_here(self) -> None:
+        """Lines are missing here: said in the log itself, where somebody looks for them."""
+        self._marked_at = asyncio.get_running_loop().time()
+        self._marked += self._left_out
+        text = f"{self._left_out} lines are left out here: {self._why_left_out}"
+        self._waiting.append(Line(clock.now(), "system", text, level="WARNING"))
+        self._weight += len(text) + LINE_WEIGHT
+        self._left_out = 0
+
+    def _make_room(self) -> None:
+        if self._on_room is not None and (
+            self._weight < WAITING_BYTES_MAX // 4 or not self._store.is_connected
+        ):
+            on_room, self._on_room = self._on_room, None
+            on_room()
+
+    async def _store_chunk(self, chunk: list[Line], left_out: int) -> None:
+        try:
+            await self._store_patiently(chunk, left_out)
+        except Exception:  # a defect: these lines are lost, the ones after them need not be
+            count_failure(LOOP)
+            log.exception("lines of a run are lost", extra={"run_id": self._run_id, "lines": len(chunk)})
+
+    async def _store_patiently(self, chunk: list[Line], left_out: int) -> None:
+        """Until the broker answers; what comes meanwhile is gathered, up to a bound."""
+        chunk_id = new_token()
+        tries = 0
+        while not self._is_over:
+            try:
+                await self._append(chunk, left_out, chunk_id)
+                return
+            except BrokerRefused as refused:
+                if refused.will_pass:
+                    self._store.logs.silent.set()
+                    tries += 1
+                    await asyncio.sleep(TRY_AGAIN.after(tries))
+                    continue
+                extra = {"run_id": self._run_id, "lines": len(chunk), "error": refused.message}
+                log.error("lines of a run cannot be stored", extra=extra)
+                return
+            except Unavailable:
+                self._store.logs.silent.set()
+                self._make_room()
+                tries += 1
+                await asyncio.sleep(TRY_AGAIN.after(tries))
+
+    async def _append(self, chunk: list[Line], left_out: int, chunk_id: str) -> None:
+        while not self._is_over:
+            if self._end is None:
+                self._moved_to(await self._store.logs.end(self._run_id))
+                continue
+            try:
+                self._end = await self._store.logs.append(
+                    self._run_id, self._end, chunk, fence=self._fence, chunk_id=chunk_id, omitted=left_out
+                )
+                return
+            except LogMoved as moved:
+                self._moved_to(moved.now)
+
+    def _moved_to(self, end: LogEnd) -> None:
+        if self._end is not None and end.lines < self._end.lines:
+            # Everything went by age or size, our own last words too: the next line has the next number.
+            end = self._end._replace(seq=end.seq)
+        self._end = end
+        self._count = max(self._count, end.lines)
+        if end.fence > self._fence:
+            # A successor writes: what we still have to say belongs to nobody.
+            self._is_over = True
+            self._waiting.clear()
+            self._left_out = 0

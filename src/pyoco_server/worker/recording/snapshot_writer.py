@@ -1,0 +1,120 @@
+"""The snapshot of a run follows its log: always the latest state, one write in flight, not one per commit.
+
+Readers fold what a snapshot lacks, so that it may be a moment late; the end of a run waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+
+from msgspec.structs import replace
+
+from pyoco_server.errors import Unavailable
+from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, count_failure, noticed
+
+log = logging.getLogger(__name__)
+
+LATE_SEC = 0.05
+TRY_AGAIN = Backoff(first_sec=0.05, longest_sec=5.0)
+# So often a defect may keep it from being written; then it is left to who reads the run next.
+DEFECTS_MAX = 3
+LOOP = "snapshot of a run"
+
+
+class SnapshotWriter:
+    def __init__(self, store: Store, stored: StoredRun) -> None:
+        self._store = store
+        self._context = contextvars.copy_context()  # of the attempt, from wherever we are woken
+        self._latest = stored
+        self._revision = stored.revision
+        self._shown = -1  # commits in the snapshot as we have written it
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._is_writing = False
+        self._is_over = False
+        self._failures = 0  # in a row
+        self._defects = 0
+
+    def follow(self, stored: StoredRun) -> None:
+        self._latest = stored
+        if self._timer is None and not self._is_busy and not self._is_over:
+            self._timer = asyncio.get_running_loop().call_later(LATE_SEC, self._write_soon)
+
+    async def written(self) -> None:
+        """Wait until the snapshot shows the last commit; tries for as long as the broker is away."""
+        self._stop_timer()
+        while self._shown < self._latest.commits and self._defects < DEFECTS_MAX:
+            if self._writing is not None:
+                await self._writing
+            else:
+                await self._write()
+
+    def stop(self) -> None:
+        """The run is over for us, or somebody else's: a write that is only due is theirs."""
+        self._is_over = True
+        self._stop_timer()
+
+    async def beat(self, at: float) -> bool:
+        """Renew the heartbeat, unless the snapshot is about to be written anyway.
+
+        True: the snapshot shows a commit that is not ours.
+        """
+        if self._is_busy or self._shown != self._latest.commits:
+            return False
+        now = replace(self._latest, revision=self._revision)
+        beaten = await self._store.runs.beat(now, at)
+        self._revision = beaten.stored.revision
+        return beaten.is_behind
+
+    @property
+    def _is_busy(self) -> bool:
+        """In a task of its own, or for whoever waits for it."""
+        return self._is_writing or self._writing is not None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _write_soon(self) -> None:
+        self._stop_timer()
+        if not self._is_busy:
+            writing = asyncio.get_running_loop().create_task(self._write(), context=self._context)
+            self._writing = noticed(writing, LOOP)
+
+    async def _write(self) -> None:
+        self._is_writing = True
+        target = replace(self._latest, revision=self._revision)
+        try:
+            self._revision = (await self._store.runs.project(target)).revision
+            self._shown = target.commits
+            self._succeeded()
+        except Unavailable as error:
+            await self._wait_after(error)
+        except Exception as error:  # nothing of the run is lost by it: readers fold its log
+            self._defects += 1
+            count_failure(LOOP)
+            log.exception("a snapshot cannot be written", extra={"run_id": target.run.run_id})
+            await self._wait_after(error)
+        finally:
+            self._writing, self._is_writing = None, False
+        if self._shown < self._latest.commits and self._defects < DEFECTS_MAX:
+            self.follow(self._latest)
+
+    async def _wait_after(self, error: Exception) -> None:
+        """Said once, however long it lasts."""
+        self._failures += 1
+        fields = {"run_id": self._latest.run.run_id, "error": str(error), "failures": self._failures}
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        log.log(level, "snapshot not written yet", exc_info=error, extra=fields)
+        await asyncio.sleep(TRY_AGAIN.after(self._failures))
+
+    def _succeeded(self) -> None:
+        if self._failures:
+            fields = {"run_id": self._latest.run.run_id, "failures": self._failures}
+            log.info("snapshot written after failures", extra=fields)
+        self._failures = self._defects = 0

@@ -1,0 +1,153 @@
+"""Large results of one run on their way into the object store, until the log refers to them.
+
+An upload goes on for as long as the broker is away, but no longer than the run is ours: when a commit of ours
+was refused, or the run is found to be another's, uploads are ended, and what the log does not refer to is
+removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.errors import BrokerRefused
+from pyoco_server.jetstream.objects import NotSame
+from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.store.runs.results import referenced_in
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import count_failure, noticed
+from pyoco_server.worker.recording.values import Result
+
+log = logging.getLogger(__name__)
+
+TRY_AGAIN_SEC = 0.5
+# The rest is left to housekeeping.
+REMOVE_SEC_MAX = 10.0
+
+OnPut = Callable[[Result], None]
+
+
+class _NotOurs(Exception):
+    """Another worker has the run."""
+
+
+class Uploads:
+    def __init__(self, store: Store, run_id: str, fence: int, on_lost: Callable[[], None]) -> None:
+        """`on_lost`: called when the run is found to be another's."""
+        self._store = store
+        self._context = contextvars.copy_context()  # of the attempt, for log lines
+        self._on_lost = on_lost
+        self._run_id = run_id
+        self._fence = fence
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._has_begun = False
+        self._removing: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    def begin(self, task: str, attempt: int, result: Result, on_put: OnPut) -> None:
+        if self._is_stopped:
+            return
+        self._has_begun = True
+        upload = self._upload(task, attempt, result, on_put)
+        uploading = noticed(
+            asyncio.get_running_loop().create_task(upload, context=self._context), "upload of a result"
+        )
+        self._under_way.add(uploading)
+        uploading.add_done_callback(self._under_way.discard)
+
+    async def finished(self) -> None:
+        """None is under way, because all have ended or were stopped."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def stop(self, *, remove: bool = True) -> None:
+        """Not without `remove` where it is not known what the log refers to."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        for uploading in self._under_way:
+            uploading.cancel()
+        if remove and self._has_begun:
+            removing = asyncio.get_running_loop().create_task(self._remove(), context=self._context)
+            self._removing = noticed(removing, "removal of results")
+
+    async def stopped(self) -> None:
+        """What was to be removed is, or is noted for housekeeping."""
+        if self._removing is not None:
+            await asyncio.wait([self._removing])
+
+    async def _upload(self, task: str, attempt: int, result: Result, on_put: OnPut) -> None:
+        try:
+            put = await self._put(task, attempt, result)
+        except _NotOurs:
+            self._on_lost()
+            return
+        except Exception:  # the run must not wait for a result that never comes
+            count_failure("upload of a result")
+            log.exception("a result was not stored", extra={"run_id": self._run_id, "task": task})
+            put = Result(None, OutputKept.TOO_LARGE)
+        on_put(put)
+
+    async def _put(self, task: str, attempt: int, result: Result) -> Result:
+        assert result.json is not None
+        fields = {"run_id": self._run_id, "task": task}
+        had_trouble = False
+        while True:
+            try:
+                reference = await self._store.results.put(
+                    self._run_id, self._fence, task, attempt, result.json
+                )
+                break
+            except (Unavailable, NotSame) as error:
+                if _is_final(error):
+                    log.error("a result cannot be stored", extra=fields | {"error": error.message})
+                    return Result(None, OutputKept.TOO_LARGE)
+                if not had_trouble:
+                    log.warning("a result cannot be stored yet", extra=fields | {"error": error.message})
+                had_trouble = True
+            await asyncio.sleep(TRY_AGAIN_SEC)
+            await self._check_ours()
+        if had_trouble:
+            await self._note()  # chunks of a try that was given up may be left
+        return Result(msgspec.json.encode(reference), result.kept, result.types)
+
+    async def _check_ours(self) -> None:
+        try:
+            stored = await self._store.runs.load(self._run_id, at_leader=True)
+        except Unavailable:
+            return
+        claim = stored.run.claim if stored is not None else None
+        if claim is None or claim.fence != self._fence:
+            raise _NotOurs
+
+    async def _remove(self) -> None:
+        """What was under way has ended first. What the log refers to stays, heard of or not."""
+        try:
+            async with asyncio.timeout(REMOVE_SEC_MAX):
+                await self.finished()
+                stored = await self._store.runs.load(self._run_id, at_leader=True, whole=True)
+                referenced = referenced_in(stored.run) if stored is not None else set()
+                await self._store.results.remove_unreferenced(self._run_id, referenced, fence=self._fence)
+        except (Unavailable, TimeoutError) as error:
+            fields = {"run_id": self._run_id, "error": str(error)}
+            log.warning("large results of a run that is not ours are left to housekeeping", extra=fields)
+            await self._note()
+        except Exception:  # a defect here costs room, and must not cost the run
+            count_failure("removal of results")
+            log.exception("large results were not removed", extra={"run_id": self._run_id})
+
+    async def _note(self) -> None:
+        try:
+            await self._store.leftovers.note(self._run_id)
+        except Unavailable as error:
+            log.warning("not noted for clearing up", extra={"run_id": self._run_id, "error": error.message})
+
+
+def _is_final(error: Unavailable | NotSame) -> bool:
+    """Not a broker that is away, nor a stream whose leader is being chosen."""
+    return isinstance(error, NotSame) or (isinstance(error, BrokerRefused) and not error.will_pass)

@@ -1,0 +1,93 @@
+"""A slot's voice on its link: messages in their order, as few writes as can be.
+
+What somebody waits for is sent at once, and with it whatever was said before; the rest goes with the next
+such message, or at the next tick of the clock (`link_reader.py`). Lines that a task prints are sent at once too, so
+that a process that dies has not taken them along; only of a flood of them are the last ones gathered.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+
+from pyoco_server.worker.slots import messages as m
+
+# Between two ticks so many lines are sent one by one.
+LINES_AT_ONCE = 100
+GATHERED_BYTES_MAX = 16 * 1024
+
+# stream, task, attempt, level
+Origin = tuple[str, str | None, int, str | None]
+
+
+class Voice:
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._lock = threading.Lock()
+        self._unsent: list[bytes] = []
+        self._size = 0
+        self._lines = 0
+        self._sent_at = 0.0
+        # Lines of one origin that follow each other are one message.
+        self._origin: Origin | None = None
+        self._printed_at = 0.0
+        self._printed: list[str] = []
+
+    def say(self, message: m.FromSlot, *, patience_sec: float = 0.0) -> None:
+        """At once, unless something was sent less than `patience_sec` ago: then with what is sent next."""
+        data = m.frame(message)
+        with self._lock:
+            self._end_lines()
+            self._keep(data)
+            if not patience_sec or time.monotonic() - self._sent_at >= patience_sec:
+                self._send()
+
+    def print(self, at: float, origin: Origin, lines: list[str]) -> None:
+        with self._lock:
+            if origin != self._origin:
+                self._end_lines()
+                self._origin, self._printed_at = origin, at
+            self._printed += lines
+            self._lines += len(lines)
+            self._size += sum(map(len, lines))
+            if self._lines <= LINES_AT_ONCE or self._size >= GATHERED_BYTES_MAX:
+                self._send()
+
+    def tick(self) -> None:
+        if self._unsent or self._lines:
+            with self._lock:
+                self._lines = 0
+                self._send()
+
+    def leave(self) -> None:
+        """In a forked child: the link is its parent's, to speak on and to keep open."""
+        os.close(self._link.detach())
+
+    def _end_lines(self) -> None:
+        if self._origin is not None:
+            stream, task, attempt, level = self._origin
+            printed = m.Printed(
+                at=self._printed_at,
+                stream=stream,
+                task=task,
+                attempt=attempt,
+                lines=self._printed,
+                level=level,
+            )
+            self._origin, self._printed = None, []
+            self._keep(m.frame(printed))
+
+    def _keep(self, data: bytes) -> None:
+        self._unsent.append(data)
+        self._size += len(data)
+
+    def _send(self) -> None:
+        self._end_lines()
+        if self._unsent:
+            data = b"".join(self._unsent)
+            self._unsent.clear()
+            self._size = 0
+            self._sent_at = time.monotonic()
+            self._link.sendall(data)
