@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -18,6 +19,7 @@ from pyoco_server.operations.cancel import cancel_run
 from pyoco_server.operations.erase import erase_run
 from pyoco_server.operations.graphs import register
 from pyoco_server.operations.histories import Histories
+from pyoco_server.operations.query import get_run
 from pyoco_server.operations.schedules import create
 from pyoco_server.operations.submit import Submission
 from pyoco_server.operations.workers import patch
@@ -49,6 +51,15 @@ async def test_the_history_of_an_erased_run_is_not_found(store: Store) -> None:
     model = ReadModel(store.client, store.jetstream, store.config)
     with pytest.raises(NotFound):
         await Histories(store, model, Chronicle).read(run_id)
+
+
+async def test_a_crowd_that_asks_for_one_unknown_run_is_confirmed_together(store: Store) -> None:
+    """Confirmations of one place stand in each other's way, and in that of commits."""
+    with_copies(store)
+    before = await store.jetstream.last_seq(store.config.events_stream)
+    asked = await asyncio.gather(*(get_run(store, "unknown") for _ in range(50)), return_exceptions=True)
+    assert all(isinstance(one, NotFound) for one in asked)
+    assert await store.jetstream.last_seq(store.config.events_stream) - before < 10
 
 
 async def test_a_graph_is_registered_again_where_only_an_old_head_says_the_same(

@@ -18,6 +18,7 @@ import msgspec
 from pyoco_server.store.errors import BrokerRefused, InFlight, NoStorage, WrongSequence
 from pyoco_server.store.headers import number_of, value_of
 from pyoco_server.store.requests import Reply, answer_of
+from pyoco_server.store.shared_asking import SharedAsking
 from pyoco_server.supervision import Backoff
 
 WRONG_LAST_SEQUENCE = 10071
@@ -111,6 +112,8 @@ class JetStream:
         self._on_no_storage = on_no_storage
         # By stream, as the broker has described it last.
         self.replicas: dict[str, int] = {}
+        # Of `confirmed_reads`: confirmations of one place stand in each other's way.
+        self.confirming = SharedAsking()
 
     async def publish(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
         return await self.publish_soon(subject, payload, headers)
