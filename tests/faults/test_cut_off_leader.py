@@ -130,6 +130,23 @@ async def test_a_mark_does_not_make_a_reader_begin_again(store: Store) -> None:
     await model.stop()
 
 
+async def test_a_list_is_complete_where_the_last_commit_is_gone_and_a_mark_stands_before_it(
+    store: Store,
+) -> None:
+    """The end of the log was erased, and its mark has expired: nothing is left that could be read."""
+    with_copies(store)
+    kept = await submitted(store)
+    with pytest.raises(NotFound):
+        await get_run(store, "unknown")
+    gone = f"{store.config.events_subject_prefix}.{await submitted(store)}"
+    await store.jetstream.api(f"STREAM.PURGE.{store.config.events_stream}", {"filter": gone})
+    model = ReadModel(store.client, store.jetstream, store.config)
+    await model.start()
+    await model.caught_up()
+    assert model.find(kept) is not None
+    await model.stop()
+
+
 async def test_one_copy_is_believed_without_a_write(store: Store) -> None:
     before = await store.jetstream.last_seq(store.config.events_stream)
     with pytest.raises(NotFound):

@@ -146,9 +146,9 @@ class Feed:
         The leader is asked. The replica on which our consumer lives may lag behind it, so that what the
         consumer has left to deliver says nothing.
         """
-        position = self.position
-        following = await self._jetstream.next_at_leader(self._stream, self._subjects, position)
-        if self.position != position:
+        reached = self.reached
+        following = await self._jetstream.next_at_leader(self._stream, self._subjects, reached)
+        if self.reached != reached:
             return
         if following is None or following.seq > seq:
             self._confirmed = max(self._confirmed, seq)
@@ -182,7 +182,8 @@ class Feed:
             fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
             log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
             self._on_lost(created, last_seq)
-            self.footing, self._confirmed = Footing(), 0
+            self.footing = Footing()
+        self._confirmed = 0  # a stream that has lost its end gives those sequences to other messages
         self.footing.created = created
         self._verified_on = connection_no
         self._on_moved()
