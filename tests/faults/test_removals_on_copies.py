@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -16,6 +19,7 @@ from pyoco_server.operations.bury import EXECUTION_ERROR
 from pyoco_server.operations.leftovers import clear_up
 from pyoco_server.store.job_puller import Delivery
 from pyoco_server.store.leftovers import Noted
+from pyoco_server.store.read_model import ReadModel
 from pyoco_server.store.results import Reference
 from pyoco_server.store.runs import StoredRun
 from pyoco_server.store.store import Store
@@ -23,7 +27,9 @@ from pyoco_server.worker.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recorder import Recorder
 from pyoco_server.worker.under_way import UnderWay
 from pyoco_server.worker.uploads import Uploads
+from tests.conftest import until
 from tests.faults.copies import show_as_of_now, with_copies
+from tests.faults.faulty_client import Fault, Faults
 from tests.worker.stage import submitted
 
 RESULT = b'"large"'
@@ -113,6 +119,38 @@ async def test_a_worker_whose_lease_had_lapsed_starts_nothing_by_an_old_log(
         under_way._on_renewed(has_lapsed=True)
         await under_way._catch_up()
         assert not under_way.may_start()
+
+
+async def test_a_list_is_not_thrown_away_because_one_node_has_less(
+    store: Store, faulty_store: Store, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway comes to a node that was cut off before the commits that the gateway has read."""
+    with_copies(faulty_store)
+    run_id = await submitted(store)
+    model = ReadModel(faulty_store.client, faulty_store.jetstream, faulty_store.config)
+    await model.start()
+    await model.caught_up()
+    _shows_an_empty_log(monkeypatch, faulty_store, faults)
+    faults.add(re.compile(r"\.events\.\$confirm$"), Fault.LOSE_REQUEST, times=1000)
+    model.reconnected()
+    await until(lambda: faults.happened)
+    faults.is_on = False
+    await until(lambda: model.feed.restarts == 2)
+    assert model.rebuilds == 0
+    assert model.find(run_id) is not None
+    await model.stop()
+
+
+def _shows_an_empty_log(monkeypatch: pytest.MonkeyPatch, store: Store, faults: Faults) -> None:
+    ask = store.jetstream.api
+
+    async def api(name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer = await ask(name, payload)
+        if faults.is_on and name == f"STREAM.INFO.{store.config.events_stream}":
+            answer["state"]["last_seq"] = 0
+        return answer
+
+    monkeypatch.setattr(store.jetstream, "api", api)
 
 
 class _Engine:

@@ -13,11 +13,12 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 from pyoco_server.clock import elapsed
 from pyoco_server.store.acks import place_of
 from pyoco_server.store.client import BrokerClient
-from pyoco_server.store.confirmed_reads import is_mark
+from pyoco_server.store.confirmed_reads import MARK, hear_majority, is_mark
 from pyoco_server.store.errors import BrokerAway, BrokerRefused
 from pyoco_server.store.footing import Footing, Step
 from pyoco_server.store.headers import status_of, value_of
@@ -71,6 +72,7 @@ class Feed:
         self._stream = stream
         self._subjects = f"{subject_prefix}.>"
         self._subject_skip = len(subject_prefix) + 1
+        self._mark = f"{subject_prefix}.{MARK}" if subject_prefix else None
         self._hand_on = on_message
         self._headers_only = headers_only
         self._on_lost = on_lost
@@ -174,9 +176,13 @@ class Feed:
     async def _verify(self) -> None:
         """Nothing is handed on meanwhile: there is no consumer."""
         connection_no, footing = self._client.connection_no, self.footing
-        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        info = await self._info()
+        stands = await footing.stands(self._jetstream, self._stream, self._subjects, info)
+        if not stands and self._mark and await hear_majority(self._jetstream, self._stream, self._mark):
+            info = await self._info()
+            stands = await footing.stands(self._jetstream, self._stream, self._subjects, info)
         created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
-        if not await footing.stands(self._jetstream, self._stream, self._subjects, info):
+        if not stands:
             if self.footing is not footing:
                 raise BrokerAway  # moved elsewhere meanwhile: that place is looked at instead
             fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
@@ -187,6 +193,9 @@ class Feed:
         self.footing.created = created
         self._verified_on = connection_no
         self._on_moved()
+
+    async def _info(self) -> dict[str, Any]:
+        return await self._jetstream.api(f"STREAM.INFO.{self._stream}")
 
     async def _subscribe(self) -> None:
         self._consumer_seq = 0
