@@ -25,9 +25,9 @@ from pyoco_server.operations.runs.query import get_run
 from pyoco_server.operations.runs.retry import Retry, retry
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 from tests.conftest import until
+from tests.faults.copies import with_copies
 from tests.faults.faulty_client import Fault, Faults
 from tests.faults.routed_cluster import RoutedCluster, routed_cluster
 from tests.promises.test_cluster import config_at
@@ -42,22 +42,10 @@ ROUNDS_MAX = 3
 @pytest.fixture
 def cut_off(faulty_store: Store, faults: Faults) -> Store:
     """Connected to a node that knows nothing of what the others have stored, and gets no majority."""
-    _with_copies(faulty_store)
+    with_copies(faulty_store)
     faults.add(READ, Fault.NO_MESSAGE, times=ALWAYS)
     faults.add(COMMIT, Fault.LOSE_REQUEST, times=ALWAYS)
     return faulty_store
-
-
-def _with_copies(store: Store) -> None:
-    """As on a cluster: the broker of these tests keeps one copy, and then a read is what there is."""
-    store.jetstream.replicas = _ThreeCopies((one["name"], 3) for one in streams(store.config))
-
-
-class _ThreeCopies(dict[str, int]):
-    """Whatever the broker says."""
-
-    def __setitem__(self, stream: str, _copies: int) -> None:
-        super().__setitem__(stream, 3)
 
 
 async def test_a_run_that_a_majority_has_is_never_said_to_be_unknown(store: Store, cut_off: Store) -> None:
@@ -75,7 +63,7 @@ async def test_a_run_that_a_majority_has_is_never_said_to_be_unknown(store: Stor
 async def test_a_read_is_repeated_where_only_the_reader_was_behind(
     store: Store, faulty_store: Store, faults: Faults
 ) -> None:
-    _with_copies(faulty_store)
+    with_copies(faulty_store)
     run_id = await submitted(store)
     faults.add(READ, Fault.NO_MESSAGE, times=2)  # the snapshot and the last commit
     assert (await get_run(faulty_store, run_id)).run.run_id == run_id
@@ -83,7 +71,7 @@ async def test_a_read_is_repeated_where_only_the_reader_was_behind(
 
 async def test_an_old_state_is_no_reason_to_refuse(store: Store, faulty_store: Store, faults: Faults) -> None:
     """The reader sees a run under way; a majority knows that it is over."""
-    _with_copies(faulty_store)
+    with_copies(faulty_store)
     run_id = await submitted(store)
     old = await faulty_store.runs.load(run_id, at_leader=True)
     await cancel_run(store, run_id)
@@ -96,7 +84,7 @@ async def test_an_old_state_is_no_reason_to_refuse(store: Store, faulty_store: S
 async def test_a_schedule_that_a_majority_may_have_is_not_said_to_be_unknown(
     faulty_store: Store, faults: Faults
 ) -> None:
-    _with_copies(faulty_store)
+    with_copies(faulty_store)
     assert await faulty_store.schedules.get("nightly") is None
     faults.add(re.compile(r"^\$KV\."), Fault.LOSE_REQUEST, times=ALWAYS)
     with pytest.raises(Unavailable):
@@ -105,7 +93,7 @@ async def test_a_schedule_that_a_majority_may_have_is_not_said_to_be_unknown(
 
 async def test_marks_are_read_by_nobody_and_do_not_add_up(store: Store) -> None:
     """One stays per stream; lists, feeds and the ids of runs pass over it."""
-    _with_copies(store)
+    with_copies(store)
     run_id = await submitted(store)
     model = ReadModel(store.client, store.jetstream, store.config)
     await model.start()
@@ -123,7 +111,7 @@ async def test_marks_are_read_by_nobody_and_do_not_add_up(store: Store) -> None:
 
 async def test_a_mark_does_not_make_a_reader_begin_again(store: Store) -> None:
     """The commit that it has read last was erased, and a mark stands before it."""
-    _with_copies(store)
+    with_copies(store)
     model = ReadModel(store.client, store.jetstream, store.config)
     await model.start()
     kept = await submitted(store)
@@ -137,6 +125,23 @@ async def test_a_mark_does_not_make_a_reader_begin_again(store: Store) -> None:
     info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
     prefix = store.config.events_subject_prefix
     assert await footing.stands(store.jetstream, store.config.events_stream, f"{prefix}.>", info)
+    await model.caught_up()
+    assert model.find(kept) is not None
+    await model.stop()
+
+
+async def test_a_list_is_complete_where_the_last_commit_is_gone_and_a_mark_stands_before_it(
+    store: Store,
+) -> None:
+    """The end of the log was erased, and its mark has expired: nothing is left that could be read."""
+    with_copies(store)
+    kept = await submitted(store)
+    with pytest.raises(NotFound):
+        await get_run(store, "unknown")
+    gone = f"{store.config.events_subject_prefix}.{await submitted(store)}"
+    await store.jetstream.api(f"STREAM.PURGE.{store.config.events_stream}", {"filter": gone})
+    model = ReadModel(store.client, store.jetstream, store.config)
+    await model.start()
     await model.caught_up()
     assert model.find(kept) is not None
     await model.stop()

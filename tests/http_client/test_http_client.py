@@ -74,7 +74,8 @@ def test_the_api_key_goes_into_its_header(stack: Stack) -> None:
 
 
 def test_it_stands_alone() -> None:
-    parts = ("event_stream", "log_calls", "schedule_calls", "worker_calls", "http_client")
+    parts = ("event_stream", "logs", "schedules", "workers", "client")
     code = "import sys, pyoco_server.http_client; print([m for m in sys.modules if 'pyoco' in m])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == str(["pyoco_server", *(f"pyoco_server.{name}" for name in parts)])
+    inside = (f"pyoco_server.http_client.{name}" for name in parts)
+    assert said.strip() == str(["pyoco_server", *inside, "pyoco_server.http_client"])

@@ -214,6 +214,20 @@ async def test_a_place_whose_messages_are_gone_is_confirmed(store: Store, start:
     assert late.seen == []
 
 
+async def test_a_place_that_was_confirmed_is_looked_at_again_by_a_new_consumer(
+    store: Store, start: Start
+) -> None:
+    """The stream may have lost its end meanwhile, and have other messages there."""
+    await begun(store)
+    await begun(store)
+    fed = await start(after=1)
+    await fed.reaches(2)
+    fed.feed._confirmed = 9  # by a leader whose stream had seven more, that are gone
+    fed.feed.reconnected()
+    await until(lambda: fed.feed.restarts == 2)
+    assert fed.feed.reached == 2
+
+
 async def test_a_place_with_messages_to_come_is_not_confirmed(store: Store, start: Start) -> None:
     fed = await start()
     at = await begun(store)

@@ -1,4 +1,4 @@
-"""Limits: 400 lines to a file, 60 to a function, 20 files to a folder. What is over a limit may only shrink."""
+"""Limits: 400 lines to a file, 60 to a function, 20 files to a folder. Exceptions may only shrink."""
 
 import ast
 from collections import Counter

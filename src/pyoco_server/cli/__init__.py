@@ -1,1 +1,1 @@
-"""The four programs, a folder each; `entry`, `settings` and `loop` are shared. `docs` writes generated pages."""
+"""The four programs, a folder each; they share `entry`, `settings`, `loop`. `docs` writes generated pages."""

@@ -13,10 +13,10 @@ from pyoco_server.clock import elapsed
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.events import RunClaimed, RunFailed, RunParked
-from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.fleet.publish_dead_letter import bury, is_buried, letter_reason
 from pyoco_server.store.queue.owed_dead_letters import OwedLetter
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class MissingLetters:
             return False
         is_missing = (
             stored is not None
-            and await self._is_owed(stored.run, noted.reason)
+            and await self._is_owed(stored, noted.reason)
             and not await is_buried(self._store, stored.run, noted.reason)
         )
         if is_missing and stored is not None:
@@ -63,15 +63,16 @@ class MissingLetters:
         await self._store.owed_letters.remove(noted.run_id, noted.revision)
         return is_missing
 
-    async def _is_owed(self, run: Run, reason: str) -> bool:
+    async def _is_owed(self, stored: StoredRun, reason: str) -> bool:
         """Not if it ended otherwise than was expected when it was noted."""
+        run = stored.run
         if run.gone or run.status is not RunStatus.FAILED or letter_reason(run) != reason:
             return False
-        return await self._was_in_hand(run.run_id)
+        return await self._was_in_hand(stored)
 
-    async def _was_in_hand(self, run_id: str) -> bool:
+    async def _was_in_hand(self, over: StoredRun) -> bool:
         """Whether it failed while a worker had it; a wait that ends a run by its timeout leaves no letter."""
-        commits = await self._store.runs.history(run_id, at_leader=True)
+        commits = await self._store.runs.history(over.run.run_id, at_leader=True, upto=over.log_seq)
         in_hand = False
         for event in (event for commit in commits for event in commit.events):
             if isinstance(event, RunFailed):

@@ -18,6 +18,7 @@ import msgspec
 from pyoco_server.jetstream.errors import BrokerRefused, InFlight, NoStorage, WrongSequence
 from pyoco_server.jetstream.headers import number_of, value_of
 from pyoco_server.jetstream.requests import Reply, answer_of
+from pyoco_server.jetstream.shared_confirmation import SharedAsking
 from pyoco_server.supervision import Backoff
 
 NANOSECONDS = 1_000_000_000
@@ -112,6 +113,8 @@ class JetStream:
         self._on_no_storage = on_no_storage
         # By stream, as the broker has described it last.
         self.replicas: dict[str, int] = {}
+        # Of `confirmed_reads`: confirmations of one place stand in each other's way.
+        self.confirming = SharedAsking()
 
     async def publish(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
         return await self.publish_soon(subject, payload, headers)

@@ -30,6 +30,17 @@ def is_mark(headers: bytes) -> bool:
     return _HEADER in headers
 
 
+async def hear_majority(jetstream: JetStream, stream: str, mark: str) -> bool:
+    """Return when a majority has answered: what a node has shown before may be old, and is read again.
+
+    False: there is one copy, and what was read is what there is. Raises Unavailable where none answers.
+    """
+    if jetstream.replicas.get(stream) == 1:
+        return False
+    await jetstream.publish(mark, b"", _headers(stream))
+    return True
+
+
 async def confirm(jetstream: JetStream, stream: str, mark: str, subject: str, seq: int) -> bool:
     """Whether `seq` is the last sequence of `subject` (0: it has no message), as a majority knows.
 
@@ -37,15 +48,23 @@ async def confirm(jetstream: JetStream, stream: str, mark: str, subject: str, se
     """
     if jetstream.replicas.get(stream) == 1:
         return True
-    headers = header_block(
-        Pyoco_Confirm=subject,
-        KV_Operation="PURGE",  # so that other readers of a bucket take the mark for a deleted key
-        Nats_Rollup="sub",
+    headers = _headers(
+        subject,
         Nats_Expected_Last_Subject_Sequence=seq,
         Nats_Expected_Last_Subject_Sequence_Subject=subject,
     )
-    try:
-        await jetstream.publish(mark, b"", headers)
-    except WrongSequence:
-        return False
-    return True
+
+    async def is_stored() -> bool:
+        try:
+            await jetstream.publish(mark, b"", headers)
+        except WrongSequence:
+            return False
+        return True
+
+    # The broker takes one at a time for a subject, and holds up commits to it for so long (10164).
+    return await jetstream.confirming.ask(f"{subject} {seq}", is_stored)
+
+
+def _headers(what: str, **expected: str | int) -> bytes:
+    """`KV-Operation`: so that other readers of a bucket take the mark for a deleted key."""
+    return header_block(Pyoco_Confirm=what, KV_Operation="PURGE", Nats_Rollup="sub", **expected)

@@ -37,13 +37,14 @@ class Bucket:
         """Through the leader; where the key is not there, a majority has said so."""
         for _ in range(CONFIRM_TRIES_MAX):
             entry = await self.get_at_leader(key)
-            if entry.value is not None or await self._is_latest(key, entry):
+            if entry.value is not None or await self.is_latest(key, entry.revision):
                 return entry
         raise Unavailable(f"The record {key} changes too fast to be read. Try again.")
 
-    async def _is_latest(self, key: str, entry: Entry) -> bool:
+    async def is_latest(self, key: str, revision: int) -> bool:
+        """Whether the key is at this revision (0: not there), as a majority knows."""
         prefix = self._prefix
-        return await confirm(self._jetstream, self._stream, prefix + MARK, prefix + key, entry.revision)
+        return await confirm(self._jetstream, self._stream, prefix + MARK, prefix + key, revision)
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision` (0: not there). Raises WrongSequence otherwise."""

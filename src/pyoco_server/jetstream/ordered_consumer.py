@@ -1,9 +1,9 @@
 """Every message of a stream, in order, pushed from the broker to one gateway: an ordered consumer.
 
-It is ours and not nats-py's, because a gateway lives through broker restarts: a gap in the consumer's own
-numbering, missing heartbeats or a reconnect make it start a new consumer after the last sequence it has.
-Before that it asks the leader whether what was read is still there (`stream_position`). If not, the owner is told to
-forget what it made of it, and everything is read again.
+It is ours and not nats-py's, because a gateway lives through broker restarts: a gap in the consumer's
+own numbering, missing heartbeats or a reconnect make it start a new consumer after the last sequence it
+has. Before that it asks the leader whether what was read is still there (`stream_position`). If not, the
+owner is told to forget what it made of it, and everything is read again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 from pyoco_server.clock import elapsed
 from pyoco_server.jetstream.acks import place_of
 from pyoco_server.jetstream.api import NANOSECONDS, JetStream
 from pyoco_server.jetstream.client import BrokerClient
-from pyoco_server.jetstream.confirmed_reads import is_mark
+from pyoco_server.jetstream.confirmed_reads import MARK, hear_majority, is_mark
 from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
 from pyoco_server.jetstream.headers import status_of, value_of
 from pyoco_server.jetstream.stream_position import Footing, Step
@@ -70,6 +71,7 @@ class Feed:
         self._stream = stream
         self._subjects = f"{subject_prefix}.>"
         self._subject_skip = len(subject_prefix) + 1
+        self._mark = f"{subject_prefix}.{MARK}" if subject_prefix else None
         self._hand_on = on_message
         self._headers_only = headers_only
         self._on_lost = on_lost
@@ -145,9 +147,9 @@ class Feed:
         The leader is asked. The replica on which our consumer lives may lag behind it, so that what the
         consumer has left to deliver says nothing.
         """
-        position = self.position
-        following = await self._jetstream.next_at_leader(self._stream, self._subjects, position)
-        if self.position != position:
+        reached = self.reached
+        following = await self._jetstream.next_at_leader(self._stream, self._subjects, reached)
+        if self.reached != reached:
             return
         if following is None or following.seq > seq:
             self._confirmed = max(self._confirmed, seq)
@@ -173,18 +175,26 @@ class Feed:
     async def _verify(self) -> None:
         """Nothing is handed on meanwhile: there is no consumer."""
         connection_no, footing = self._client.connection_no, self.footing
-        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        info = await self._info()
+        stands = await footing.stands(self._jetstream, self._stream, self._subjects, info)
+        if not stands and self._mark and await hear_majority(self._jetstream, self._stream, self._mark):
+            info = await self._info()
+            stands = await footing.stands(self._jetstream, self._stream, self._subjects, info)
         created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
-        if not await footing.stands(self._jetstream, self._stream, self._subjects, info):
+        if not stands:
             if self.footing is not footing:
                 raise BrokerAway  # moved elsewhere meanwhile: that place is looked at instead
             fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
             log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
             self._on_lost(created, last_seq)
-            self.footing, self._confirmed = Footing(), 0
+            self.footing = Footing()
+        self._confirmed = 0  # a stream that has lost its end gives those sequences to other messages
         self.footing.created = created
         self._verified_on = connection_no
         self._on_moved()
+
+    async def _info(self) -> dict[str, Any]:
+        return await self._jetstream.api(f"STREAM.INFO.{self._stream}")
 
     async def _subscribe(self) -> None:
         self._consumer_seq = 0

@@ -1,8 +1,8 @@
 """What is known of one run: the state that events fold into. Values only; rules are elsewhere.
 
-`bytes_full`, `bytes_slim` and `bytes_bare` are the largest sizes so far (see `snapshot_size`). They, and not the
-size of the moment, decide what a stored snapshot leaves out: so folding a commit over a stored snapshot
-and folding the whole log give the same bytes.
+`bytes_full`, `bytes_slim` and `bytes_bare` are the largest sizes so far (see `snapshot_size`). They, and
+not the size of the moment, decide what a stored snapshot leaves out: so folding a commit over a stored
+snapshot and folding the whole log give the same bytes.
 """
 
 from enum import IntEnum

@@ -52,9 +52,13 @@ class Graphs:
         self._bucket = Bucket(jetstream, config.graphs_kv_bucket)
 
     async def head(self, tenant_id: str | None, graph_id: str) -> PlacedHead | None:
-        """As a majority has it: what is read here decides something."""
+        """None is what a majority says. Whoever has nothing to do by what is found asks `is_latest`."""
         entry = await self._bucket.get_confirmed(_head_key(tenant_id, graph_id))
         return PlacedHead(_decode_head(entry.value), entry.revision) if entry.value else None
+
+    async def is_latest(self, tenant_id: str | None, placed: PlacedHead) -> bool:
+        """Whether no other version was registered since, as a majority knows."""
+        return await self._bucket.is_latest(_head_key(tenant_id, placed.head.graph_id), placed.revision)
 
     async def version(self, tenant_id: str | None, graph_id: str, version: int) -> StoredGraph | None:
         """They never change: only one that was not found has to be confirmed."""

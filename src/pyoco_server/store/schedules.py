@@ -66,7 +66,7 @@ class Schedules:
         return StoredSchedule(schedule, entry.revision) if schedule is not None else None
 
     async def begins_with(self, schedule_id: str) -> RunSubmitted | None:
-        entry = await self._bucket.get_at_leader(schedule_id + _BEGINS_WITH)
+        entry = await self._bucket.get_confirmed(schedule_id + _BEGINS_WITH)
         begun = next(iter(decode_commit(entry.value)), None) if entry.value else None
         return begun if isinstance(begun, RunSubmitted) else None
 

@@ -1,7 +1,7 @@
 """What a face says when something is refused: a status and a body for every error of the tree.
 
-Each face has one table; `error_answers` finds it by the path. Here is their form, and the nested body that several
-faces share. Which words stand in it is the face's.
+Each face has one table; `error_answers` finds it by the path. Here is their form, and the nested body
+that several faces share. Which words stand in it is the face's.
 """
 
 from __future__ import annotations

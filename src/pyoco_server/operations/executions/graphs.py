@@ -41,6 +41,8 @@ async def register(
     for _ in range(REGISTER_TRIES_MAX):
         latest = await store.graphs.head(tenant_id, graph_id)
         if latest is not None and latest.head.digest == digest:
+            if not await store.graphs.is_latest(tenant_id, latest):
+                continue
             return await find(store, caller, graph_id, latest.head.version), False
         version = latest.head.version + 1 if latest else 1
         wanted = StoredGraph(

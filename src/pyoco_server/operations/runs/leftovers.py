@@ -13,6 +13,7 @@ from collections.abc import Collection
 from pyoco_server.lifecycle.events import TaskSucceeded
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.runs.leftovers import Noted
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.results import reference_of
 from pyoco_server.store.store import Store
 
@@ -42,7 +43,7 @@ async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:
         return False
     if stored is None or stored.run.gone:
         await clear(store, run_id, noted.earlier)
-    elif removed := await store.results.remove_unreferenced(run_id, await _referenced(store, run_id)):
+    elif removed := await store.results.remove_unreferenced(run_id, await _referenced(store, stored)):
         log.info(
             "large results that no log refers to were removed", extra={"run_id": run_id, "count": removed}
         )
@@ -50,9 +51,10 @@ async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:
     return True
 
 
-async def _referenced(store: Store, run_id: str) -> set[str]:
-    """By any event of its log, also one that a later one has superseded."""
-    events = (event for commit in await store.runs.history(run_id, at_leader=True) for event in commit.events)
+async def _referenced(store: Store, over: StoredRun) -> set[str]:
+    """By any event of its log, also one that a later one has superseded. A run that is over gets no more."""
+    history = await store.runs.history(over.run.run_id, at_leader=True, upto=over.log_seq)
+    events = (event for commit in history for event in commit.events)
     kept = (
         reference_of(event.output)
         for event in events

@@ -59,7 +59,8 @@ async def retry(
     commit_id = reservation.command_id if reservation else None
     if wanted.params is not None:
         check_params(wanted.params, store.config)
-    old = visible(await store.runs.load_confirmed(run_id, whole=True), run_id, caller.tenant_id).run
+    stored = visible(await store.runs.load_confirmed(run_id, whole=True), run_id, caller.tenant_id)
+    old = stored.run
     if retry_refused(old):
         message = f"Run {run_id} is {old.status.value}. Cancel it, or wait for its end, and then retry it."
         raise Conflict(message, details={"run_id": run_id, "status": old.status.value})
@@ -68,7 +69,7 @@ async def retry(
     if wanted.from_start:
         return await begin(store, submission, commit_id=commit_id)
     store.room.check()  # before results are copied
-    kept = await _kept(store, old, submission)
+    kept = await _kept(store, stored, submission)
     if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
         store.leftovers.note_soon(new_id)  # should the run not begin, nothing refers to the copies
     results = [event for one in await _copied(store, old, new_id, kept) for event in carried(*one)]
@@ -110,9 +111,10 @@ def _check_size(submission: RunSubmitted, bytes_max: int) -> None:
         )
 
 
-async def _kept(store: Store, old: Run, submission: RunSubmitted) -> dict[str, TaskRecord]:
+async def _kept(store: Store, over: StoredRun, submission: RunSubmitted) -> dict[str, TaskRecord]:
     """What need not be executed again, by the log that is over: nothing is added to its order any more."""
-    history = await store.runs.history(old.run_id, at_leader=True)
+    old = over.run
+    history = await store.runs.history(old.run_id, at_leader=True, upto=over.log_seq)
     course = course_of((event for commit in history for event in commit.events), submission.graph)
     if submission.retry_from is not None:
         _check_fork(old, course, submission.retry_from)

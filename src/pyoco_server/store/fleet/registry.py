@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NotFound, Unavailable
+from pyoco_server.errors import Conflict, NotFound, Unavailable
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import WrongSequence
@@ -114,7 +114,10 @@ class Registry:
         await self._write(worker_id, lambda record: (record or {}) | changes)
 
     async def change(self, worker_id: str, changes_of: Callable[[Record], Record]) -> None:
-        """The same for an entry that is there; which members change may depend on how it is."""
+        """The same for an entry that is there; which members change may depend on how it is.
+
+        A Conflict that this raises is confirmed before it is believed.
+        """
 
         def changed(record: Record | None) -> Record:
             if record is None:
@@ -147,12 +150,15 @@ class Registry:
     async def _write(self, worker_id: str, changed: Callable[[Record | None], Record]) -> None:
         for _ in range(WRITE_TRIES_MAX):
             entry = await self._bucket.get_confirmed(worker_id)
-            record = {"worker_id": worker_id, **NOTHING_YET} | changed(_record(entry.value))
             try:
+                record = {"worker_id": worker_id, **NOTHING_YET} | changed(_record(entry.value))
                 await self._bucket.put(worker_id, msgspec.json.encode(record), revision=entry.revision)
                 return
             except WrongSequence:
                 continue
+            except Conflict:
+                if await self._bucket.is_latest(worker_id, entry.revision):
+                    raise
         raise Unavailable(f"The entry of worker {worker_id} changes too fast to be changed. Try again.")
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.confirmed_reads import MARK
+from pyoco_server.jetstream.errors import AnswerLost
 from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.names import is_run_id
 from pyoco_server.store.runs.codec import decode_commit
@@ -28,8 +29,13 @@ class LogReading:
         messages = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [(message.seq, decode_commit(message.data)) for message in messages]
 
-    async def history(self, run_id: str, after_log_seq: int = 0, *, at_leader: bool = False) -> list[Commit]:
-        """Commits after this place of the log, oldest first; without `at_leader` perhaps not the latest."""
+    async def history(
+        self, run_id: str, after_log_seq: int = 0, *, at_leader: bool = False, upto: int = 0
+    ) -> list[Commit]:
+        """Commits after this place of the log, oldest first; without `at_leader` perhaps not the latest.
+
+        `upto`: a place that is known to be in the log. AnswerLost if the leader that is asked lacks it.
+        """
         if not is_run_id(run_id):
             return []
         subject = self._subject(run_id)
@@ -37,6 +43,8 @@ class LogReading:
         if at_leader:
             seen = messages[-1].seq if messages else after_log_seq
             messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
+            if upto > (messages[-1].seq if messages else after_log_seq):
+                raise AnswerLost(subject)
         if sum(len(message.data) for message in messages) > ASIDE_BYTES:
             return await asyncio.to_thread(commits_of, messages)
         return commits_of(messages)

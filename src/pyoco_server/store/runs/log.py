@@ -22,7 +22,7 @@ from pyoco_server.jetstream.confirmed_reads import CONFIRM_TRIES_MAX, MARK, conf
 from pyoco_server.jetstream.errors import AnswerLost, BrokerRefused, WrongSequence
 from pyoco_server.jetstream.kv import Entry
 from pyoco_server.lifecycle.commit_meta import CommitMeta
-from pyoco_server.lifecycle.events import Event, RunDiscarded, RunSubmitted
+from pyoco_server.lifecycle.events import Event, RunDiscarded, RunErased, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
@@ -171,9 +171,14 @@ class Runs(LogReading):
         raise Unavailable(f"Run {run_id} changes too fast to be read. Try again.")
 
     async def is_latest(self, run_id: str, stored: StoredRun | None) -> bool:
-        """Whether nothing was committed after `stored` (None: nothing at all), as a majority knows."""
+        """Whether nothing was committed after `stored` (None: there is no run), as a majority knows.
+
+        The mark of an erased run is proof enough: no run begins at its place while it lives.
+        """
         subject, seq = self._subject(run_id), stored.log_seq if stored else 0
-        return await confirm(self._jetstream, self._stream, self._subject(MARK), subject, seq)
+        if await confirm(self._jetstream, self._stream, self._subject(MARK), subject, seq):
+            return True
+        return stored is None and await self._has_last(run_id, RunErased)
 
     async def project(self, stored: StoredRun) -> StoredRun:
         """Write the snapshot, unless a newer one is there already."""
@@ -213,9 +218,7 @@ class Runs(LogReading):
 
     async def was_discarded(self, run_id: str) -> bool:
         """Whether its submission was given up: then no worker has executed it."""
-        last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
-        events = decode_commit(last.data) if last is not None else []
-        return any(isinstance(event, RunDiscarded) for event in events)
+        return await self._has_last(run_id, RunDiscarded)
 
     async def close(self) -> None:
         if self._rebuilding is not None:
@@ -272,6 +275,12 @@ class Runs(LogReading):
         if now is not None and now.log_seq > at.log_seq:
             return None
         raise Overtaken(now)
+
+    async def _has_last(self, run_id: str, kind: type[Event]) -> bool:
+        """Whether such an event is in the last commit."""
+        last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
+        events = decode_commit(last.data) if last is not None else []
+        return any(isinstance(event, kind) for event in events)
 
     def _reads(
         self, run_id: str, at_leader: bool

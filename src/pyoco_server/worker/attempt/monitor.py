@@ -199,15 +199,23 @@ class UnderWay:
         task.add_done_callback(self._tasks.discard)
 
     async def _catch_up(self) -> None:
-        """What was committed while we were away, or was not pushed to us: the leader knows."""
+        """What was committed while we were away, or was not pushed to us: the leader knows.
+
+        One that was cut off does not. Where tasks are to be started by what is read, a majority confirms it.
+        """
         try:
             whole = self._recorder is not None and bool(self._recorder.waits)
-            stored = await self._store.runs.load(self._run_id, at_leader=True, whole=whole)
+            if self._is_confirmed:
+                stored = await self._store.runs.load(self._run_id, at_leader=True, whole=whole)
+            else:
+                stored = await self._store.runs.load_confirmed(self._run_id, whole=whole)
         except Unavailable:
             return  # the next reconnect, renewal or beat tries again
         if stored is None or self._over or self._recorder is None:
             return
         run, fence = stored.run, self._recorder.stored.run.fence
+        if run.fence < fence:
+            return  # as it was before our claim
         if run.cancel is not None:
             self.cancel()
         if run.claim is None or run.claim.fence != fence:

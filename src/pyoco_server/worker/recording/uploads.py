@@ -121,6 +121,8 @@ class Uploads:
             stored = await self._store.runs.load(self._run_id, at_leader=True)
         except Unavailable:
             return
+        if stored is not None and stored.run.fence < self._fence:
+            return  # as it was before our claim: the node that answers was cut off from the others
         claim = stored.run.claim if stored is not None else None
         if claim is None or claim.fence != self._fence:
             raise _NotOurs
@@ -130,7 +132,7 @@ class Uploads:
         try:
             async with asyncio.timeout(REMOVE_SEC_MAX):
                 await self.finished()
-                stored = await self._store.runs.load(self._run_id, at_leader=True, whole=True)
+                stored = await self._store.runs.load_confirmed(self._run_id, whole=True)
                 referenced = referenced_in(stored.run) if stored is not None else set()
                 await self._store.results.remove_unreferenced(self._run_id, referenced, fence=self._fence)
         except (Unavailable, TimeoutError) as error:

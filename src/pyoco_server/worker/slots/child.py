@@ -1,8 +1,8 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
-The main thread runs flows; every thread speaks, what it prints at least; somebody always listens, so that a
-cancel is heard while a task runs (`link_reader.py`). When the parent's end of the socket closes, there is nobody to
-work for: the process is over at once.
+The main thread runs flows; every thread speaks, what it prints at least; somebody always listens, so
+that a cancel is heard while a task runs (`link_reader.py`). When the parent's end of the socket closes,
+there is nobody to work for: the process is over at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A slot's voice on its link: messages in their order, as few writes as can be.
 
-What somebody waits for is sent at once, and with it whatever was said before; the rest goes with the next
-such message, or at the next tick of the clock (`link_reader.py`). Lines that a task prints are sent at once too, so
-that a process that dies has not taken them along; only of a flood of them are the last ones gathered.
+What somebody waits for is sent at once, and with it whatever was said before; the rest goes with the
+next such message, or at the next tick of the clock (`link_reader.py`). Lines that a task prints are sent
+at once too, so that a process that dies has not taken them along; only of a flood of them are the last
+ones gathered.
 """
 
 from __future__ import annotations

@@ -1,0 +1,60 @@
+"""One question at a time, and one answer for all who wait for it meanwhile.
+
+Whoever asks while the question is under way is not content with that answer: it may have been given before.
+But the next one is good for all who wait then, so that a crowd costs two questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pyoco_server.errors import Unavailable
+
+Ask = Callable[[], Awaitable[bool]]
+
+
+class SharedAsking:
+    def __init__(self) -> None:
+        self._questions: dict[str, _Question] = {}
+
+    async def ask(self, what: str, ask: Ask) -> bool:
+        """What `ask` says, asked by us or by somebody else after this call. Raises Unavailable like it."""
+        question = self._questions.setdefault(what, _Question())
+        question.guests += 1
+        try:
+            return await question.answered(ask)
+        finally:
+            question.guests -= 1
+            if not question.guests:
+                del self._questions[what]
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+
+class _Question:
+    def __init__(self) -> None:
+        self.guests = 0
+        self._lock = asyncio.Lock()
+        self._asked = 0
+        self._answer: bool | Unavailable | None = None
+
+    async def answered(self, ask: Ask) -> bool:
+        wanted = self._asked + 1
+        async with self._lock:
+            # None: whoever asked has left before the answer came.
+            if self._asked < wanted or self._answer is None:
+                self._asked += 1
+                self._answer = None
+                self._answer = await _answer(ask)
+            if isinstance(self._answer, Unavailable):
+                raise self._answer
+            return self._answer
+
+
+async def _answer(ask: Ask) -> bool | Unavailable:
+    try:
+        return await ask()
+    except Unavailable as error:
+        return error
