@@ -4,7 +4,17 @@ import { asked, type Filters, fits } from '../src/pages/runs/filters'
 import { FRESH_MAX, KEPT_AT_TOP, RunList } from '../src/pages/runs/run-list'
 
 const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
-  ({ run_id, flow_name: 'f', tag: 't', tags: [], status: 'RUNNING', updated_at: 10, worker_id: null, error: null, ...more }) as RunSummary
+  ({
+    run_id,
+    flow_name: 'f',
+    tag: 't',
+    tags: [],
+    status: 'RUNNING',
+    updated_at: 10,
+    worker_id: null,
+    error: null,
+    ...more,
+  }) as RunSummary
 const ids = (list: RunList) => list.rows.map((one) => one.run_id).join('')
 const all = () => true
 const none: Filters = { status: '', flow: '', tag: '', q: '', since: '' }
@@ -61,7 +71,13 @@ test('what comes while nobody looks at the top is kept up to a bound', () => {
 })
 
 test('a run fits as the server would decide it', () => {
-  const one = run('abc', { status: 'FAILED', flow_name: 'nightly', tags: ['Blue'], error: 'disk FULL', updated_at: 1000 })
+  const one = run('abc', {
+    status: 'FAILED',
+    flow_name: 'nightly',
+    tags: ['Blue'],
+    error: 'disk FULL',
+    updated_at: 1000,
+  })
   expect(fits(one, { ...none, status: 'FAILED', flow: 'nightly', tag: 't' }, 0)).toBe(true)
   expect(fits(one, { ...none, status: 'RUNNING' }, 0)).toBe(false)
   expect(fits(one, { ...none, flow: 'night' }, 0)).toBe(false)

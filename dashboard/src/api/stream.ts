@@ -134,7 +134,9 @@ class Line {
 
   private async take(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
     const parser = new EventParser()
-    const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader()
+    const reader = body
+      .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
+      .getReader()
     for (;;) {
       const { done, value } = await reader.read()
       if (done || signal.aborted) return

@@ -7,7 +7,10 @@ import type { RunSummary } from '../api/types'
 export function useReread(list: List, queryKey: QueryKey): void {
   const queries = useQueryClient()
   const key = JSON.stringify(queryKey)
-  useEffect(() => onChanged(list, () => void queries.invalidateQueries({ queryKey: JSON.parse(key) as QueryKey })), [list, key, queries])
+  useEffect(
+    () => onChanged(list, () => void queries.invalidateQueries({ queryKey: JSON.parse(key) as QueryKey })),
+    [list, key, queries],
+  )
 }
 
 /** After a run of which this holds has changed; at once, and then not more often than this. */

@@ -56,7 +56,8 @@ export const enRun = {
   'run.fork': 'Run again from here',
 
   'cancel.title': 'Cancel this run?',
-  'cancel.text': 'An accepted cancel is never undone. A worker has {sec} s to stop by itself, then its process is ended.',
+  'cancel.text':
+    'An accepted cancel is never undone. A worker has {sec} s to stop by itself, then its process is ended.',
   'cancel.reason': 'Reason (optional)',
   'cancel.do': 'Cancel the run',
   'cancel.keep': 'Let it run',
@@ -69,7 +70,6 @@ export const enRun = {
   'cancel.ignored': 'Still running when it was asked to stop: {tasks}.',
   'cancel.refused': 'Refused after that: {what}',
   'cancel.unstarted': 'No worker had begun it.',
-
 
   'log.follow': 'Follow',
   'log.following': 'Following',

@@ -58,7 +58,8 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.fork': 'ここから再実行',
 
   'cancel.title': 'この実行を取り消しますか',
-  'cancel.text': '受け付けた取消は戻せません。ワーカーには自発的に止まるための {sec} 秒があり、その後プロセスを終了します。',
+  'cancel.text':
+    '受け付けた取消は戻せません。ワーカーには自発的に止まるための {sec} 秒があり、その後プロセスを終了します。',
   'cancel.reason': '理由 (任意)',
   'cancel.do': '取り消す',
   'cancel.keep': '続行させる',
@@ -71,7 +72,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'cancel.ignored': '停止を求められたとき実行中だったもの: {tasks}',
   'cancel.refused': 'その後に拒否されたもの: {what}',
   'cancel.unstarted': 'どのワーカーもまだ始めていませんでした。',
-
 
   'log.follow': '追従する',
   'log.following': '追従中',

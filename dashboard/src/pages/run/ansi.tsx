@@ -10,7 +10,12 @@ export function Ansi({ text }: { text: string }): JSX.Element {
   return (
     <>
       {parts.map((one, number) => (
-        <span key={number} className={[one.fg, one.bg && `${one.bg}-bg`, ...(one.decorations ?? []).map((name) => `ansi-${name}`)].filter(Boolean).join(' ')}>
+        <span
+          key={number}
+          className={[one.fg, one.bg && `${one.bg}-bg`, ...(one.decorations ?? []).map((name) => `ansi-${name}`)]
+            .filter(Boolean)
+            .join(' ')}
+        >
           {one.content}
         </span>
       ))}

@@ -3,7 +3,14 @@ import { get, isRefusal, part } from '../../api/client'
 import { follow } from '../../api/stream'
 import { Cell } from '../../live/cell'
 
-export type Line = { seq: number; timestamp: string; message: string; task?: string | null; stream?: string | null; attempt?: number | null }
+export type Line = {
+  seq: number
+  timestamp: string
+  message: string
+  task?: string | null
+  stream?: string | null
+  attempt?: number | null
+}
 type PageOfLines = { entries: Line[]; next_token: string; complete: boolean; truncated: boolean }
 
 const PAGE = 5000

@@ -30,7 +30,18 @@ export function Runs(): JSX.Element {
   const narrowed = isNarrowed(filters)
   const nothing = rows.length === 0 && whole && !loading
   return (
-    <Page title={t('runs.title')} className="runs" actions={<><Hour /><a className="button main" href="#/flows">{t('runs.start')}</a></>}>
+    <Page
+      title={t('runs.title')}
+      className="runs"
+      actions={
+        <>
+          <Hour />
+          <a className="button main" href="#/flows">
+            {t('runs.start')}
+          </a>
+        </>
+      }
+    >
       <Counts status={filters.status} />
       <Narrow />
       {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => setSelected(new Set())} />}
@@ -38,11 +49,26 @@ export function Runs(): JSX.Element {
       {error ? <Wrong error={error} again={list.again} /> : null}
       {nothing && narrowed && (
         <Empty title={t('runs.none.title')} text={t('runs.none.text')}>
-          <a className="button" href="#/runs">{t('runs.clear')}</a>
+          <a className="button" href="#/runs">
+            {t('runs.clear')}
+          </a>
         </Empty>
       )}
-      {nothing && !narrowed && <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={DEMO_COMMAND} />}
-      {!nothing && <Table rows={rows} fresh={fresh} freshMore={freshMore} whole={whole} loading={loading} list={list} selected={selected} select={setSelected} />}
+      {nothing && !narrowed && (
+        <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={DEMO_COMMAND} />
+      )}
+      {!nothing && (
+        <Table
+          rows={rows}
+          fresh={fresh}
+          freshMore={freshMore}
+          whole={whole}
+          loading={loading}
+          list={list}
+          selected={selected}
+          select={setSelected}
+        />
+      )}
     </Page>
   )
 }
@@ -53,7 +79,10 @@ function Narrow(): JSX.Element {
   const search = useRef<HTMLInputElement>(null)
   const flows = useQuery({ queryKey: ['flows'], queryFn: () => get<KnownFlow[]>('/flows'), staleTime: 30_000 })
   useKeys(useMemo(() => ({ '/': () => search.current?.focus() }), []))
-  const tags = [...new Set((flows.data ?? []).flatMap((flow) => [...flow.tags, flow.last_tag ?? ''])), filters.tag].filter(Boolean)
+  const tags = [
+    ...new Set((flows.data ?? []).flatMap((flow) => [...flow.tags, flow.last_tag ?? ''])),
+    filters.tag,
+  ].filter(Boolean)
   const names = [...new Set([...(flows.data ?? []).map((flow) => flow.flow_name), filters.flow])].filter(Boolean)
   return (
     <form className="narrow" role="search" onSubmit={(event) => event.preventDefault()}>
@@ -65,7 +94,9 @@ function Narrow(): JSX.Element {
         <select value={filters.since} onChange={(event) => rewrite({ since: event.target.value })}>
           <option value="">{t('runs.time.any')}</option>
           {Object.keys(SINCE).map((one) => (
-            <option key={one} value={one}>{t(`runs.time.${one}` as 'runs.time.hour')}</option>
+            <option key={one} value={one}>
+              {t(`runs.time.${one}` as 'runs.time.hour')}
+            </option>
           ))}
         </select>
       </label>
@@ -104,7 +135,9 @@ function Choice(props: { label: string; name: string; value: string; options: st
       <select value={props.value} onChange={(event) => rewrite({ [props.name]: event.target.value })}>
         <option value="">{t('runs.all')}</option>
         {props.options.map((one) => (
-          <option key={one} value={one}>{one}</option>
+          <option key={one} value={one}>
+            {one}
+          </option>
         ))}
       </select>
     </label>

@@ -22,7 +22,13 @@ export type Shown = {
   error: unknown
 }
 
-export type RunListView = { shown: Shown; more: () => void; again: () => void; atTop: (is: boolean) => void; showFresh: () => void }
+export type RunListView = {
+  shown: Shown
+  more: () => void
+  again: () => void
+  atTop: (is: boolean) => void
+  showFresh: () => void
+}
 
 export function useRunList(filters: Filters): RunListView {
   const key = JSON.stringify(filters)
