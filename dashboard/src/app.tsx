@@ -4,8 +4,8 @@ import { useCell } from './live/cell'
 import { connection } from './live/news'
 import { usePlace } from './live/place'
 import { Runs } from './pages/runs/runs'
-import { SignIn } from './shell/sign-in'
 import { Shell } from './shell/shell'
+import { SignIn } from './shell/sign-in'
 import { t, useLanguage } from './text/text'
 
 const Run = lazy(() => import('./pages/run/run'))

@@ -99,7 +99,8 @@ class Line {
     clearTimeout(this.timer)
     this.abort.abort()
     if (this.paused || this.followers.size === 0) return
-    const { signal } = (this.abort = new AbortController())
+    this.abort = new AbortController()
+    const { signal } = this.abort
     this.noteLasting()
     const followers = [...this.followers.values()]
     for (const one of followers) if (one.told === null) tell(one, 'connecting', null)
@@ -122,9 +123,10 @@ class Line {
   }
 
   private closed(): void {
-    if (!this.noteLasting()) return this.failed(noteFailure(PLACE, new ApiError(0, '', null)))
-    this.openSince = null
-    this.again(CLOSED_MS)
+    if (this.noteLasting()) {
+      this.openSince = null
+      this.again(CLOSED_MS)
+    } else this.failed(noteFailure(PLACE, new ApiError(0, '', null)))
   }
 
   private broke(error: unknown): void {

@@ -1,8 +1,8 @@
 // Lists that are read whole, and again when the gateway says that they have changed.
 import { type QueryKey, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
-import { type List, onChanged, onNews } from './news'
 import type { RunSummary } from '../api/types'
+import { type List, onChanged, onNews } from './news'
 
 export function useReread(list: List, queryKey: QueryKey): void {
   const queries = useQueryClient()

@@ -10,8 +10,8 @@ import { useKeys } from '../live/keys'
 import { connection, counts, standing } from '../live/news'
 import { go, usePlace } from '../live/place'
 import { setTheme, type Theme, theme } from '../live/theme'
-import { Toast } from '../parts/toast'
 import { useWaiting } from '../pages/approvals/waiting'
+import { Toast } from '../parts/toast'
 import { number } from '../text/format'
 import { type Key, type Language, setLanguage, t, useLanguage } from '../text/text'
 import { KeyHelp } from './key-help'
@@ -53,6 +53,7 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   )
   return (
     <div className="shell">
+      {/* biome-ignore lint/a11y/useValidAnchor: it leads somewhere; the address behind the # names pages, and stays */}
       <a className="skip" href="#content" onClick={(event) => skip(event)}>
         {t('app.skip')}
       </a>

@@ -9,8 +9,8 @@ import { Bars } from '../../parts/bars'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
-import { TableBox } from '../../parts/table-box'
 import { Status } from '../../parts/status'
+import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { span } from '../../text/format'
 import { t } from '../../text/text'
@@ -90,7 +90,7 @@ function List({ flows }: { flows: KnownFlow[] }): JSX.Element {
 
 function Row({ flow }: { flow: KnownFlow }): JSX.Element {
   const ended = Object.values(flow.ended).reduce((sum, one) => sum + one, 0)
-  const good = flow.ended['COMPLETED'] ?? 0
+  const good = flow.ended.COMPLETED ?? 0
   const last = flow.durations_sec.at(-1)
   const bars = flow.durations_sec.map((seconds, index) => ({
     key: index,

@@ -11,6 +11,7 @@ export function Ansi({ text }: { text: string }): JSX.Element {
     <>
       {parts.map((one, number) => (
         <span
+          // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text have no name, and keep their order
           key={number}
           className={[one.fg, one.bg && `${one.bg}-bg`, ...(one.decorations ?? []).map((name) => `ansi-${name}`)]
             .filter(Boolean)

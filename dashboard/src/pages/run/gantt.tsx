@@ -78,8 +78,13 @@ export function Gantt(props: Props): JSX.Element {
                   {name}
                 </button>
                 <span className="gantt-track">
-                  {(story.stretches.get(name) ?? []).map((stretch, number) => (
-                    <Bar key={number} stretch={stretch} place={place} to={to} />
+                  {(story.stretches.get(name) ?? []).map((stretch) => (
+                    <Bar
+                      key={`${stretch.kind} ${stretch.attempt} ${stretch.from}`}
+                      stretch={stretch}
+                      place={place}
+                      to={to}
+                    />
                   ))}
                 </span>
               </div>

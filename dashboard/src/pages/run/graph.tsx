@@ -161,8 +161,8 @@ function layout(graph: RunGraph): Laid {
   drawing.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 44 })
   drawing.setDefaultEdgeLabel(() => ({}))
   const edges = edgesOf(graph)
-  graph.nodes.forEach((node) => drawing.setNode(node.id, { width: WIDTH, height: HEIGHT }))
-  edges.forEach((edge) => drawing.setEdge(edge.source, edge.target))
+  for (const node of graph.nodes) drawing.setNode(node.id, { width: WIDTH, height: HEIGHT })
+  for (const edge of edges) drawing.setEdge(edge.source, edge.target)
   dagre.layout(drawing)
   const nodes = graph.nodes.map((node) => {
     const { x, y } = drawing.node(node.id)

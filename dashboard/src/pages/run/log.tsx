@@ -206,7 +206,8 @@ function Search({ id, goTo }: { id: string; goTo: (seq: number) => void }): JSX.
   const search = async () => {
     stop()
     if (text === '') return setHits(null)
-    const { signal } = (searching.current = new AbortController())
+    searching.current = new AbortController()
+    const { signal } = searching.current
     let went = false
     const show = (found: number[]) => {
       setHits(found)

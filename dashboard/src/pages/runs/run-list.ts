@@ -21,7 +21,7 @@ export class RunList {
   /** Pages come from the newest on; a run that is there already was changed meanwhile, and stays. */
   append(page: RunSummary[]): void {
     const more = page.filter((run) => !this.known.has(run.run_id))
-    more.forEach((run) => this.known.set(run.run_id, run))
+    for (const run of more) this.known.set(run.run_id, run)
     this.rows = this.rows.concat(more)
   }
 
@@ -36,7 +36,7 @@ export class RunList {
       else if (this.fresh.size < FRESH_MAX || this.fresh.has(run.run_id)) this.fresh.set(run.run_id, run)
       else this.overrun = true
     }
-    left.forEach((id) => this.fresh.delete(id))
+    for (const id of left) this.fresh.delete(id)
     this.rebuild(front, replaced, left)
   }
 
@@ -59,7 +59,7 @@ export class RunList {
     const touches = (id: string) => moved.has(id) || left.has(id)
     const rest = this.rows.filter((run) => !touches(run.run_id)).map((run) => replaced.get(run.run_id) ?? run)
     this.rows = front.concat(rest)
-    left.forEach((id) => this.known.delete(id))
+    for (const id of left) this.known.delete(id)
     for (const run of [...front, ...replaced.values()]) this.known.set(run.run_id, run)
   }
 }

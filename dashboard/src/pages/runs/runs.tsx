@@ -1,6 +1,6 @@
 // All runs: live, narrowed by the address, in any number.
 import { useQuery } from '@tanstack/react-query'
-import { type JSX, useEffect, useMemo, useRef, useState } from 'react'
+import { type JSX, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { get } from '../../api/client'
 import type { KnownFlow } from '../../api/types'
 import { useKeys } from '../../live/keys'
@@ -19,13 +19,17 @@ import { useRunList } from './use-run-list'
 
 export const DEMO_COMMAND = 'pyoco-client submit --flow-name hello --tag demo --param name=you --wait'
 
+const NONE: ReadonlySet<string> = new Set()
+
 export function Runs(): JSX.Element {
   const { query } = usePlace()
   const filters = useMemo(() => filtersIn(query), [query])
   const unknown = unknownIn(query)
   const list = useRunList(filters)
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
-  useEffect(() => setSelected(new Set()), [filters])
+  // What was selected among other rows is not selected any more.
+  const [chosen, setChosen] = useState({ of: filters, ids: NONE })
+  const selected = chosen.of === filters ? chosen.ids : NONE
+  const select = useCallback((ids: ReadonlySet<string>) => setChosen({ of: filters, ids }), [filters])
   const { rows, whole, loading, error, fresh, freshMore } = list.shown
   const narrowed = isNarrowed(filters)
   const nothing = rows.length === 0 && whole && !loading
@@ -44,7 +48,7 @@ export function Runs(): JSX.Element {
     >
       <Counts status={filters.status} />
       <Narrow />
-      {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => setSelected(new Set())} />}
+      {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => select(NONE)} />}
       <LeftOut words={unknown} clear="#/runs" />
       {error ? <Wrong error={error} again={list.again} /> : null}
       {nothing && narrowed && (
@@ -66,7 +70,7 @@ export function Runs(): JSX.Element {
           loading={loading}
           list={list}
           selected={selected}
-          select={setSelected}
+          select={select}
         />
       )}
     </Page>

@@ -35,6 +35,7 @@ export function Table(props: {
     estimateSize: () => (narrow ? ROW_NARROW : ROW),
     overscan: 12,
   })
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rows have another height when it is narrow
   useEffect(() => virtual.measure(), [narrow, virtual])
   const items = virtual.getVirtualItems()
   const last = items.at(-1)?.index ?? 0

@@ -135,9 +135,11 @@ class Reading {
   }
 
   showFresh(): void {
-    if (this.list.overrun) return this.anew()
-    this.list.showFresh()
-    this.show()
+    if (this.list.overrun) this.anew()
+    else {
+      this.list.showFresh()
+      this.show()
+    }
   }
 
   /** Pages are asked for from the first on, and what is known already is passed over. */

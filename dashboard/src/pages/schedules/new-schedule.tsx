@@ -12,7 +12,7 @@ import { paramsIn, paramsToBegin } from '../flows/params'
 import { KnownParams } from '../flows/submit'
 import { EXAMPLE } from '../flows/submit-yaml'
 import { TagField, useTag } from '../flows/tag-field'
-import { type Kind, KINDS, type When, whenGiven, whenToBegin } from './when'
+import { KINDS, type Kind, type When, whenGiven, whenToBegin } from './when'
 
 export function NewSchedule({
   flow,

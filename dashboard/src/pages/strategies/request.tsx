@@ -1,5 +1,5 @@
 // A recheck under way: how far it is, read again whenever one of its batches has an outcome.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useEffect } from 'react'
 import { get, part } from '../../api/client'
 import type { RecheckRequest } from '../../api/recheck'
@@ -11,7 +11,8 @@ import { t } from '../../text/text'
 
 const SHAPES = { running: 'RUNNING', success: 'COMPLETED', failed: 'FAILED' } as const
 
-export function Request({ id, onEnd, close }: { id: string; onEnd: () => void; close: () => void }): JSX.Element {
+export function Request({ id, close }: { id: string; close: () => void }): JSX.Element {
+  const queries = useQueryClient()
   const request = useQuery({
     queryKey: ['recheck', id],
     queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`),
@@ -19,8 +20,8 @@ export function Request({ id, onEnd, close }: { id: string; onEnd: () => void; c
   const status = request.data?.status
   useReread('strategies', ['recheck', id])
   useEffect(() => {
-    if (status && status !== 'running') onEnd()
-  }, [status])
+    if (status && status !== 'running') void queries.invalidateQueries({ queryKey: ['strategies'] })
+  }, [status, queries])
   if (!request.data) return <Reading query={request} />
   const { progress } = request.data
   return (

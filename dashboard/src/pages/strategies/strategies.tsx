@@ -1,5 +1,5 @@
 // Strategies and their health; recheck some or all, and watch it go.
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { ApiError, get } from '../../api/client'
 import type { Strategy, StrategyPage } from '../../api/recheck'
@@ -23,7 +23,6 @@ const PAGE_SIZE = 50
 const HEALTHS = ['healthy', 'degraded', 'unknown'] as const
 
 export default function Strategies(): JSX.Element {
-  const queries = useQueryClient()
   const { query } = usePlace()
   const { page, health, unknown } = wordsIn(query)
   const words = { q: query.get('q') ?? '', health, page, page_size: PAGE_SIZE }
@@ -54,12 +53,7 @@ export default function Strategies(): JSX.Element {
   return (
     <Page title={t('strategies.title')} actions={actions}>
       {requests.map((id) => (
-        <Request
-          key={id}
-          id={id}
-          onEnd={() => void queries.invalidateQueries({ queryKey: ['strategies'] })}
-          close={() => rewrite({ requests: requests.filter((one) => one !== id).join(' ') })}
-        />
+        <Request key={id} id={id} close={() => rewrite({ requests: requests.filter((one) => one !== id).join(' ') })} />
       ))}
       <div className="narrow" role="search">
         <input

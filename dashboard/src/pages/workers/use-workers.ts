@@ -58,7 +58,7 @@ export function ask(): void {
 function take({ workers, gone, all }: Told): void {
   const before = all ? [] : (known.get() ?? [])
   const now = new Map([...before, ...workers.map((one) => [one.worker_id, one] as const)])
-  gone.forEach((id) => now.delete(id))
+  for (const id of gone) now.delete(id)
   known.set(now)
   awaited.set(false)
 }

@@ -7,8 +7,8 @@ import { useDoing } from '../../live/doing'
 import { useNow } from '../../live/now'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
-import { TableBox } from '../../parts/table-box'
 import { Shape } from '../../parts/status'
+import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { say } from '../../parts/toast'
 import { sentence, Wrong } from '../../parts/wrong'
@@ -102,7 +102,7 @@ function Row({ worker }: { worker: Worker }): JSX.Element {
     <tr data-worker={worker.worker_id}>
       <td>
         <b>{worker.worker_id}</b> {worker.hidden && <span className="tag">{t('workers.hidden')}</span>}
-        <small>{[worker.host, worker.pid, worker.versions?.['pyoco_server']].filter(Boolean).join(' · ')}</small>
+        <small>{[worker.host, worker.pid, worker.versions?.pyoco_server].filter(Boolean).join(' · ')}</small>
       </td>
       <td>
         <State worker={worker} />
