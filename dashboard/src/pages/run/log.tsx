@@ -31,10 +31,8 @@ export function Log({ id, tasks, over, at, task, select }: LogProps): JSX.Elemen
   const { query } = usePlace()
   const [following, setFollowing] = useState(query.get('line') === null)
   const count = shown.lines.length
-  const lines = useMemo(
-    () => (task ? shown.lines.filter((line) => line.task === task) : shown.lines),
-    [shown.lines, task, count],
-  )
+  // The array is one and the same, and as long as before when its beginning is let go: what is new is `shown`.
+  const lines = useMemo(() => (task ? shown.lines.filter((line) => line.task === task) : shown.lines), [shown, task])
   const wanted = Number(query.get('line') ?? 0)
   return (
     <div className="log">
