@@ -108,6 +108,21 @@ test('who has left is told nothing more', async () => {
   expect(gateway.last.left).toBe(true)
 })
 
+test('who names a topic anew begins where they want, not where the connection is that others had', async () => {
+  const before = following('log:a')
+  await pass(25)
+  const old = gateway.last
+  before.leave()
+  const anew = following('log:a', 't2')
+  old.say('log:a', 'logEntry', { seq: 9 }, 't9')
+  await pass(25)
+  expect([before.events, anew.events]).toEqual([[], []])
+  expect(gateway.last.places).toEqual(['log:a~t2'])
+  gateway.last.say('log:a', 'logEntry', { seq: 3 }, 't3')
+  await pass(0)
+  expect(anew.events).toEqual([['logEntry', { seq: 3 }]])
+})
+
 test('the ordinary end of a connection that lasted is no loss', async () => {
   const runs = following('runs')
   await pass(25)

@@ -108,7 +108,7 @@ class Line {
       const answer = await ask(address(followers), { signal, stays: true })
       for (const one of followers) tell(one, 'open', null)
       this.openSince ??= performance.now()
-      await this.take(answer.body as ReadableStream<Uint8Array>, signal)
+      await this.take(answer.body as ReadableStream<Uint8Array>, new Set(followers), signal)
       if (!signal.aborted) this.closed()
     } catch (error) {
       if (!signal.aborted) this.broke(error)
@@ -134,7 +134,8 @@ class Line {
     this.failed(error instanceof ApiError ? error : noteFailure(PLACE, new ApiError(0, '', null)))
   }
 
-  private async take(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
+  /** `asking`: whoever has named a topic since then is told by the next connection, from where they want it. */
+  private async take(body: ReadableStream<Uint8Array>, asking: Set<Follower>, signal: AbortSignal): Promise<void> {
     const parser = new EventParser()
     const reader = body
       .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
@@ -144,7 +145,7 @@ class Line {
       if (done || signal.aborted) return
       for (const { event: topic, data, id } of parser.take(value)) {
         const follower = this.followers.get(topic)
-        if (follower) this.hand(follower, JSON.parse(data) as Said, id)
+        if (follower && asking.has(follower)) this.hand(follower, JSON.parse(data) as Said, id)
       }
     }
   }
