@@ -21,7 +21,7 @@ export function useRun(id: string): Watched & { again: () => void } {
   return { ...useCell(watching.shown), again }
 }
 
-class Watching {
+export class Watching {
   readonly shown = new Cell<Watched>({ run: null, events: [], error: null, hasEvents: true })
   private stopped = false
   private leave: (() => void) | undefined

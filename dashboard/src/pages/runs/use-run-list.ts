@@ -46,7 +46,8 @@ export function useRunList(filters: Filters): RunListView {
   }
 }
 
-class Reading {
+/** Of one set of filters. */
+export class Reading {
   readonly shown = new Cell<Shown>({ rows: [], fresh: 0, freshMore: false, whole: false, loading: true, error: null })
   private list = new RunList()
   private cursor: string | null = ''
