@@ -45,6 +45,20 @@ test('events are read in pages and then followed from the last of them', async (
   expect(gateway.last.places).toEqual(['events:a~7'])
 })
 
+test('after a reset there are the events that follow it, and no others', async () => {
+  gateway.answer = () => ({ events: events(1, 3), hasMore: false })
+  watching.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('events:a', 'reset', {}, '0')
+  gateway.last.say('events:a', 'message', event(1, 'EXECUTION_CREATED'), '1')
+  await pass(0)
+  expect(watching.shown.get().events).toEqual([event(1, 'EXECUTION_CREATED')])
+  gateway.last.breakOff()
+  await pass(1000)
+  expect(gateway.last.places).toEqual(['events:a~1'])
+})
+
 test('the snapshot is the last that was told, also when it is of before', async () => {
   gateway.answer = () => ({ events: [], hasMore: false })
   watching.start()

@@ -76,7 +76,11 @@ export class Watching {
     this.leave = follow({
       topic: `events:${this.id}`,
       after: last === undefined ? undefined : String(last),
-      onEvent: (_, data) => this.change({ events: this.shown.get().events.concat(data as ExecutionEvent) }),
+      onEvent: (event, data) => {
+        // The broker has lost some: all there are now follow from the first.
+        if (event === 'reset') this.change({ events: [] })
+        else this.change({ events: this.shown.get().events.concat(data as ExecutionEvent) })
+      },
     })
   }
 
