@@ -59,6 +59,31 @@ test('one that goes on is followed from the last line, also after a loss, until 
   expect([seqs(), log.shown.get().over]).toEqual([[1, 2, 3, 4], true])
 })
 
+test('after a reset there are the lines that follow it, and no others', async () => {
+  gateway.answer = () => page(lines(1, 3), false, true)
+  log.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('log:a', 'reset', {}, 't0')
+  gateway.last.say('log:a', 'logEntry', line(1), 't1')
+  await pass(0)
+  expect([seqs(), log.shown.get().cut]).toEqual([[1], false])
+  gateway.last.breakOff()
+  await pass(1000)
+  expect(gateway.last.places).toEqual(['log:a~t1'])
+})
+
+test('that lines are not kept any more is said also when it happens now', async () => {
+  gateway.answer = () => page(lines(1, 3))
+  log.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('log:a', 'truncated', { from: 9 })
+  gateway.last.say('log:a', 'logEntry', line(9), 't9')
+  await pass(0)
+  expect([seqs(), log.shown.get().cut]).toEqual([[1, 2, 3, 9], true])
+})
+
 test('not more lines are kept than there is room for, and those that are not are counted', async () => {
   let next = 1
   gateway.answer = () => {

@@ -64,10 +64,19 @@ export class LogLines {
         if (event === 'logEntry') {
           this.add([data as Line])
           this.show({})
-        } else if (event === 'end') this.show({ over: true })
+        } else if (event === 'reset') this.beginAgain()
+        else if (event === 'truncated') this.show({ cut: true })
+        else if (event === 'end') this.show({ over: true })
       },
       onState: (state) => state === 'over' && this.show({ over: true }),
     })
+  }
+
+  /** The broker has lost lines, perhaps some that are shown: all there are now follow from the first. */
+  private beginAgain(): void {
+    this.lines = []
+    this.dropped = 0
+    this.show({ cut: false })
   }
 
   private add(more: Line[]): void {
