@@ -73,6 +73,19 @@ test('after a reset there are the lines that follow it, and no others', async ()
   expect(gateway.last.places).toEqual(['log:a~t1'])
 })
 
+test('lines from the first on are not put behind those that there were', async () => {
+  gateway.answer = () => page(lines(1, 3))
+  log.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('log:a', 'refused', { status: 422, message: 'not a token of this log' })
+  await pass(0)
+  await pass(25)
+  gateway.last.say('log:a', 'logEntry', line(1), 't1')
+  await pass(0)
+  expect(seqs()).toEqual([1])
+})
+
 test('that lines are not kept any more is said also when it happens now', async () => {
   gateway.answer = () => page(lines(1, 3))
   log.start()

@@ -68,6 +68,25 @@ test('after a loss it goes on at its place, and what was wrong before is not sai
   expect(news.standing.get()).toEqual({ ready: true, reasons: [] })
 })
 
+test('when its place is of no use any more everything is read again', async () => {
+  const heard: unknown[] = []
+  news.onNews((one) => heard.push(one))
+  news.onChanged('wheels', () => heard.push('wheels'))
+  news.onChanged('schedules', () => heard.push('schedules'))
+  gateway.last.say('runs', 'runs', batch(), 'p1')
+  gateway.last.say('lists', 'lists', { changed: [] }, 'l1')
+  await pass(0)
+  gateway.last.breakOff()
+  await pass(1000)
+  for (const topic of ['runs', 'lists'])
+    gateway.last.say(topic, 'refused', { status: 422, message: 'not of this stream' })
+  await pass(0)
+  expect(heard).toEqual([])
+  await pass(25)
+  expect(gateway.last.places).toEqual([])
+  expect(heard).toEqual(['reset', 'wheels', 'schedules'])
+})
+
 test('a list is read again by everybody who shows it, when it has changed', async () => {
   const read: string[] = []
   const stop = news.onChanged('wheels', () => read.push('one'))

@@ -222,14 +222,18 @@ test('a topic that is refused says why, and the others go on', async () => {
   expect(gateway.connections.length).toBe(1)
 })
 
-test('a place that is of no use any more is given up once', async () => {
-  const log = following('log:a', 'of another log')
+test('a place that is of no use any more is given up once, and its follower knows', async () => {
+  const onAnew = vi.fn()
+  const log = following('log:a', 'of another log', { onAnew })
+  following('events:a', '3', { onAnew: () => expect.unreachable() })
   await pass(25)
   gateway.last.say('log:a', 'refused', { status: 422, message: 'not a token of this log' })
   await pass(0)
+  expect(onAnew).not.toHaveBeenCalled()
   await pass(25)
   expect(gateway.connections.length).toBe(2)
-  expect(gateway.last.places).toEqual([])
+  expect(gateway.last.places).toEqual(['events:a~3'])
+  expect(onAnew).toHaveBeenCalledTimes(1)
   expect(log.states).toEqual(['connecting', 'open'])
   gateway.last.say('log:a', 'refused', { status: 422, message: 'not a run' })
   await pass(100)
@@ -238,7 +242,9 @@ test('a place that is of no use any more is given up once', async () => {
 })
 
 test('who is not let in is not asked for again; who signs in begins from the beginning', async () => {
-  const runs = following('runs', 'p1')
+  const onAnew = vi.fn()
+  const runs = following('runs', 'p1', { onAnew })
+  following('run:a', undefined, { onAnew: () => expect.unreachable() })
   await pass(25)
   gateway.refuses = { status: 401 }
   stream.reconnect()
@@ -254,6 +260,9 @@ test('who is not let in is not asked for again; who signs in begins from the beg
   expect(gateway.last.places).toEqual([])
   expect(gateway.last.headers['X-API-Key']).toBe('secret')
   expect(runs.states.slice(3)).toEqual(['connecting', 'open'])
+  stream.reconnect()
+  await pass(0)
+  expect(onAnew).toHaveBeenCalledTimes(1)
 })
 
 test('a tab in the background gives its connection back after a while, and goes on without a gap', async () => {

@@ -59,6 +59,20 @@ test('after a reset there are the events that follow it, and no others', async (
   expect(gateway.last.places).toEqual(['events:a~1'])
 })
 
+test('events from the first on are not put behind those that there were', async () => {
+  gateway.answer = () => ({ events: events(1, 3), hasMore: false })
+  watching.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('events:a', 'refused', { status: 422, message: 'beyond the last event' })
+  await pass(0)
+  await pass(25)
+  gateway.last.say('events:a', 'message', event(1), '1')
+  gateway.last.say('events:a', 'message', event(2), '2')
+  await pass(0)
+  expect(seqs()).toEqual([1, 2])
+})
+
 test('the snapshot is the last that was told, also when it is of before', async () => {
   gateway.answer = () => ({ events: [], hasMore: false })
   watching.start()

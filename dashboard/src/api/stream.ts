@@ -15,6 +15,8 @@ export type Followed = {
   after?: string
   onEvent: (name: string, data: unknown) => void
   onState?: (state: StreamState, error: ApiError | null) => void
+  /** Its place was given up: what was told until now is told again, or not at all. */
+  onAnew?: () => void
 }
 
 const PLACE = '/stream'
@@ -29,7 +31,7 @@ const STREAM_SEC = 600
 
 /** Until the returned function is called, or the server says that there is no more. */
 export function follow(asked: Followed): () => void {
-  const follower: Follower = { ...asked, told: null }
+  const follower: Follower = { ...asked, told: null, anew: false }
   line.add(follower)
   return () => line.remove(follower)
 }
@@ -40,7 +42,8 @@ export function reconnect(): void {
   line.reconnect()
 }
 
-type Follower = Followed & { told: StreamState | null }
+/** `anew`: it had a place, and begins without one. */
+type Follower = Followed & { told: StreamState | null; anew: boolean }
 type Said = { event: string; data: unknown }
 type Refusal = { status: number; message: string }
 
@@ -56,7 +59,10 @@ class Line {
   constructor() {
     document.addEventListener('visibilitychange', this.seen)
     onCredential(() => {
-      for (const one of this.followers.values()) Object.assign(one, { after: undefined, told: null })
+      for (const one of this.followers.values()) {
+        giveUpPlace(one)
+        one.told = null
+      }
       this.again(0)
     })
     globalThis.addEventListener?.('online', reconnect)
@@ -106,7 +112,7 @@ class Line {
     for (const one of followers) if (one.told === null) tell(one, 'connecting', null)
     try {
       const answer = await ask(address(followers), { signal, stays: true })
-      for (const one of followers) tell(one, 'open', null)
+      for (const one of followers) opened(one)
       this.openSince ??= performance.now()
       await this.take(answer.body as ReadableStream<Uint8Array>, new Set(followers), signal)
       if (!signal.aborted) this.closed()
@@ -160,7 +166,7 @@ class Line {
   /** A place that is of no use any more is given up; anything else stays refused. */
   private refuse(follower: Follower, { status, message }: Refusal): void {
     if (status === 422 && follower.after !== undefined) {
-      follower.after = undefined
+      giveUpPlace(follower)
       this.again(CHANGED_MS)
     } else this.end(follower, 'refused', new ApiError(status, message, null))
   }
@@ -177,6 +183,18 @@ class Line {
     // Who signs in begins again. A gateway that is away, or too old to know a topic, is asked again.
     if (!refused) this.again(repeatMs(error) ?? PAUSE_MAX_MS)
   }
+}
+
+function giveUpPlace(follower: Follower): void {
+  follower.anew ||= follower.after !== undefined
+  follower.after = undefined
+}
+
+function opened(follower: Follower): void {
+  tell(follower, 'open', null)
+  if (!follower.anew) return
+  follower.anew = false
+  follower.onAnew?.()
 }
 
 function tell(follower: Follower, state: StreamState, error: ApiError | null): void {

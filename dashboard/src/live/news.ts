@@ -47,6 +47,7 @@ export function startNews(): void {
       }
       connection.set({ state, error })
     },
+    onAnew: () => tell('reset'),
   })
   follow({
     topic: 'lists',
@@ -54,6 +55,9 @@ export function startNews(): void {
       for (const list of (data as { changed: List[] }).changed) {
         for (const reread of rereaders.get(list) ?? []) reread()
       }
+    },
+    onAnew: () => {
+      for (const readers of rereaders.values()) for (const reread of readers) reread()
     },
   })
 }

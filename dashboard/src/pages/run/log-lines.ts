@@ -68,11 +68,12 @@ export class LogLines {
         else if (event === 'truncated') this.show({ cut: true })
         else if (event === 'end') this.show({ over: true })
       },
+      onAnew: () => this.beginAgain(),
       onState: (state) => state === 'over' && this.show({ over: true }),
     })
   }
 
-  /** The broker has lost lines, perhaps some that are shown: all there are now follow from the first. */
+  /** Lines that are shown may be lost, or of another log: all there are now follow from the first. */
   private beginAgain(): void {
     this.lines = []
     this.dropped = 0

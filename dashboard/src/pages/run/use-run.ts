@@ -81,6 +81,7 @@ export class Watching {
         if (event === 'reset') this.change({ events: [] })
         else this.change({ events: this.shown.get().events.concat(data as ExecutionEvent) })
       },
+      onAnew: () => this.change({ events: [] }),
     })
   }
 
