@@ -85,6 +85,38 @@ test('a run that changed while its page was under way is there once, as it is no
   expect(reading.shown.get().rows[0]?.status).toBe('FAILED')
 })
 
+test('a run that left while its page was under way does not come back with it', async () => {
+  const { answer, give } = later<Page>()
+  gateway.answer = () => answer
+  const reading = make({ status: 'RUNNING' })
+  reading.start()
+  await say([run('b', { status: 'COMPLETED' }), run('d', { status: 'COMPLETED' })], ['c'])
+  await say([run('d')])
+  give(page('abcd', 'c1'))
+  await pass(0)
+  expect(ids(reading)).toBe('da')
+  // The next page was asked for later, and knows better.
+  gateway.answer = () => page('bc')
+  reading.more()
+  await pass(0)
+  expect(ids(reading)).toBe('dabc')
+})
+
+test('a run that waits to be shown is not shown as a page had it', async () => {
+  const { answer, give } = later<Page>()
+  gateway.answer = () => answer
+  const reading = make()
+  reading.start()
+  reading.setAtTop(false)
+  await say([run('b', { status: 'FAILED' })])
+  give(page('abc'))
+  await pass(0)
+  expect([ids(reading), reading.shown.get().fresh]).toEqual(['ac', 1])
+  await say([run('b', { status: 'RUNNING' })])
+  reading.showFresh()
+  expect([ids(reading), reading.shown.get().rows[0]?.status]).toEqual(['bac', 'RUNNING'])
+})
+
 test('a reset reads everything anew; a page of the list as it was is not taken', async () => {
   const old = later<Page>()
   gateway.answer = () => old.answer

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { RunSummary } from '../src/api/types'
 import { asked, type Filters, fits } from '../src/pages/runs/filters'
-import { FRESH_MAX, KEPT_AT_TOP, RunList } from '../src/pages/runs/run-list'
+import { FRESH_MAX, KEPT_AT_TOP, LEFT_MAX, RunList } from '../src/pages/runs/run-list'
 
 const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
   ({
@@ -68,6 +68,15 @@ test('what comes while nobody looks at the top is kept up to a bound', () => {
   expect(list.overrun).toBe(false)
   list.change([run('r0'), run('one too many')], [], all, false)
   expect([list.fresh.size, list.overrun]).toEqual([FRESH_MAX, true])
+})
+
+test('what left while a page was under way is remembered up to a bound', () => {
+  const list = new RunList()
+  list.expectPage()
+  for (let number = 0; number <= LEFT_MAX; number += 1) list.change([], [`r${number}`], all, true)
+  list.change([], ['r1'], all, true)
+  list.append([run('r0'), run('r1'), run(`r${LEFT_MAX}`)])
+  expect(ids(list)).toBe('r0')
 })
 
 test('a run fits as the server would decide it', () => {

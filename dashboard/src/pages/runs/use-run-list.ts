@@ -99,6 +99,7 @@ export class Reading {
     this.show()
     try {
       const { words } = this
+      this.list.expectPage()
       const limit = this.cursor === '' ? PAGE : PAGE_LATER
       const page = await get<Page>(this.address(limit), undefined, this.abort.signal)
       if (words !== this.words) {
