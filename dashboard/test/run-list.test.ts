@@ -40,6 +40,16 @@ test('further down nothing moves: known ones change in place, others are counted
   expect(list.fresh.size).toBe(0)
 })
 
+test('what waits on top is shown in the order of its last changes, as the server has it', () => {
+  const list = new RunList()
+  list.append([run('a')])
+  list.change([run('x'), run('y')], [], all, false)
+  list.change([run('x', { status: 'COMPLETED' })], [], all, false)
+  list.showFresh()
+  expect(ids(list)).toBe('xya')
+  expect(list.rows[0]?.status).toBe('COMPLETED')
+})
+
 test('what no longer fits or is gone leaves, also from what waits on top', () => {
   const list = new RunList()
   list.append([run('a'), run('b')])

@@ -44,11 +44,17 @@ export class RunList {
       if (!fits(run)) left.add(run.run_id)
       else if (atTop) front.unshift(run)
       else if (this.known.has(run.run_id)) replaced.set(run.run_id, run)
-      else if (this.fresh.size < FRESH_MAX || this.fresh.has(run.run_id)) this.fresh.set(run.run_id, run)
-      else this.overrun = true
+      else this.wait(run)
     }
     for (const id of left) this.leave(id)
     this.rebuild(front, replaced, left)
+  }
+
+  /** The latest of what waits is the last, however often it has changed. */
+  private wait(run: RunSummary): void {
+    this.fresh.delete(run.run_id)
+    if (this.fresh.size < FRESH_MAX) this.fresh.set(run.run_id, run)
+    else this.overrun = true
   }
 
   private leave(id: string): void {
