@@ -129,9 +129,39 @@ test('what was not answered comes over the connection', async () => {
   await pass(0)
   await pass(25)
   expect(gateway.last.places).toEqual([])
+  gateway.last.say('log:a', 'status', { status: 'RUNNING' })
+  await pass(0)
+  expect([seqs(), log.shown.get().loading]).toEqual([[], false])
   gateway.last.say('log:a', 'logEntry', line(1), 't1')
   await pass(0)
   expect([seqs(), log.shown.get().error]).toEqual([[1], null])
+})
+
+test('a log that is over before it was answered is not waited for', async () => {
+  gateway.answer = () => refused(503)
+  log.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('log:a', 'over', null)
+  await pass(0)
+  expect(log.shown.get()).toMatchObject({ loading: false, over: true, error: null })
+})
+
+test('a refusal over the connection is shown, until it is answered', async () => {
+  gateway.answer = () => refused(503)
+  log.start()
+  await pass(0)
+  gateway.refuses = { status: 401 }
+  await pass(25)
+  expect(log.shown.get()).toMatchObject({ loading: false, error: { status: 401 } })
+  gateway.refuses = null
+  const { reconnect } = await import('../src/api/stream')
+  reconnect()
+  await pass(0)
+  expect(log.shown.get().error).toBe(null)
+  gateway.last.say('log:a', 'refused', { status: 404, message: 'no such run' })
+  await pass(0)
+  expect(log.shown.get()).toMatchObject({ error: { status: 404, message: 'no such run' } })
 })
 
 test('who has left is told nothing more, and follows nothing', async () => {

@@ -19,6 +19,9 @@ const KEPT_MAX = 200_000
 
 export type LogShown = { lines: Line[]; dropped: number; loading: boolean; over: boolean; cut: boolean; error: unknown }
 
+/** What follows from an event that is no line. */
+const SAID: Record<string, Partial<LogShown>> = { truncated: { cut: true }, end: { over: true } }
+
 export class LogLines {
   readonly shown = new Cell<LogShown>({ lines: [], dropped: 0, loading: true, over: false, cut: false, error: null })
   private lines: Line[] = []
@@ -61,15 +64,16 @@ export class LogLines {
       topic: `log:${this.id}`,
       after: this.token,
       onEvent: (event, data) => {
-        if (event === 'logEntry') {
-          this.add([data as Line])
-          this.show({})
-        } else if (event === 'reset') this.beginAgain()
-        else if (event === 'truncated') this.show({ cut: true })
-        else if (event === 'end') this.show({ over: true })
+        if (event === 'logEntry') this.add([data as Line])
+        if (event === 'reset') this.beginAgain()
+        else this.show({ loading: false, ...SAID[event] })
       },
       onAnew: () => this.beginAgain(),
-      onState: (state) => state === 'over' && this.show({ over: true }),
+      onState: (state, error) => {
+        if (state === 'over') this.show({ loading: false, over: true })
+        else if (state === 'refused') this.show({ loading: false, error })
+        else if (state === 'open') this.show({ error: null })
+      },
     })
   }
 
