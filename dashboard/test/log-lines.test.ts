@@ -164,6 +164,26 @@ test('a refusal over the connection is shown, until it is answered', async () =>
   expect(log.shown.get()).toMatchObject({ error: { status: 404, message: 'no such run' } })
 })
 
+test('who leaves and comes back has every line once, also when an answer was under way', async () => {
+  const slow = later<unknown>()
+  gateway.answer = () => slow.answer
+  log.start()()
+  gateway.answer = () => page(lines(1, 2))
+  const stop = log.start()
+  slow.give(page(lines(1, 2)))
+  await pass(0)
+  await pass(25)
+  gateway.last.say('log:a', 'logEntry', line(3), 't3')
+  await pass(0)
+  expect(seqs()).toEqual([1, 2, 3])
+  stop()
+  gateway.answer = () => page(lines(1, 4))
+  log.start()
+  await pass(0)
+  await pass(25)
+  expect([seqs(), gateway.last.places]).toEqual([[1, 2, 3, 4], ['log:a~t4']])
+})
+
 test('who has left is told nothing more, and follows nothing', async () => {
   const { answer, give } = later<unknown>()
   gateway.answer = () => answer

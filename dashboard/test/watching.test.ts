@@ -127,6 +127,22 @@ test('of a run that is over the tags can still change; of one that runs they com
   expect([tags(), watching.shown.get().run?.status]).toEqual([['x', 'y'], 'COMPLETED'])
 })
 
+test('who leaves and comes back has every event once, also when an answer was under way', async () => {
+  const slow = later<unknown>()
+  gateway.answer = () => slow.answer
+  watching.start()()
+  gateway.answer = (_, { afterSeq }) => ({ events: events(Number(afterSeq) + 1, 2), hasMore: false })
+  watching.start()
+  await pass(0)
+  await pass(25)
+  gateway.last.say('events:a', 'message', event(3), '3')
+  await pass(0)
+  slow.give({ events: events(1, 1), hasMore: true })
+  await pass(25)
+  expect(seqs()).toEqual([1, 2, 3])
+  expect([gateway.asked.length, gateway.last.left]).toEqual([2, false])
+})
+
 test('who has left follows nothing, whenever the answer comes', async () => {
   const { answer, give } = later<unknown>()
   gateway.answer = () => answer

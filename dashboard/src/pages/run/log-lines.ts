@@ -26,26 +26,33 @@ export class LogLines {
   readonly shown = new Cell<LogShown>({ lines: [], dropped: 0, loading: true, over: false, cut: false, error: null })
   private lines: Line[] = []
   private dropped = 0
-  private stopped = false
   private leave: (() => void) | null = null
   private token: string | undefined
 
   constructor(private readonly id: string) {}
 
+  /** From its beginning, whatever was read before. */
   start(): () => void {
-    this.stopped = false
-    void this.read()
+    const abort = new AbortController()
+    this.token = undefined
+    this.lines = []
+    this.dropped = 0
+    void this.read(abort.signal)
     return () => {
-      this.stopped = true
+      abort.abort()
       this.leave?.()
     }
   }
 
-  private async read(): Promise<void> {
+  private async read(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        const page = await get<PageOfLines>(`/runs/${part(this.id)}/logs`, { limit: PAGE, since_token: this.token })
-        if (this.stopped) return
+        const page = await get<PageOfLines>(
+          `/runs/${part(this.id)}/logs`,
+          { limit: PAGE, since_token: this.token },
+          signal,
+        )
+        if (signal.aborted) return
         this.token = page.next_token
         this.add(page.entries)
         this.show({ cut: page.truncated, loading: page.entries.length === PAGE, over: page.complete })
@@ -53,10 +60,11 @@ export class LogLines {
         if (page.entries.length < PAGE) break
       }
     } catch (error) {
+      if (signal.aborted) return
       if (isRefusal(error)) return this.show({ loading: false, error })
     }
     // What could not be answered now comes with the rest.
-    if (!this.stopped) this.follow()
+    this.follow()
   }
 
   private follow(): void {
