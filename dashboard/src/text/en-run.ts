@@ -56,8 +56,7 @@ export const enRun = {
   'run.fork': 'Run again from here',
 
   'cancel.title': 'Cancel this run?',
-  'cancel.text':
-    'An accepted cancel is never undone. A worker has {sec} s to stop by itself, then its process is ended.',
+  'cancel.text': 'An accepted cancel is never undone. A worker has {sec} s to stop by itself, then its process is ended.',
   'cancel.reason': 'Reason (optional)',
   'cancel.do': 'Cancel the run',
   'cancel.keep': 'Let it run',

@@ -66,7 +66,7 @@ export const en = {
   'wrong.title': 'Request failed',
   'wrong.away': 'The gateway does not answer.',
   'wrong.none': 'There is no such page.',
-  loading: 'Loading…',
+  'loading': 'Loading…',
 
   'runs.title': 'Runs',
   'runs.search': 'Search id, flow, tag, worker, error',
@@ -95,8 +95,7 @@ export const en = {
   'bulk.cancelText': 'An accepted cancel cannot be undone.',
   'bulk.keep': 'Keep running',
   'bulk.retryTitle': 'Retry {n} runs?',
-  'bulk.retryText':
-    'Each is started as a new run: finished tasks are reused, failed ones run again. An approval that was rejected is asked for again.',
+  'bulk.retryText': 'Each is started as a new run: finished tasks are reused, failed ones run again. An approval that was rejected is asked for again.',
   'confirm.more': 'and {n} more',
   'confirm.moreFlows': 'and {n} more flows',
   'runs.fresh': '{n} changed above · show',
@@ -165,8 +164,7 @@ export const en = {
   'workers.drained': 'drained',
   'workers.resume': 'Resume',
   'workers.resume.done': '{worker} takes runs again.',
-  'workers.drain.text':
-    'A worker that drains takes no new runs and finishes those it has; then its process can be ended. One that is started anew does not drain.',
+  'workers.drain.text': 'A worker that drains takes no new runs and finishes those it has; then its process can be ended. One that is started anew does not drain.',
 
   'flows.title': 'Flows',
   'flows.none.title': 'No flows known',
@@ -188,8 +186,7 @@ export const en = {
   'flows.submit.yaml': 'flow.yaml',
   'flows.submit.do': 'Start the run',
   'flows.submit.anyway': 'Start anyway',
-  'flows.tag.unknown':
-    'The tag of this flow is not known: no worker announces it and it has not run. “{tag}” will be used.',
+  'flows.tag.unknown': 'The tag of this flow is not known: no worker announces it and it has not run. “{tag}” will be used.',
   'flows.tag.unserved': 'No live worker takes runs of the tag “{tag}”: they wait until one does.',
   'flows.submit.badJson': 'The parameters are not JSON: {why}',
   'flows.submit.known': 'Parameters of the flow',
@@ -267,10 +264,8 @@ export const en = {
   'dlq.redrive': 'Redrive',
   'dlq.redriveAll': 'Redrive all {n}',
   'dlq.redriveTitle': 'Redrive {n} dead letters?',
-  'dlq.redriveText':
-    'Each is started again from its first task as a new run, with the same parameters. Nothing is reused.',
-  'dlq.redriveRejected':
-    'Letters of rejected approvals are included: their runs start again and ask for the approval again.',
+  'dlq.redriveText': 'Each is started again from its first task as a new run, with the same parameters. Nothing is reused.',
+  'dlq.redriveRejected': 'Letters of rejected approvals are included: their runs start again and ask for the approval again.',
   'dlq.redriveDo': 'Redrive {n}',
   'dlq.redriven': 'Runs again as',
   'dlq.redrivenAll': '{n} run again.',

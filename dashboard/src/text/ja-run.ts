@@ -58,8 +58,7 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.fork': 'ここから再実行',
 
   'cancel.title': 'この実行を取り消しますか',
-  'cancel.text':
-    '受け付けた取消は戻せません。ワーカーには自発的に止まるための {sec} 秒があり、その後プロセスを終了します。',
+  'cancel.text': '受け付けた取消は戻せません。ワーカーには自発的に止まるための {sec} 秒があり、その後プロセスを終了します。',
   'cancel.reason': '理由 (任意)',
   'cancel.do': '取り消す',
   'cancel.keep': '続行させる',

@@ -67,7 +67,7 @@ export const ja: Record<keyof typeof en, string> = {
   'wrong.title': '処理できませんでした',
   'wrong.away': 'ゲートウェイから応答がありません。',
   'wrong.none': 'このページはありません。',
-  loading: '読み込み中…',
+  'loading': '読み込み中…',
 
   'runs.title': '実行',
   'runs.search': 'ID・フロー・タグ・ワーカー・エラーを検索',
@@ -96,8 +96,7 @@ export const ja: Record<keyof typeof en, string> = {
   'bulk.cancelText': '受け付けた取消は元に戻せません。',
   'bulk.keep': '続行させる',
   'bulk.retryTitle': '{n} 件の実行を再試行しますか',
-  'bulk.retryText':
-    'それぞれ新しい実行として開始します。成功したタスクの結果は引き継ぎ、失敗したタスクを再び実行します。却下された承認は再び承認を求めます。',
+  'bulk.retryText': 'それぞれ新しい実行として開始します。成功したタスクの結果は引き継ぎ、失敗したタスクを再び実行します。却下された承認は再び承認を求めます。',
   'confirm.more': 'ほか {n} 件',
   'confirm.moreFlows': 'ほか {n} フロー',
   'runs.fresh': '上に {n} 件の変更 · 表示',
@@ -159,16 +158,14 @@ export const ja: Record<keyof typeof en, string> = {
   'workers.drain': 'ドレイン',
   'workers.drain.done': '{worker} は新しい実行を受け付けず、実行中のものを終わらせます。プロセスは動き続けます。',
   'workers.drain.title': '{worker} をドレインしますか',
-  'workers.drain.alone':
-    '次のタグの新しい実行を受け付けるワーカーがほかにありません: {tags}。現れるまで実行は待機します。',
+  'workers.drain.alone': '次のタグの新しい実行を受け付けるワーカーがほかにありません: {tags}。現れるまで実行は待機します。',
   'workers.drain.asked': 'ドレインを要求済み',
   'workers.draining': 'ドレイン中、残り {n} 件',
   'workers.draining.one': 'ドレイン中、残り 1 件',
   'workers.drained': 'ドレイン完了',
   'workers.resume': '再開',
   'workers.resume.done': '{worker} は再び実行を受け付けます。',
-  'workers.drain.text':
-    'ドレイン中のワーカーは新しい実行を受け付けず、実行中のものを終わらせます。その後プロセスを終了できます。起動し直したワーカーはドレインしません。',
+  'workers.drain.text': 'ドレイン中のワーカーは新しい実行を受け付けず、実行中のものを終わらせます。その後プロセスを終了できます。起動し直したワーカーはドレインしません。',
 
   'flows.title': 'フロー',
   'flows.none.title': 'フローがありません',
@@ -190,8 +187,7 @@ export const ja: Record<keyof typeof en, string> = {
   'flows.submit.yaml': 'flow.yaml',
   'flows.submit.do': '実行を開始',
   'flows.submit.anyway': 'それでも開始',
-  'flows.tag.unknown':
-    'このフローのタグは不明です。対応ワーカーがなく、実行されたこともありません。「{tag}」を使います。',
+  'flows.tag.unknown': 'このフローのタグは不明です。対応ワーカーがなく、実行されたこともありません。「{tag}」を使います。',
   'flows.tag.unserved': 'タグ「{tag}」の実行を受け付けるワーカーがありません。現れるまで実行は待機します。',
   'flows.submit.badJson': 'パラメーターが JSON ではありません: {why}',
   'flows.submit.known': 'フローのパラメーター',
@@ -269,8 +265,7 @@ export const ja: Record<keyof typeof en, string> = {
   'dlq.redrive': '再投入',
   'dlq.redriveAll': '{n} 件すべて再投入',
   'dlq.redriveTitle': '{n} 件のデッドレターを再投入しますか',
-  'dlq.redriveText':
-    'それぞれ同じパラメーターで、最初のタスクから新しい実行として開始します。以前の結果は引き継ぎません。',
+  'dlq.redriveText': 'それぞれ同じパラメーターで、最初のタスクから新しい実行として開始します。以前の結果は引き継ぎません。',
   'dlq.redriveRejected': '却下された承認のものも含まれます。その実行も最初から始まり、再び承認を求めます。',
   'dlq.redriveDo': '{n} 件を再投入',
   'dlq.redriven': '再投入先',
