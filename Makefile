@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check
+.PHONY: help up test pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check dashboard-lint
 
 # The dashboard is built with Node, where there is one; what it is made of decides whether it is built again.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -30,9 +30,17 @@ else
 	@echo "No Node here: the gateway runs without its dashboard, and says so at /. Install Node 20 or newer, then run make dashboard." >&2
 endif
 
-dashboard-check: dashboard  ## types and tests of the dashboard's own code
+dashboard-check: dashboard dashboard-lint  ## lint, types and tests of the dashboard's own code
 ifneq ($(shell command -v npm 2>/dev/null),)
 	@cd dashboard && npm run --silent check && npm run --silent test
+endif
+
+dashboard-lint: $(READY)
+ifneq ($(shell command -v npm 2>/dev/null),)
+	@$(BIN)/python dashboard/build.py install
+	cd dashboard && npm run --silent lint
+else
+	@echo "No npm here: the dashboard's code is not linted. Install Node 20 or newer, then run make check." >&2
 endif
 
 up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a worker with demo flows
@@ -52,7 +60,7 @@ chromium:  ## a browser for the tests, where packages may be installed (Debian, 
 	  fi; \
 	fi
 
-check: $(READY)  ## lint, format, types, layers, tidiness
+check: $(READY) dashboard-lint  ## lint, format, types, layers, tidiness
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -62,6 +70,12 @@ check: $(READY)  ## lint, format, types, layers, tidiness
 format: $(READY)  ## write the code the way the check wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+ifneq ($(shell command -v npm 2>/dev/null),)
+	@$(BIN)/python dashboard/build.py install
+	cd dashboard && npm run --silent format
+else
+	@echo "No npm here: the dashboard's code is left as it is." >&2
+endif
 
 pictures: $(READY) dashboard chromium  ## take the pictures of the dashboard in docs/img anew
 	$(BIN)/python -m tests.dashboard.pictures $(ARGS)

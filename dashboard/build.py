@@ -1,7 +1,7 @@
 """Build the dashboard into the package: as a hook of hatch, and by hand (`make dashboard`).
 
-Nothing is built again while sources and lock are what they were. Without Node there is no dashboard; the
-package is then built without it, and the gateway says so at `/`.
+Nothing is built again while sources and lock are what they were; `install` only loads what the lock names.
+Without Node there is no dashboard; the package is then built without it, and the gateway says so at `/`.
 """
 
 from __future__ import annotations
@@ -44,15 +44,21 @@ def build() -> bool:
     digest = _digest(sorted(_sources()))
     if STAMP.is_file() and STAMP.read_text() == digest:
         return False
+    npm = install()
+    _run([npm, "run", "--silent", "types"])
+    _run([npm, "run", "--silent", "build"])
+    STAMP.write_text(digest)
+    return True
+
+
+def install() -> str:
+    """What the lock names is there; the npm that put it there. Raises NotBuilt."""
     npm = _npm()
     lock = _digest([HERE / "package-lock.json"])
     if not INSTALLED.is_file() or INSTALLED.read_text() != lock:
         _run([npm, "ci", "--loglevel", "error"])
         INSTALLED.write_text(lock)
-    _run([npm, "run", "--silent", "types"])
-    _run([npm, "run", "--silent", "build"])
-    STAMP.write_text(digest)
-    return True
+    return npm
 
 
 def _sources() -> list[Path]:
@@ -92,7 +98,10 @@ def _run(command: list[str]) -> None:
 
 def main() -> int:
     try:
-        build()
+        if sys.argv[1:] == ["install"]:
+            install()
+        else:
+            build()
     except NotBuilt as why:
         sys.stderr.write(f"The dashboard cannot be built. {why}\n")
         return 1

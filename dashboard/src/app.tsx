@@ -4,8 +4,8 @@ import { useCell } from './live/cell'
 import { connection } from './live/news'
 import { usePlace } from './live/place'
 import { Runs } from './pages/runs/runs'
-import { SignIn } from './shell/sign-in'
 import { Shell } from './shell/shell'
+import { SignIn } from './shell/sign-in'
 import { t, useLanguage } from './text/text'
 
 const Run = lazy(() => import('./pages/run/run'))
@@ -24,7 +24,9 @@ export function App(): JSX.Element {
   const signedOut = state === 'refused' && (error?.status === 401 || error?.status === 403)
   return (
     <Shell key={language}>
-      <Suspense fallback={<p className="loading">{t('loading')}</p>}>{signedOut ? <SignIn error={error} /> : <Shown />}</Suspense>
+      <Suspense fallback={<p className="loading">{t('loading')}</p>}>
+        {signedOut ? <SignIn error={error} /> : <Shown />}
+      </Suspense>
     </Shell>
   )
 }
@@ -56,7 +58,9 @@ function Shown(): JSX.Element {
       return (
         <div className="empty">
           <p>{t('wrong.none')}</p>
-          <a className="button" href="#/runs">{t('nav.runs')}</a>
+          <a className="button" href="#/runs">
+            {t('nav.runs')}
+          </a>
         </div>
       )
   }

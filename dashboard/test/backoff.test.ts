@@ -24,7 +24,10 @@ test('Retry-After is read as seconds and as a date', () => {
 
 test('what failed is held back until its pause is over, and longer each time', () => {
   let now = 0
-  const failures = new Failures(() => now, () => 1)
+  const failures = new Failures(
+    () => now,
+    () => 1,
+  )
   const error = new ApiError(500, 'broken', null)
   failures.failed('/runs', error)
   expect(failures.held('/runs')).toBe(error)
@@ -38,14 +41,22 @@ test('what failed is held back until its pause is over, and longer each time', (
 })
 
 test('not more failures are remembered than there is room for', () => {
-  const failures = new Failures(() => 0, () => 1)
+  const failures = new Failures(
+    () => 0,
+    () => 1,
+  )
   for (let number = 0; number < 1000; number += 1) failures.failed(`/runs/${number}`, new ApiError(500, '', null))
   expect(failures.held('/runs/0')).toBeUndefined()
   expect(failures.held('/runs/999')).toBeDefined()
 })
 
 test('a refusal is not repeated; what may be answered later is', () => {
-  expect([400, 403, 404, 422].map((status) => repeatMs(new ApiError(status, '', null)))).toEqual([null, null, null, null])
+  expect([400, 403, 404, 422].map((status) => repeatMs(new ApiError(status, '', null)))).toEqual([
+    null,
+    null,
+    null,
+    null,
+  ])
   expect([0, 408, 429, 500, 503].map((status) => repeatMs(new ApiError(status, '', null)))).toEqual([0, 0, 0, 0, 0])
   expect(isRefusal(new ApiError(429, '', null))).toBe(false)
   expect(repeatMs(new Error('not an answer'))).toBeNull()

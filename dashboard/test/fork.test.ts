@@ -3,7 +3,8 @@ import type { Run, RunGraph } from '../src/api/types'
 import { beginnings, type From, isTakenOver, type Past, splitOf } from '../src/pages/run/fork'
 import type { Change } from '../src/pages/run/story'
 
-const runOf = (tasks: Record<string, string>, more: Partial<Run> = {}): Run => ({ status: 'COMPLETED', tasks, ...more }) as unknown as Run
+const runOf = (tasks: Record<string, string>, more: Partial<Run> = {}): Run =>
+  ({ status: 'COMPLETED', tasks, ...more }) as unknown as Run
 const graphOf = (edges: Record<string, string[]>, ordered = true): RunGraph => ({
   run_id: 'r',
   nodes: Object.entries(edges).map(([id, after]) => ({ id, after, join: 'all_success' })),
@@ -43,7 +44,16 @@ const log = (...told: string[]): Change[] =>
   })
 
 const LOOP = log(
-  ...['load IDLE', 'step IDLE', 'save IDLE', 'load RUNNING', 'load SUCCEEDED', 'step RUNNING', 'step[0] RUNNING', 'step[0] SUCCEEDED'],
+  ...[
+    'load IDLE',
+    'step IDLE',
+    'save IDLE',
+    'load RUNNING',
+    'load SUCCEEDED',
+    'step RUNNING',
+    'step[0] RUNNING',
+    'step[0] SUCCEEDED',
+  ],
   ...['step[1] RUNNING', 'step[1] SUCCEEDED', 'step SUCCEEDED', 'save RUNNING', 'save SUCCEEDED'],
 )
 const looped: Past = {
@@ -76,7 +86,10 @@ test('where neither edges nor events can be had, nothing is claimed', () => {
 
 test('what a run began with was made before it was submitted', () => {
   const records = { a: { ended_at: 9 }, b: { ended_at: 11 }, c: { ended_at: null } }
-  const run = runOf({ ...all(['a', 'b']), c: 'PENDING' }, { retry_of: 'old', submitted_at: 10, task_records: records as never })
+  const run = runOf(
+    { ...all(['a', 'b']), c: 'PENDING' },
+    { retry_of: 'old', submitted_at: 10, task_records: records as never },
+  )
   expect(['a', 'b', 'c'].filter((name) => isTakenOver(run, name))).toEqual(['a'])
   expect(isTakenOver({ ...run, retry_of: undefined } as Run, 'a')).toBe(false)
 })

@@ -4,7 +4,15 @@ import { ago, bytes, span } from '../src/text/format'
 import { setLanguage, t } from '../src/text/text'
 
 test('spans, instants and sizes are words of the language', () => {
-  expect([0, 0.25, 2.34, 59, 200, 7500, 200_000].map(span)).toEqual(['0 s', '250 ms', '2.3 s', '59 s', '3 m 20 s', '2 h 5 m', '2 d 7 h'])
+  expect([0, 0.25, 2.34, 59, 200, 7500, 200_000].map(span)).toEqual([
+    '0 s',
+    '250 ms',
+    '2.3 s',
+    '59 s',
+    '3 m 20 s',
+    '2 h 5 m',
+    '2 d 7 h',
+  ])
   expect(ago(100, 280)).toBe('3m ago')
   expect([0, 1023, 1536, 5_000_000].map(bytes)).toEqual(['0 B', '1023 B', '1.5 KiB', '4.8 MiB'])
   setLanguage('ja')

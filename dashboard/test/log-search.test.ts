@@ -8,7 +8,15 @@ afterEach(() => {
 })
 
 const page = (seqs: number[], token: string, to_line: number, paused_by: string | null) =>
-  new Response(JSON.stringify({ entries: seqs.map((seq) => ({ seq })), next_token: token, complete: false, truncated: false, searched: { to_line, lines: 30, paused_by } }))
+  new Response(
+    JSON.stringify({
+      entries: seqs.map((seq) => ({ seq })),
+      next_token: token,
+      complete: false,
+      truncated: false,
+      searched: { to_line, lines: 30, paused_by },
+    }),
+  )
 
 function answering(...answers: Response[]): string[] {
   const asked: string[] = []
@@ -24,12 +32,17 @@ test('a search that pauses is asked to go on, and says how far it got', async ()
   const pauses: unknown[] = []
   const found = await searchLog('r', 'x', new AbortController().signal, (...said) => pauses.push(said))
   expect(found).toEqual([3, 21, 30])
-  expect(pauses).toEqual([[[3], 10, 30], [[3], 20, 30]])
+  expect(pauses).toEqual([
+    [[3], 10, 30],
+    [[3], 20, 30],
+  ])
   expect(asked.map((address) => new URL(address, 'http://h').searchParams.get('since_token'))).toEqual([null, 'a', 'b'])
 })
 
 test('a gateway that knows no budget is asked once', async () => {
-  const asked = answering(new Response(JSON.stringify({ entries: [{ seq: 1 }], next_token: 'a', complete: true, truncated: false })))
+  const asked = answering(
+    new Response(JSON.stringify({ entries: [{ seq: 1 }], next_token: 'a', complete: true, truncated: false })),
+  )
   expect(await searchLog('r', 'x', new AbortController().signal, () => undefined)).toEqual([1])
   expect(asked.length).toBe(1)
 })

@@ -1,10 +1,20 @@
 import { expect, test } from 'vitest'
 import type { RunSummary } from '../src/api/types'
 import { asked, type Filters, fits } from '../src/pages/runs/filters'
-import { FRESH_MAX, KEPT_AT_TOP, RunList } from '../src/pages/runs/run-list'
+import { FRESH_MAX, KEPT_AT_TOP, LEFT_MAX, RunList } from '../src/pages/runs/run-list'
 
 const run = (run_id: string, more: Partial<RunSummary> = {}): RunSummary =>
-  ({ run_id, flow_name: 'f', tag: 't', tags: [], status: 'RUNNING', updated_at: 10, worker_id: null, error: null, ...more }) as RunSummary
+  ({
+    run_id,
+    flow_name: 'f',
+    tag: 't',
+    tags: [],
+    status: 'RUNNING',
+    updated_at: 10,
+    worker_id: null,
+    error: null,
+    ...more,
+  }) as RunSummary
 const ids = (list: RunList) => list.rows.map((one) => one.run_id).join('')
 const all = () => true
 const none: Filters = { status: '', flow: '', tag: '', q: '', since: '' }
@@ -28,6 +38,16 @@ test('further down nothing moves: known ones change in place, others are counted
   list.showFresh()
   expect(ids(list)).toBe('nab')
   expect(list.fresh.size).toBe(0)
+})
+
+test('what waits on top is shown in the order of its last changes, as the server has it', () => {
+  const list = new RunList()
+  list.append([run('a')])
+  list.change([run('x'), run('y')], [], all, false)
+  list.change([run('x', { status: 'COMPLETED' })], [], all, false)
+  list.showFresh()
+  expect(ids(list)).toBe('xya')
+  expect(list.rows[0]?.status).toBe('COMPLETED')
 })
 
 test('what no longer fits or is gone leaves, also from what waits on top', () => {
@@ -60,8 +80,23 @@ test('what comes while nobody looks at the top is kept up to a bound', () => {
   expect([list.fresh.size, list.overrun]).toEqual([FRESH_MAX, true])
 })
 
+test('what left while a page was under way is remembered up to a bound', () => {
+  const list = new RunList()
+  list.expectPage()
+  for (let number = 0; number <= LEFT_MAX; number += 1) list.change([], [`r${number}`], all, true)
+  list.change([], ['r1'], all, true)
+  list.append([run('r0'), run('r1'), run(`r${LEFT_MAX}`)])
+  expect(ids(list)).toBe('r0')
+})
+
 test('a run fits as the server would decide it', () => {
-  const one = run('abc', { status: 'FAILED', flow_name: 'nightly', tags: ['Blue'], error: 'disk FULL', updated_at: 1000 })
+  const one = run('abc', {
+    status: 'FAILED',
+    flow_name: 'nightly',
+    tags: ['Blue'],
+    error: 'disk FULL',
+    updated_at: 1000,
+  })
   expect(fits(one, { ...none, status: 'FAILED', flow: 'nightly', tag: 't' }, 0)).toBe(true)
   expect(fits(one, { ...none, status: 'RUNNING' }, 0)).toBe(false)
   expect(fits(one, { ...none, flow: 'night' }, 0)).toBe(false)

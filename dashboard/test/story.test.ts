@@ -6,7 +6,14 @@ const START = Date.parse('2026-01-01T00:00:00Z')
 let seq = 0
 const event = (at: number, type: string, nodeId?: string, attempt?: number): ExecutionEvent => {
   seq += 1
-  return { eventId: String(seq), seq, type, occurredAt: new Date(START + at * 1000).toISOString(), actor: { kind: 'system' }, payload: { nodeId, attempt } }
+  return {
+    eventId: String(seq),
+    seq,
+    type,
+    occurredAt: new Date(START + at * 1000).toISOString(),
+    actor: { kind: 'system' },
+    payload: { nodeId, attempt },
+  }
 }
 const second = (at: number) => START / 1000 + at
 
@@ -45,14 +52,35 @@ test('everything stands as it stood at a moment, also between events of one inst
 })
 
 test('iterations stand with the loop they are of', () => {
-  expect(withIterations(['a', 'loop', 'end', 'loop[0]', 'in', 'loop[1]', 'in[0][1]'])).toEqual(['a', 'loop', 'loop[0]', 'loop[1]', 'end', 'in', 'in[0][1]'])
+  expect(withIterations(['a', 'loop', 'end', 'loop[0]', 'in', 'loop[1]', 'in[0][1]'])).toEqual([
+    'a',
+    'loop',
+    'loop[0]',
+    'loop[1]',
+    'end',
+    'in',
+    'in[0][1]',
+  ])
 })
 
 test('what was under way when the worker was lost ends there, and is no attempt that runs', () => {
-  const begun = { eventId: '1', seq: 1, type: 'NODE_STARTED', occurredAt: '2026-01-01T00:00:00Z', actor: { kind: 'worker' }, payload: { nodeId: 'a', attempt: 1 } }
+  const begun = {
+    eventId: '1',
+    seq: 1,
+    type: 'NODE_STARTED',
+    occurredAt: '2026-01-01T00:00:00Z',
+    actor: { kind: 'worker' },
+    payload: { nodeId: 'a', attempt: 1 },
+  }
   const at = Date.parse(begun.occurredAt) / 1000
   const lost = withLoss(storyOf([begun]), at + 5)
   expect(lost.stretches.get('a')).toEqual([{ kind: 'attempt', from: at, to: at + 5, attempt: 1, status: 'LOST' }])
-  const again = storyOf([begun, { ...begun, eventId: '2', seq: 2, occurredAt: '2026-01-01T00:00:09Z', payload: { nodeId: 'a', attempt: 2 } }])
-  expect(again.stretches.get('a')?.map((one) => [one.status, one.to])).toEqual([['LOST', at + 9], ['RUNNING', null]])
+  const again = storyOf([
+    begun,
+    { ...begun, eventId: '2', seq: 2, occurredAt: '2026-01-01T00:00:09Z', payload: { nodeId: 'a', attempt: 2 } },
+  ])
+  expect(again.stretches.get('a')?.map((one) => [one.status, one.to])).toEqual([
+    ['LOST', at + 9],
+    ['RUNNING', null],
+  ])
 })

@@ -124,7 +124,12 @@ export async function get<T>(path: string, query?: Asked['query'], signal?: Abor
   return (await (await ask(path, { query, signal })).json()) as T
 }
 
-export async function send<T>(method: string, path: string, json?: unknown, headers?: Record<string, string>): Promise<T> {
+export async function send<T>(
+  method: string,
+  path: string,
+  json?: unknown,
+  headers?: Record<string, string>,
+): Promise<T> {
   const answer = await ask(path, { method, json, headers })
   const text = await answer.text()
   return (text ? JSON.parse(text) : null) as T

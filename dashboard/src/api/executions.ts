@@ -6,7 +6,13 @@ export type ExecutionEvent = {
   type: string
   occurredAt: string
   actor: { kind: string; id?: string }
-  payload: { nodeId?: string; attempt?: number; workerId?: string; error?: { message?: string }; [more: string]: unknown }
+  payload: {
+    nodeId?: string
+    attempt?: number
+    workerId?: string
+    error?: { message?: string }
+    [more: string]: unknown
+  }
 }
 
 export type EventsPage = { executionId: string; events: ExecutionEvent[]; hasMore: boolean }

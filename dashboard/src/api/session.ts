@@ -23,12 +23,12 @@ export function credential(): Credential | null {
 
 export function signIn(given: Credential): void {
   sessionStorage.setItem(PLACE, JSON.stringify(given))
-  listeners.forEach((tell) => tell())
+  for (const tell of listeners) tell()
 }
 
 export function signOut(): void {
   sessionStorage.removeItem(PLACE)
-  listeners.forEach((tell) => tell())
+  for (const tell of listeners) tell()
 }
 
 export function onCredential(listener: Listener): () => void {

@@ -15,6 +15,8 @@ export type Followed = {
   after?: string
   onEvent: (name: string, data: unknown) => void
   onState?: (state: StreamState, error: ApiError | null) => void
+  /** Its place was given up: what was told until now is told again, or not at all. */
+  onAnew?: () => void
 }
 
 const PLACE = '/stream'
@@ -29,7 +31,7 @@ const STREAM_SEC = 600
 
 /** Until the returned function is called, or the server says that there is no more. */
 export function follow(asked: Followed): () => void {
-  const follower: Follower = { ...asked, told: null }
+  const follower: Follower = { ...asked, told: null, anew: false }
   line.add(follower)
   return () => line.remove(follower)
 }
@@ -40,7 +42,8 @@ export function reconnect(): void {
   line.reconnect()
 }
 
-type Follower = Followed & { told: StreamState | null }
+/** `anew`: it had a place, and begins without one. */
+type Follower = Followed & { told: StreamState | null; anew: boolean }
 type Said = { event: string; data: unknown }
 type Refusal = { status: number; message: string }
 
@@ -56,7 +59,10 @@ class Line {
   constructor() {
     document.addEventListener('visibilitychange', this.seen)
     onCredential(() => {
-      for (const one of this.followers.values()) Object.assign(one, { after: undefined, told: null })
+      for (const one of this.followers.values()) {
+        giveUpPlace(one)
+        one.told = null
+      }
       this.again(0)
     })
     globalThis.addEventListener?.('online', reconnect)
@@ -99,15 +105,16 @@ class Line {
     clearTimeout(this.timer)
     this.abort.abort()
     if (this.paused || this.followers.size === 0) return
-    const { signal } = (this.abort = new AbortController())
+    this.abort = new AbortController()
+    const { signal } = this.abort
     this.noteLasting()
     const followers = [...this.followers.values()]
     for (const one of followers) if (one.told === null) tell(one, 'connecting', null)
     try {
       const answer = await ask(address(followers), { signal, stays: true })
-      for (const one of followers) tell(one, 'open', null)
+      for (const one of followers) opened(one)
       this.openSince ??= performance.now()
-      await this.take(answer.body as ReadableStream<Uint8Array>, signal)
+      await this.take(answer.body as ReadableStream<Uint8Array>, new Set(followers), signal)
       if (!signal.aborted) this.closed()
     } catch (error) {
       if (!signal.aborted) this.broke(error)
@@ -122,9 +129,10 @@ class Line {
   }
 
   private closed(): void {
-    if (!this.noteLasting()) return this.failed(noteFailure(PLACE, new ApiError(0, '', null)))
-    this.openSince = null
-    this.again(CLOSED_MS)
+    if (this.noteLasting()) {
+      this.openSince = null
+      this.again(CLOSED_MS)
+    } else this.failed(noteFailure(PLACE, new ApiError(0, '', null)))
   }
 
   private broke(error: unknown): void {
@@ -132,15 +140,18 @@ class Line {
     this.failed(error instanceof ApiError ? error : noteFailure(PLACE, new ApiError(0, '', null)))
   }
 
-  private async take(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
+  /** `asking`: whoever has named a topic since then is told by the next connection, from where they want it. */
+  private async take(body: ReadableStream<Uint8Array>, asking: Set<Follower>, signal: AbortSignal): Promise<void> {
     const parser = new EventParser()
-    const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader()
+    const reader = body
+      .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
+      .getReader()
     for (;;) {
       const { done, value } = await reader.read()
       if (done || signal.aborted) return
       for (const { event: topic, data, id } of parser.take(value)) {
         const follower = this.followers.get(topic)
-        if (follower) this.hand(follower, JSON.parse(data) as Said, id)
+        if (follower && asking.has(follower)) this.hand(follower, JSON.parse(data) as Said, id)
       }
     }
   }
@@ -155,7 +166,7 @@ class Line {
   /** A place that is of no use any more is given up; anything else stays refused. */
   private refuse(follower: Follower, { status, message }: Refusal): void {
     if (status === 422 && follower.after !== undefined) {
-      follower.after = undefined
+      giveUpPlace(follower)
       this.again(CHANGED_MS)
     } else this.end(follower, 'refused', new ApiError(status, message, null))
   }
@@ -172,6 +183,18 @@ class Line {
     // Who signs in begins again. A gateway that is away, or too old to know a topic, is asked again.
     if (!refused) this.again(repeatMs(error) ?? PAUSE_MAX_MS)
   }
+}
+
+function giveUpPlace(follower: Follower): void {
+  follower.anew ||= follower.after !== undefined
+  follower.after = undefined
+}
+
+function opened(follower: Follower): void {
+  tell(follower, 'open', null)
+  if (!follower.anew) return
+  follower.anew = false
+  follower.onAnew?.()
 }
 
 function tell(follower: Follower, state: StreamState, error: ApiError | null): void {

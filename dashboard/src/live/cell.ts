@@ -24,7 +24,7 @@ export class Cell<T> {
     this.due = true
     queueFrame(() => {
       this.due = false
-      this.listeners.forEach((listener) => listener())
+      for (const listener of this.listeners) listener()
     })
   }
 }

@@ -47,11 +47,17 @@ export function startNews(): void {
       }
       connection.set({ state, error })
     },
+    onAnew: () => tell('reset'),
   })
   follow({
     topic: 'lists',
     onEvent: (_, data) => {
-      for (const list of (data as { changed: List[] }).changed) rereaders.get(list)?.forEach((reread) => reread())
+      for (const list of (data as { changed: List[] }).changed) {
+        for (const reread of rereaders.get(list) ?? []) reread()
+      }
+    },
+    onAnew: () => {
+      for (const readers of rereaders.values()) for (const reread of readers) reread()
     },
   })
 }
@@ -61,8 +67,10 @@ function take(event: string, news: RunsNews): void {
   minute.set(news.minute)
   clockAhead.set(news.ts - Date.now() / 1000)
   if (news.standing) standing.set(news.standing)
-  if (event === 'reset') listeners.forEach((tell) => tell('reset'))
-  else if (news.runs.length || news.gone.length) {
-    listeners.forEach((tell) => tell({ changed: news.runs, gone: news.gone }))
-  }
+  if (event === 'reset') tell('reset')
+  else if (news.runs.length || news.gone.length) tell({ changed: news.runs, gone: news.gone })
+}
+
+function tell(news: News | 'reset'): void {
+  for (const listener of listeners) listener(news)
 }

@@ -10,7 +10,7 @@ function subscribe(listener: () => void): () => void {
   listeners.add(listener)
   timer ??= setInterval(() => {
     current = Date.now() / 1000 + clockAhead.get()
-    if (!document.hidden) listeners.forEach((tell) => tell())
+    if (!document.hidden) for (const tell of listeners) tell()
   }, 1000)
   return () => {
     listeners.delete(listener)

@@ -1,13 +1,16 @@
 // Lists that are read whole, and again when the gateway says that they have changed.
 import { type QueryKey, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
-import { type List, onChanged, onNews } from './news'
 import type { RunSummary } from '../api/types'
+import { type List, onChanged, onNews } from './news'
 
 export function useReread(list: List, queryKey: QueryKey): void {
   const queries = useQueryClient()
   const key = JSON.stringify(queryKey)
-  useEffect(() => onChanged(list, () => void queries.invalidateQueries({ queryKey: JSON.parse(key) as QueryKey })), [list, key, queries])
+  useEffect(
+    () => onChanged(list, () => void queries.invalidateQueries({ queryKey: JSON.parse(key) as QueryKey })),
+    [list, key, queries],
+  )
 }
 
 /** After a run of which this holds has changed; at once, and then not more often than this. */

@@ -6,7 +6,17 @@ export type Bar = { key: number | string; parts: { tone: string; value: number }
 const HEIGHT = 28
 
 /** `slots`: for so many there is room; fewer stand at the right. */
-export function Bars({ bars, label, width = 240, slots = bars.length }: { bars: Bar[]; label: string; width?: number; slots?: number }): JSX.Element {
+export function Bars({
+  bars,
+  label,
+  width = 240,
+  slots = bars.length,
+}: {
+  bars: Bar[]
+  label: string
+  width?: number
+  slots?: number
+}): JSX.Element {
   const most = Math.max(...bars.map((bar) => bar.parts.reduce((sum, part) => sum + part.value, 0)), 0) || 1
   const step = width / Math.max(1, slots)
   const before = slots - bars.length

@@ -6,23 +6,35 @@ import { t } from '../text/text'
 import { Dialog } from './dialog'
 import { Wrong } from './wrong'
 
-type Asked = { title: string; safe: string; go: string; act: () => Promise<unknown>; onClose: () => void; children: ReactNode }
+type Asked = {
+  title: string
+  safe: string
+  go: string
+  act: () => Promise<unknown>
+  onClose: () => void
+  children: ReactNode
+}
 
 /** It closes when it is done; what went wrong is said in it. */
 export function Confirm({ title, safe, go, act, onClose, children }: Asked): JSX.Element {
   const doing = useDoing()
-  const confirm = () => doing.run(async () => {
-    await act()
-    onClose()
-  })
+  const confirm = () =>
+    doing.run(async () => {
+      await act()
+      onClose()
+    })
   return (
     <Dialog title={title} onClose={onClose}>
       <div className="stack">
         {children}
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
-          <button type="button" onClick={onClose}>{safe}</button>
-          <button type="button" className="danger" disabled={doing.busy} onClick={confirm}>{go}</button>
+          <button type="button" onClick={onClose}>
+            {safe}
+          </button>
+          <button type="button" className="danger" disabled={doing.busy} onClick={confirm}>
+            {go}
+          </button>
         </div>
       </div>
     </Dialog>
@@ -41,7 +53,11 @@ export function Meant({ items }: { items: { flow: string | null; id: string | nu
   return (
     <div className="meant">
       <ul aria-label={t('runs.flow')}>
-        {flows.slice(0, FLOWS_MAX).map(([flow, sum]) => <li key={flow}><b>{flow}</b> × {sum}</li>)}
+        {flows.slice(0, FLOWS_MAX).map(([flow, sum]) => (
+          <li key={flow}>
+            <b>{flow}</b> × {sum}
+          </li>
+        ))}
         {flows.length > FLOWS_MAX && <li>{t('confirm.moreFlows', { n: flows.length - FLOWS_MAX })}</li>}
       </ul>
       <p className="mono faint-text">

@@ -4,7 +4,12 @@ import { t } from '../text/text'
 
 const FIRST = 'form :is(input:not([type=radio], [type=checkbox], [type=file]), textarea, select), .buttons button'
 
-export function Dialog(props: { title: string; onClose: () => void; children: ReactNode; wide?: boolean }): JSX.Element {
+export function Dialog(props: {
+  title: string
+  onClose: () => void
+  children: ReactNode
+  wide?: boolean
+}): JSX.Element {
   const shown = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const dialog = shown.current
@@ -16,7 +21,12 @@ export function Dialog(props: { title: string; onClose: () => void; children: Re
     return () => dialog?.close()
   }, [])
   return (
-    <dialog ref={shown} className={props.wide ? 'wide' : undefined} aria-labelledby="dialog-title" onCancel={props.onClose}>
+    <dialog
+      ref={shown}
+      className={props.wide ? 'wide' : undefined}
+      aria-labelledby="dialog-title"
+      onCancel={props.onClose}
+    >
       <header>
         <h2 id="dialog-title">{props.title}</h2>
         <button type="button" className="plain" onClick={props.onClose} aria-label={t('do.close')}>

@@ -7,7 +7,7 @@ export function Json({ value, label }: { value: unknown; label: string }): JSX.E
   const text = JSON.stringify(value, null, 2) ?? 'null'
   const shown = text.length > CHARS_MAX ? `${text.slice(0, CHARS_MAX)}\n…` : text
   return (
-    <pre className="json" tabIndex={0} aria-label={label}>
+    <pre className="json" tabIndex={0} role="group" aria-label={label}>
       {shown}
     </pre>
   )

@@ -7,7 +7,9 @@ export function LeftOut({ words, clear }: { words: string[]; clear: string }): J
   return (
     <p className="notice" role="status">
       <span>{t('filters.unknown', { what: words.join(', ') })}</span>
-      <a className="button small" href={clear}>{t('runs.clear')}</a>
+      <a className="button small" href={clear}>
+        {t('runs.clear')}
+      </a>
     </p>
   )
 }

@@ -1,7 +1,12 @@
 // The frame of a page: its title, what can be done, and its title in the browser.
 import { type JSX, type ReactNode, useEffect } from 'react'
 
-export function Page(props: { title: string; actions?: ReactNode; children: ReactNode; className?: string }): JSX.Element {
+export function Page(props: {
+  title: string
+  actions?: ReactNode
+  children: ReactNode
+  className?: string
+}): JSX.Element {
   useEffect(() => {
     document.title = `${props.title} · pyoco`
   }, [props.title])

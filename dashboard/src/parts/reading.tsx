@@ -6,7 +6,13 @@ import { t } from '../text/text'
 import { Wrong } from './wrong'
 
 /** The error is shown from the first failure on, also while the request is repeated by itself. */
-export function Reading({ query, quiet = false }: { query: Pick<UseQueryResult, 'error' | 'failureReason' | 'isLoading'>; quiet?: boolean }): JSX.Element | null {
+export function Reading({
+  query,
+  quiet = false,
+}: {
+  query: Pick<UseQueryResult, 'error' | 'failureReason' | 'isLoading'>
+  quiet?: boolean
+}): JSX.Element | null {
   const queries = useQueryClient()
   const error = query.error ?? query.failureReason
   if (error) return <Wrong error={error} again={() => readAgain(queries)} />
@@ -16,9 +22,13 @@ export function Reading({ query, quiet = false }: { query: Pick<UseQueryResult, 
 /** Everything on the page that failed, at once: where one read failed, others mostly have too. */
 function readAgain(queries: QueryClient): void {
   forgetFailures()
-  const failed = queries.getQueryCache().findAll({ predicate: ({ state }) => state.error !== null || state.fetchFailureCount > 0 })
+  const failed = queries
+    .getQueryCache()
+    .findAll({ predicate: ({ state }) => state.error !== null || state.fetchFailureCount > 0 })
   for (const { queryKey } of failed) {
     // One that waits for its next try would go on waiting.
-    void queries.cancelQueries({ queryKey, exact: true }).then(() => queries.refetchQueries({ queryKey, exact: true, type: 'active' }))
+    void queries
+      .cancelQueries({ queryKey, exact: true })
+      .then(() => queries.refetchQueries({ queryKey, exact: true, type: 'active' }))
   }
 }

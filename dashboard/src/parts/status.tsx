@@ -45,9 +45,19 @@ function drawn(status: string): JSX.Element {
   switch (status) {
     case 'COMPLETED':
     case 'SUCCEEDED':
-      return <path className="filled" d="M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1Zm-.9 9.9 4.2-4.3-1.1-1.1-3.1 3.2-1.5-1.5-1.1 1.1 2.6 2.6Z" />
+      return (
+        <path
+          className="filled"
+          d="M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1Zm-.9 9.9 4.2-4.3-1.1-1.1-3.1 3.2-1.5-1.5-1.1 1.1 2.6 2.6Z"
+        />
+      )
     case 'FAILED':
-      return <path className="filled" d="M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1Zm2.2 3.7L8 6.9 5.8 4.7 4.7 5.8 6.9 8l-2.2 2.2 1.1 1.1L8 9.1l2.2 2.2 1.1-1.1L9.1 8l2.2-2.2-1.1-1.1Z" />
+      return (
+        <path
+          className="filled"
+          d="M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1Zm2.2 3.7L8 6.9 5.8 4.7 4.7 5.8 6.9 8l-2.2 2.2 1.1 1.1L8 9.1l2.2 2.2 1.1-1.1L9.1 8l2.2-2.2-1.1-1.1Z"
+        />
+      )
     case 'RUNNING':
     case 'ACTIVE':
       return (

@@ -17,6 +17,7 @@ export function Wrong({ error, again }: { error: unknown; again?: () => void }):
       {problems.length > 0 && (
         <ul>
           {problems.map((one, number) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: two problems may read the same, and they keep their order
             <li key={number}>
               {one.line !== undefined && (
                 <span className="mono">{t('flows.line', { line: one.line, column: one.column ?? 0 })}: </span>

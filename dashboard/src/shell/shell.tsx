@@ -10,16 +10,34 @@ import { useKeys } from '../live/keys'
 import { connection, counts, standing } from '../live/news'
 import { go, usePlace } from '../live/place'
 import { setTheme, type Theme, theme } from '../live/theme'
-import { Toast } from '../parts/toast'
 import { useWaiting } from '../pages/approvals/waiting'
+import { Toast } from '../parts/toast'
 import { number } from '../text/format'
 import { type Key, type Language, setLanguage, t, useLanguage } from '../text/text'
 import { KeyHelp } from './key-help'
 
-export const PAGES = ['runs', 'approvals', 'workers', 'flows', 'schedules', 'wheels', 'dlq', 'strategies', 'system'] as const
+export const PAGES = [
+  'runs',
+  'approvals',
+  'workers',
+  'flows',
+  'schedules',
+  'wheels',
+  'dlq',
+  'strategies',
+  'system',
+] as const
 /** The second key after `g`. */
 export const GO_KEYS: Record<(typeof PAGES)[number], string> = {
-  runs: 'r', approvals: 'a', workers: 'w', flows: 'f', schedules: 's', wheels: 'h', dlq: 'd', strategies: 't', system: 'y',
+  runs: 'r',
+  approvals: 'a',
+  workers: 'w',
+  flows: 'f',
+  schedules: 's',
+  wheels: 'h',
+  dlq: 'd',
+  strategies: 't',
+  system: 'y',
 }
 
 export function Shell({ children }: { children: ReactNode }): JSX.Element {
@@ -35,6 +53,7 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   )
   return (
     <div className="shell">
+      {/* biome-ignore lint/a11y/useValidAnchor: it leads somewhere; the address behind the # names pages, and stays */}
       <a className="skip" href="#content" onClick={(event) => skip(event)}>
         {t('app.skip')}
       </a>
@@ -79,7 +98,9 @@ function Nav(): JSX.Element {
       {PAGES.map((page) => (
         <a key={page} href={`#/${page}`} aria-current={path.split('/')[1] === page ? 'page' : undefined}>
           <span>{t(`nav.${page}` as Key)}</span>
-          {badges[page] ? <span className={`badge${page === 'approvals' ? ' strong' : ''}`}>{badges[page]}</span> : null}
+          {badges[page] ? (
+            <span className={`badge${page === 'approvals' ? ' strong' : ''}`}>{badges[page]}</span>
+          ) : null}
         </a>
       ))}
     </nav>
@@ -93,24 +114,51 @@ function counted(n: number, more = false): string | undefined {
 function Live(): JSX.Element {
   const { state, error } = useCell(connection)
   const { ready, reasons } = useCell(standing)
-  if (state === 'open' && ready) return <span className="live good" role="status">{t('live.open')}</span>
-  if (state === 'open') return <span className="live bad" role="status">{t('live.away', { why: reasons.join('; ') })}</span>
-  if (state === 'refused') return <span className="live bad" role="status">{t('live.refused')}</span>
+  if (state === 'open' && ready)
+    return (
+      <span className="live good" role="status">
+        {t('live.open')}
+      </span>
+    )
+  if (state === 'open')
+    return (
+      <span className="live bad" role="status">
+        {t('live.away', { why: reasons.join('; ') })}
+      </span>
+    )
+  if (state === 'refused')
+    return (
+      <span className="live bad" role="status">
+        {t('live.refused')}
+      </span>
+    )
   if (state === 'lost') {
     const why = error && error.status > 0 ? t('live.away', { why: error.message }) : t('live.lost')
     return (
       <>
-        <span className="live bad" role="status">{why}</span>
-        <button type="button" className="small" onClick={reconnect}>{t('do.again')}</button>
+        <span className="live bad" role="status">
+          {why}
+        </span>
+        <button type="button" className="small" onClick={reconnect}>
+          {t('do.again')}
+        </button>
       </>
     )
   }
-  return <span className="live" role="status">{t('live.connecting')}</span>
+  return (
+    <span className="live" role="status">
+      {t('live.connecting')}
+    </span>
+  )
 }
 
 function Who(): JSX.Element | null {
   const { state } = useCell(connection)
-  const caller = useQuery({ queryKey: ['caller', credential()?.value], queryFn: () => get<Caller>('/caller'), enabled: state === 'open' })
+  const caller = useQuery({
+    queryKey: ['caller', credential()?.value],
+    queryFn: () => get<Caller>('/caller'),
+    enabled: state === 'open',
+  })
   const signedIn = credential() !== null
   if (!signedIn && !caller.data?.tenant_id) return null
   return (
@@ -130,7 +178,11 @@ function Choices(): JSX.Element {
   const language = useLanguage()
   return (
     <>
-      <select aria-label={t('language.label')} value={language} onChange={(event) => setLanguage(event.target.value as Language)}>
+      <select
+        aria-label={t('language.label')}
+        value={language}
+        onChange={(event) => setLanguage(event.target.value as Language)}
+      >
         <option value="en">English</option>
         <option value="ja">日本語</option>
       </select>

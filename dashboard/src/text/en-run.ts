@@ -70,7 +70,6 @@ export const enRun = {
   'cancel.refused': 'Refused after that: {what}',
   'cancel.unstarted': 'No worker had begun it.',
 
-
   'log.follow': 'Follow',
   'log.following': 'Following',
   'log.search': 'Search the log',

@@ -72,7 +72,6 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'cancel.refused': 'その後に拒否されたもの: {what}',
   'cancel.unstarted': 'どのワーカーもまだ始めていませんでした。',
 
-
   'log.follow': '追従する',
   'log.following': '追従中',
   'log.search': 'ログを検索',

@@ -20,7 +20,7 @@ export function setLanguage(next: Language): void {
   current = next
   keep(next)
   document.documentElement.lang = next
-  listeners.forEach((tell) => tell())
+  for (const tell of listeners) tell()
 }
 
 export function useLanguage(): Language {

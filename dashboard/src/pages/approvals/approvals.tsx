@@ -28,18 +28,28 @@ export default function Approvals(): JSX.Element {
   return (
     <Page title={t('approvals.title')}>
       <Reading query={list} />
-      {list.data && items.length === 0 && <Empty title={t('approvals.none.title')} text={t('approvals.none.text')} command={EXAMPLE} />}
+      {list.data && items.length === 0 && (
+        <Empty title={t('approvals.none.title')} text={t('approvals.none.text')} command={EXAMPLE} />
+      )}
       <div className="cards">
-        {items.map((one) => <Card key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />)}
+        {items.map((one) => (
+          <Card key={`${one.run_id} ${one.task} ${one.since}`} wait={one} />
+        ))}
       </div>
-      {list.hasNextPage && <button type="button" onClick={() => void list.fetchNextPage()}>{t('do.more')}</button>}
+      {list.hasNextPage && (
+        <button type="button" onClick={() => void list.fetchNextPage()}>
+          {t('do.more')}
+        </button>
+      )}
     </Page>
   )
 }
 
 /** The same on the page of the run itself. */
 export function RunWaits({ run }: { run: Run }): JSX.Element | null {
-  const waits = Object.entries(run.task_records ?? {}).flatMap(([task, { wait }]) => (wait && !wait.key.startsWith(SLEEP) ? [{ task, wait }] : []))
+  const waits = Object.entries(run.task_records ?? {}).flatMap(([task, { wait }]) =>
+    wait && !wait.key.startsWith(SLEEP) ? [{ task, wait }] : [],
+  )
   if (waits.length === 0) return null
   return (
     <div className="cards">
@@ -65,8 +75,16 @@ function Card({ wait }: { wait: Approval }): JSX.Element {
         <Waiting since={wait.since} />
       </div>
       <p className="faint-text">
-        <a href={`#/runs/${part(wait.run_id)}`}>{wait.flow_name} <span className="mono">{short(wait.run_id)}</span></a>
-        {wait.deadline_at !== null && <> · {t('approvals.deadline')} {wait.deadline_at < now() ? t('approvals.overdue') : <Ago at={wait.deadline_at} />}</>}
+        <a href={`#/runs/${part(wait.run_id)}`}>
+          {wait.flow_name} <span className="mono">{short(wait.run_id)}</span>
+        </a>
+        {wait.deadline_at !== null && (
+          <>
+            {' '}
+            · {t('approvals.deadline')}{' '}
+            {wait.deadline_at < now() ? t('approvals.overdue') : <Ago at={wait.deadline_at} />}
+          </>
+        )}
       </p>
       <Prompt prompt={wait.prompt} />
       <Answer wait={wait} />
@@ -94,7 +112,10 @@ function Prompt({ prompt }: { prompt: Record<string, unknown> | null }): JSX.Ele
       {Object.keys(rest).length > 0 && (
         <dl className="facts">
           {Object.entries(rest).map(([name, value]) => (
-            <div className="fact" key={name}><dt>{name}</dt><dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd></div>
+            <div className="fact" key={name}>
+              <dt>{name}</dt>
+              <dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
+            </div>
           ))}
         </dl>
       )}
@@ -109,23 +130,47 @@ export function Answer({ wait }: { wait: Pick<Approval, 'run_id' | 'task' | 'wai
   const doing = useDoing()
   const [key] = useState(newKey)
   const answer = async (decision: 'approve' | 'reject') => {
-    const body = { resumeKey: wait.wait_key, decision, ...(comment ? { comment } : {}), ...(payload?.trim() ? { payload: read(payload) } : {}) }
-    await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, { 'X-Idempotency-Key': `${key}-${decision}` })
+    const body = {
+      resumeKey: wait.wait_key,
+      decision,
+      ...(comment ? { comment } : {}),
+      ...(payload?.trim() ? { payload: read(payload) } : {}),
+    }
+    await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, {
+      'X-Idempotency-Key': `${key}-${decision}`,
+    })
     say(t('approvals.answered', { run: short(wait.run_id) }))
     await queries.invalidateQueries({ queryKey: ['approvals'] })
   }
   return (
     <form className="stack" onSubmit={(event) => event.preventDefault()}>
-      <label className="field">{t('approvals.comment')}<input value={comment} maxLength={1000} onChange={(event) => setComment(event.target.value)} /></label>
+      <label className="field">
+        {t('approvals.comment')}
+        <input value={comment} maxLength={1000} onChange={(event) => setComment(event.target.value)} />
+      </label>
       {payload === null ? (
-        <button type="button" className="plain add-payload" onClick={() => setPayload('')}>{t('approvals.more')}</button>
+        <button type="button" className="plain add-payload" onClick={() => setPayload('')}>
+          {t('approvals.more')}
+        </button>
       ) : (
-        <label className="field">{t('approvals.payload')}<textarea value={payload} spellCheck={false} onChange={(event) => setPayload(event.target.value)} /></label>
+        <label className="field">
+          {t('approvals.payload')}
+          <textarea value={payload} spellCheck={false} onChange={(event) => setPayload(event.target.value)} />
+        </label>
       )}
       {doing.error !== null && <Wrong error={doing.error} />}
       <div className="buttons">
-        <button type="button" className="danger" disabled={doing.busy} onClick={() => doing.run(() => answer('reject'))}>{t('approvals.reject')}</button>
-        <button type="button" className="main" disabled={doing.busy} onClick={() => doing.run(() => answer('approve'))}>{t('approvals.approve')}</button>
+        <button
+          type="button"
+          className="danger"
+          disabled={doing.busy}
+          onClick={() => doing.run(() => answer('reject'))}
+        >
+          {t('approvals.reject')}
+        </button>
+        <button type="button" className="main" disabled={doing.busy} onClick={() => doing.run(() => answer('approve'))}>
+          {t('approvals.approve')}
+        </button>
       </div>
     </form>
   )

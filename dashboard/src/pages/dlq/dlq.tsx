@@ -59,15 +59,36 @@ export default function DeadLetters(): JSX.Element {
   const [asking, setAsking] = useState<Letter[] | null>(null)
   const open = shown.filter((letter) => letter.run_id && !redriven.has(letter.id))
   return (
-    <Page title={t('dlq.title')} actions={open.length > 1 && <button type="button" onClick={() => setAsking(open)}>{t('dlq.redriveAll', { n: number(open.length) })}</button>}>
+    <Page
+      title={t('dlq.title')}
+      actions={
+        open.length > 1 && (
+          <button type="button" onClick={() => setAsking(open)}>
+            {t('dlq.redriveAll', { n: number(open.length) })}
+          </button>
+        )
+      }
+    >
       <Reading query={pages} />
       {pages.data && letters.length === 0 && <Empty title={t('dlq.none.title')} text={t('dlq.none.text')} />}
       {isUnknown && <LeftOut words={[`reason=${reason}`]} clear="#/dlq" />}
       {letters.length > 0 && <Reasons letters={letters} reason={reason} />}
-      {shown.length > 0 && <List letters={shown} redriven={redriven} look={setLooking} redrive={(letter) => setAsking([letter])} />}
-      {pages.hasNextPage && <button type="button" onClick={() => void pages.fetchNextPage()}>{t('do.more')}</button>}
+      {shown.length > 0 && (
+        <List letters={shown} redriven={redriven} look={setLooking} redrive={(letter) => setAsking([letter])} />
+      )}
+      {pages.hasNextPage && (
+        <button type="button" onClick={() => void pages.fetchNextPage()}>
+          {t('do.more')}
+        </button>
+      )}
       {asking && (
-        <Confirm title={t('dlq.redriveTitle', { n: asking.length })} safe={t('do.close')} go={t('dlq.redriveDo', { n: asking.length })} act={() => redrive(asking)} onClose={() => setAsking(null)}>
+        <Confirm
+          title={t('dlq.redriveTitle', { n: asking.length })}
+          safe={t('do.close')}
+          go={t('dlq.redriveDo', { n: asking.length })}
+          act={() => redrive(asking)}
+          onClose={() => setAsking(null)}
+        >
           <p>{t('dlq.redriveText')}</p>
           <p>{t('dlq.redriveRejected')}</p>
           <Meant items={asking.map((letter) => ({ flow: letter.flow_name, id: letter.run_id }))} />
@@ -83,47 +104,84 @@ function Reasons({ letters, reason }: { letters: Letter[]; reason: string }): JS
   for (const letter of letters) sums.set(letter.reason, (sums.get(letter.reason) ?? 0) + 1)
   return (
     <div className="counts" role="group" aria-label={t('dlq.reason')}>
-      <button type="button" aria-pressed={reason === ''} onClick={() => rewrite({ reason: null })}>{t('dlq.all')} <b>{number(letters.length)}</b></button>
+      <button type="button" aria-pressed={reason === ''} onClick={() => rewrite({ reason: null })}>
+        {t('dlq.all')} <b>{number(letters.length)}</b>
+      </button>
       {[...sums].map(([name, sum]) => (
-        <button key={name} type="button" aria-pressed={reason === name} onClick={() => rewrite({ reason: name })}>{name} <b>{number(sum)}</b></button>
+        <button key={name} type="button" aria-pressed={reason === name} onClick={() => rewrite({ reason: name })}>
+          {name} <b>{number(sum)}</b>
+        </button>
       ))}
     </div>
   )
 }
 
-function List(props: { letters: Letter[]; redriven: ReadonlyMap<string, string>; look: (id: string) => void; redrive: (letter: Letter) => void }): JSX.Element {
+function List(props: {
+  letters: Letter[]
+  redriven: ReadonlyMap<string, string>
+  look: (id: string) => void
+  redrive: (letter: Letter) => void
+}): JSX.Element {
   return (
     <TableBox label={t('dlq.title')}>
-        <thead>
-          <tr>
-            <th scope="col">{t('dlq.when')}</th>
-            <th scope="col">{t('dlq.reason')}</th>
-            <th scope="col">{t('dlq.flow')}</th>
-            <th scope="col">{t('dlq.run')}</th>
-            <th scope="col">{t('dlq.error')}</th>
-            <th scope="col"><span className="unseen">{t('dlq.redrive')}</span></th>
-          </tr>
-        </thead>
-        <tbody>
-          {props.letters.map((letter) => {
-            const again = props.redriven.get(letter.id)
-            return (
-              <tr key={letter.id} data-letter={letter.id}>
-                <td className="nowrap"><Ago at={letter.timestamp} /></td>
-                <td className="nowrap">{letter.reason}</td>
-                <td>{letter.flow_name ?? '–'}</td>
-                <td className="mono">{letter.run_id ? <a href={`#/runs/${part(letter.run_id)}`}>{short(letter.run_id)}</a> : '–'}</td>
-                <td className="clip" title={letter.error ?? ''}>{letter.error}</td>
-                <td className="right nowrap row-actions">
-                  <button type="button" className="small" aria-label={`${t('dlq.look')} ${letter.id}`} onClick={() => props.look(letter.id)}>{t('dlq.look')}</button>{' '}
-                  {again ? <a className="button small" href={`#/runs/${part(again)}`}>{t('dlq.redriven')} {short(again)}</a> : letter.run_id && (
-                    <button type="button" className="small" aria-label={`${t('dlq.redrive')} ${letter.id}`} onClick={() => props.redrive(letter)}>{t('dlq.redrive')}</button>
-                  )}
-                </td>
-              </tr>
-            )
-          })}
-        </tbody>
+      <thead>
+        <tr>
+          <th scope="col">{t('dlq.when')}</th>
+          <th scope="col">{t('dlq.reason')}</th>
+          <th scope="col">{t('dlq.flow')}</th>
+          <th scope="col">{t('dlq.run')}</th>
+          <th scope="col">{t('dlq.error')}</th>
+          <th scope="col">
+            <span className="unseen">{t('dlq.redrive')}</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {props.letters.map((letter) => {
+          const again = props.redriven.get(letter.id)
+          return (
+            <tr key={letter.id} data-letter={letter.id}>
+              <td className="nowrap">
+                <Ago at={letter.timestamp} />
+              </td>
+              <td className="nowrap">{letter.reason}</td>
+              <td>{letter.flow_name ?? '–'}</td>
+              <td className="mono">
+                {letter.run_id ? <a href={`#/runs/${part(letter.run_id)}`}>{short(letter.run_id)}</a> : '–'}
+              </td>
+              <td className="clip" title={letter.error ?? ''}>
+                {letter.error}
+              </td>
+              <td className="right nowrap row-actions">
+                <button
+                  type="button"
+                  className="small"
+                  aria-label={`${t('dlq.look')} ${letter.id}`}
+                  onClick={() => props.look(letter.id)}
+                >
+                  {t('dlq.look')}
+                </button>{' '}
+                {again ? (
+                  <a className="button small" href={`#/runs/${part(again)}`}>
+                    {t('dlq.redriven')} {short(again)}
+                  </a>
+                ) : (
+                  letter.run_id && (
+                    <button
+                      type="button"
+                      className="small"
+                      aria-label={`${t('dlq.redrive')} ${letter.id}`}
+                      onClick={() => props.redrive(letter)}
+                    >
+                      {t('dlq.redrive')}
+                    </button>
+                  )
+                )}
+              </td>
+            </tr>
+          )
+        })}
+      </tbody>
     </TableBox>
   )
 }

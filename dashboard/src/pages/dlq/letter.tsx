@@ -21,17 +21,27 @@ export function LetterDialog({ id, onClose }: { id: string; onClose: () => void 
             <dt>{t('dlq.reason')}</dt>
             <dd>{letter.data.reason}</dd>
             <dt>{t('dlq.when')}</dt>
-            <dd><Ago at={letter.data.timestamp} /></dd>
+            <dd>
+              <Ago at={letter.data.timestamp} />
+            </dd>
             <dt>{t('dlq.deliveries')}</dt>
             <dd>{letter.data.num_delivered ?? '–'}</dd>
             {letter.data.redriven_as && (
               <>
                 <dt>{t('dlq.redriven')}</dt>
-                <dd><a className="mono" href={`#/runs/${part(letter.data.redriven_as)}`}>{short(letter.data.redriven_as)}</a></dd>
+                <dd>
+                  <a className="mono" href={`#/runs/${part(letter.data.redriven_as)}`}>
+                    {short(letter.data.redriven_as)}
+                  </a>
+                </dd>
               </>
             )}
           </dl>
-          {letter.data.error && <pre className="wrong" tabIndex={0}>{letter.data.error}</pre>}
+          {letter.data.error && (
+            <pre className="wrong" tabIndex={0}>
+              {letter.data.error}
+            </pre>
+          )}
           <h3>{t('dlq.payload')}</h3>
           <Json value={readable(letter.data.payload)} label={t('dlq.payload')} />
         </div>

@@ -9,8 +9,8 @@ import { Bars } from '../../parts/bars'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
-import { TableBox } from '../../parts/table-box'
 import { Status } from '../../parts/status'
+import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { span } from '../../text/format'
 import { t } from '../../text/text'
@@ -38,14 +38,24 @@ export default function Flows(): JSX.Element {
   }
   const actions = (
     <>
-      <button type="button" onClick={() => setForm('yaml')}>{t('flows.yaml')}</button>
-      <button type="button" onClick={() => setForm('other')}>{t('flows.other')}</button>
+      <button type="button" onClick={() => setForm('yaml')}>
+        {t('flows.yaml')}
+      </button>
+      <button type="button" onClick={() => setForm('other')}>
+        {t('flows.other')}
+      </button>
     </>
   )
   return (
     <Page title={t('flows.title')} actions={actions}>
       <Reading query={flows} />
-      {flows.data?.length === 0 && <Empty title={t('flows.none.title')} text={t('flows.none.text')} command="pyoco-server up --flow-resolver my_flows.py:resolve" />}
+      {flows.data?.length === 0 && (
+        <Empty
+          title={t('flows.none.title')}
+          text={t('flows.none.text')}
+          command="pyoco-server up --flow-resolver my_flows.py:resolve"
+        />
+      )}
       {flows.data && flows.data.length > 0 && <List flows={flows.data} />}
       <Graphs />
       {(form === 'other' || chosen) && <Submit flow={chosen} onClose={close} />}
@@ -57,51 +67,102 @@ export default function Flows(): JSX.Element {
 function List({ flows }: { flows: KnownFlow[] }): JSX.Element {
   return (
     <TableBox label={t('flows.title')}>
-        <thead>
-          <tr>
-            <th scope="col">{t('flows.flow')}</th>
-            <th scope="col">{t('flows.workers')}</th>
-            <th scope="col">{t('flows.success')}</th>
-            <th scope="col">{t('flows.trend')}</th>
-            <th scope="col">{t('flows.last')}</th>
-            <th scope="col"><span className="unseen">{t('flows.start')}</span></th>
-          </tr>
-        </thead>
-        <tbody>
-          {flows.map((flow) => <Row key={flow.flow_name} flow={flow} />)}
-        </tbody>
+      <thead>
+        <tr>
+          <th scope="col">{t('flows.flow')}</th>
+          <th scope="col">{t('flows.workers')}</th>
+          <th scope="col">{t('flows.success')}</th>
+          <th scope="col">{t('flows.trend')}</th>
+          <th scope="col">{t('flows.last')}</th>
+          <th scope="col">
+            <span className="unseen">{t('flows.start')}</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {flows.map((flow) => (
+          <Row key={flow.flow_name} flow={flow} />
+        ))}
+      </tbody>
     </TableBox>
   )
 }
 
 function Row({ flow }: { flow: KnownFlow }): JSX.Element {
   const ended = Object.values(flow.ended).reduce((sum, one) => sum + one, 0)
-  const good = flow.ended['COMPLETED'] ?? 0
+  const good = flow.ended.COMPLETED ?? 0
   const last = flow.durations_sec.at(-1)
-  const bars = flow.durations_sec.map((seconds, index) => ({ key: index, title: span(seconds), parts: [{ tone: 'busy', value: seconds }] }))
+  const bars = flow.durations_sec.map((seconds, index) => ({
+    key: index,
+    title: span(seconds),
+    parts: [{ tone: 'busy', value: seconds }],
+  }))
   return (
     <tr data-flow={flow.flow_name}>
       <td>
-        <a href={`#/runs?flow=${part(flow.flow_name)}`}><b>{flow.flow_name}</b></a>
+        <a href={`#/runs?flow=${part(flow.flow_name)}`}>
+          <b>{flow.flow_name}</b>
+        </a>
         {flow.description && <small>{flow.description}</small>}
       </td>
-      <td>{flow.workers ? flow.tags.map((tag) => <span key={tag} className="tag">{tag}</span>) : <span className="faint-text">{t('flows.nobody')}</span>}</td>
+      <td>
+        {flow.workers ? (
+          flow.tags.map((tag) => (
+            <span key={tag} className="tag">
+              {tag}
+            </span>
+          ))
+        ) : (
+          <span className="faint-text">{t('flows.nobody')}</span>
+        )}
+      </td>
       <td className="nowrap">
-        {ended ? <>{Math.round((good / ended) * 100)} %<small>{t('flows.ofLast', { n: ended })}</small></> : '–'}
+        {ended ? (
+          <>
+            {Math.round((good / ended) * 100)} %<small>{t('flows.ofLast', { n: ended })}</small>
+          </>
+        ) : (
+          '–'
+        )}
       </td>
       <td className="trend">
-        {last === undefined ? '–' : <><Bars bars={bars} width={120} slots={TREND} label={`${t('flows.trend')}: ${span(last)}`} /><small>{span(last)}</small></>}
+        {last === undefined ? (
+          '–'
+        ) : (
+          <>
+            <Bars bars={bars} width={120} slots={TREND} label={`${t('flows.trend')}: ${span(last)}`} />
+            <small>{span(last)}</small>
+          </>
+        )}
       </td>
       <td className="nowrap">
         {flow.last_run_id && flow.last_status ? (
-          <a href={`#/runs/${part(flow.last_run_id)}`}><Status status={flow.last_status} /> <small><Ago at={flow.last_at} /></small></a>
+          <a href={`#/runs/${part(flow.last_run_id)}`}>
+            <Status status={flow.last_status} />{' '}
+            <small>
+              <Ago at={flow.last_at} />
+            </small>
+          </a>
         ) : (
           <span className="faint-text">{t('flows.never')}</span>
         )}
       </td>
       <td className="right nowrap row-actions">
-        <a className="button small" href={`#/schedules?new=1&flow=${part(flow.flow_name)}`} aria-label={`${t('flows.schedule')}: ${flow.flow_name}`}>{t('flows.schedule')}</a>{' '}
-        <button type="button" className="small main" aria-label={`${t('flows.start')}: ${flow.flow_name}`} onClick={() => rewrite({ start: flow.flow_name })}>{t('flows.start')}</button>
+        <a
+          className="button small"
+          href={`#/schedules?new=1&flow=${part(flow.flow_name)}`}
+          aria-label={`${t('flows.schedule')}: ${flow.flow_name}`}
+        >
+          {t('flows.schedule')}
+        </a>{' '}
+        <button
+          type="button"
+          className="small main"
+          aria-label={`${t('flows.start')}: ${flow.flow_name}`}
+          onClick={() => rewrite({ start: flow.flow_name })}
+        >
+          {t('flows.start')}
+        </button>
       </td>
     </tr>
   )
@@ -110,7 +171,11 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
 /** The numbers change when runs end: told by the stream, read a moment later. */
 function useRereadWhenRunsEnd(): void {
   const queries = useQueryClient()
-  useOnRuns(hasEnded, REREAD_MS, useCallback(() => void queries.invalidateQueries({ queryKey: ['flows'] }), [queries]))
+  useOnRuns(
+    hasEnded,
+    REREAD_MS,
+    useCallback(() => void queries.invalidateQueries({ queryKey: ['flows'] }), [queries]),
+  )
 }
 
 const hasEnded = (run: RunSummary) => TERMINAL.has(run.status)

@@ -19,22 +19,30 @@ export function Graphs(): JSX.Element | null {
         <p className="faint-text">{t('graphs.none')}</p>
       ) : (
         <TableBox label={t('graphs.title')}>
-            <thead>
-              <tr>
-                <th scope="col">{t('graphs.title')}</th>
-                <th scope="col" className="number">{t('graphs.version')}</th>
-                <th scope="col">{t('wheels.when')}</th>
+          <thead>
+            <tr>
+              <th scope="col">{t('graphs.title')}</th>
+              <th scope="col" className="number">
+                {t('graphs.version')}
+              </th>
+              <th scope="col">{t('wheels.when')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {graphs.data.graphs.map((one) => (
+              <tr key={one.graphId}>
+                <td>
+                  <a href={`#/runs?flow=${part(`graph:${one.graphId}`)}`}>
+                    <b>{one.graphId}</b>
+                  </a>
+                </td>
+                <td className="number">{one.version}</td>
+                <td>
+                  <Ago at={instant(one.createdAt)} />
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {graphs.data.graphs.map((one) => (
-                <tr key={one.graphId}>
-                  <td><a href={`#/runs?flow=${part(`graph:${one.graphId}`)}`}><b>{one.graphId}</b></a></td>
-                  <td className="number">{one.version}</td>
-                  <td><Ago at={instant(one.createdAt)} /></td>
-                </tr>
-              ))}
-            </tbody>
+            ))}
+          </tbody>
         </TableBox>
       )}
     </section>

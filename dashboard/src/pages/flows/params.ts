@@ -3,7 +3,10 @@ import type { Param } from '../../api/types'
 import { t } from '../../text/text'
 
 /** What a form begins with: every default, and over them what the last run was given. */
-export function paramsToBegin(known: Param[] | null | undefined, last: Record<string, unknown> | undefined): Record<string, unknown> {
+export function paramsToBegin(
+  known: Param[] | null | undefined,
+  last: Record<string, unknown> | undefined,
+): Record<string, unknown> {
   const defaults = (known ?? []).filter((one) => 'default' in one).map((one) => [one.name, one.default] as const)
   return { ...Object.fromEntries(defaults), ...last }
 }

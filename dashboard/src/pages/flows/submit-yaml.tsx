@@ -42,14 +42,35 @@ export function SubmitYaml({ onClose }: { onClose: () => void }): JSX.Element {
   }
   return (
     <Dialog title={t('flows.yaml')} onClose={onClose} wide>
-      <form onSubmit={(event) => { event.preventDefault(); doing.run(start) }}>
-        <label className="field">{t('flows.submit.flow')}<input value={name} required onChange={(event) => setName(event.target.value)} /></label>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          doing.run(start)
+        }}
+      >
+        <label className="field">
+          {t('flows.submit.flow')}
+          <input value={name} required onChange={(event) => setName(event.target.value)} />
+        </label>
         <TagField tag={tag} />
-        <label className="field">{t('flows.submit.yaml')}<textarea ref={area} rows={14} value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /></label>
+        <label className="field">
+          {t('flows.submit.yaml')}
+          <textarea
+            ref={area}
+            rows={14}
+            value={text}
+            spellCheck={false}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </label>
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
-          <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy || tag.isPending}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
+          <button type="button" onClick={onClose}>
+            {t('do.close')}
+          </button>
+          <button type="submit" className="main" disabled={doing.busy || tag.isPending}>
+            {t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}
+          </button>
         </div>
       </form>
     </Dialog>
@@ -57,9 +78,16 @@ export function SubmitYaml({ onClose }: { onClose: () => void }): JSX.Element {
 }
 
 /** Put the caret where the server says the first problem is. */
-function select(area: HTMLTextAreaElement | null, text: string, problem: { line?: number; column?: number } | undefined): void {
+function select(
+  area: HTMLTextAreaElement | null,
+  text: string,
+  problem: { line?: number; column?: number } | undefined,
+): void {
   if (!area || problem?.line === undefined) return
-  const before = text.split('\n').slice(0, problem.line - 1).join('\n')
+  const before = text
+    .split('\n')
+    .slice(0, problem.line - 1)
+    .join('\n')
   const at = (before ? before.length + 1 : 0) + (problem.column ?? 1) - 1
   area.focus()
   area.setSelectionRange(at, at + 1)

@@ -32,7 +32,12 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
   }
   return (
     <Dialog title={t('flows.submit.title', { flow: flow?.flow_name ?? '' })} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); doing.run(start) }}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          doing.run(start)
+        }}
+      >
         {flow?.description && <p className="faint-text">{flow.description}</p>}
         {!flow && (
           <label className="field">
@@ -49,8 +54,12 @@ export function Submit({ flow, onClose }: { flow: KnownFlow | null; onClose: () 
         <KnownParams params={flow?.params ?? []} text={shown} />
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
-          <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy || tag.isPending || isAwaited(last)}>{t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}</button>
+          <button type="button" onClick={onClose}>
+            {t('do.close')}
+          </button>
+          <button type="submit" className="main" disabled={doing.busy || tag.isPending || isAwaited(last)}>
+            {t(tag.isUnserved ? 'flows.submit.anyway' : 'flows.submit.do')}
+          </button>
         </div>
       </form>
     </Dialog>
@@ -70,8 +79,13 @@ export function KnownParams({ params, text }: { params: Param[]; text: string })
     <ul className="known-params" aria-label={t('flows.submit.known')}>
       {params.map((one) => (
         <li key={one.name}>
-          <code>{one.name}{one.type ? `: ${one.type}` : ''}</code>
-          {one.required && <span className={missing.includes(one.name) ? 'missing' : 'faint-text'}> {t('flows.submit.required')}</span>}
+          <code>
+            {one.name}
+            {one.type ? `: ${one.type}` : ''}
+          </code>
+          {one.required && (
+            <span className={missing.includes(one.name) ? 'missing' : 'faint-text'}> {t('flows.submit.required')}</span>
+          )}
           {'default' in one && <span className="faint-text"> = {JSON.stringify(one.default)}</span>}
         </li>
       ))}

@@ -57,12 +57,26 @@ export function TagField({ tag }: { tag: Tag }): JSX.Element {
       <label className="field">
         {t('flows.submit.tag')}
         {/* Not editable while it may change by itself, under the reader's cursor. */}
-        <input value={tag.value} required readOnly={tag.isPending} list="known-tags" onChange={(event) => tag.set(event.target.value)} />
-        <datalist id="known-tags">{tag.offered.map((one) => <option key={one} value={one} />)}</datalist>
+        <input
+          value={tag.value}
+          required
+          readOnly={tag.isPending}
+          list="known-tags"
+          onChange={(event) => tag.set(event.target.value)}
+        />
+        <datalist id="known-tags">
+          {tag.offered.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
       </label>
       <div role="status">
         {tag.isUnknown && <p className="hint">{t('flows.tag.unknown', { tag: tag.value })}</p>}
-        {tag.isUnserved && <p className="hint warning" data-warning="unserved">{t('flows.tag.unserved', { tag: tag.value })}</p>}
+        {tag.isUnserved && (
+          <p className="hint warning" data-warning="unserved">
+            {t('flows.tag.unserved', { tag: tag.value })}
+          </p>
+        )}
       </div>
     </div>
   )

@@ -26,7 +26,12 @@ export function Actions({ run, again }: { run: Run; again: () => void }): JSX.El
   return (
     <>
       {!over && (
-        <button type="button" className="danger" disabled={run.cancel_requested_at !== null} onClick={() => setAsking('cancel')}>
+        <button
+          type="button"
+          className="danger"
+          disabled={run.cancel_requested_at !== null}
+          onClick={() => setAsking('cancel')}
+        >
           {t('do.cancel')}
         </button>
       )}
@@ -35,7 +40,11 @@ export function Actions({ run, again }: { run: Run; again: () => void }): JSX.El
           {t('run.retryFailed')}
         </button>
       )}
-      {over && <button type="button" onClick={again}>{t('run.again')}</button>}
+      {over && (
+        <button type="button" onClick={again}>
+          {t('run.again')}
+        </button>
+      )}
       {asking === 'cancel' && <CancelDialog run={run} onClose={() => setAsking(null)} />}
     </>
   )
@@ -43,7 +52,12 @@ export function Actions({ run, again }: { run: Run; again: () => void }): JSX.El
 
 export async function retry(run: Run): Promise<void> {
   try {
-    const made = await send<{ run_id: string }>('POST', `/runs/${part(run.run_id)}/retry`, { from: 'failed' }, { 'Idempotency-Key': newKey() })
+    const made = await send<{ run_id: string }>(
+      'POST',
+      `/runs/${part(run.run_id)}/retry`,
+      { from: 'failed' },
+      { 'Idempotency-Key': newKey() },
+    )
     go(`/runs/${part(made.run_id)}`)
   } catch (error) {
     say(sentence(error), true)

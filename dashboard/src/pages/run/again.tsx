@@ -15,7 +15,9 @@ const NAMED_MAX = 20
 export function Again({ past, task, onClose }: { past: Past; task: string | null; onClose: () => void }): JSX.Element {
   const { run } = past
   const given = JSON.stringify(run.params, null, 2)
-  const [from, setFrom] = useState<From>(task !== null ? { from: 'task', task } : { from: run.status === 'COMPLETED' ? 'start' : 'failed' })
+  const [from, setFrom] = useState<From>(
+    task !== null ? { from: 'task', task } : { from: run.status === 'COMPLETED' ? 'start' : 'failed' },
+  )
   const [text, setText] = useState(given)
   const doing = useDoing()
   const keyOf = useKeyOf()
@@ -27,7 +29,12 @@ export function Again({ past, task, onClose }: { past: Past; task: string | null
   }
   return (
     <Dialog title={t('run.againTitle', { flow: run.flow_name })} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); doing.run(start) }}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          doing.run(start)
+        }}
+      >
         <Beginning past={past} task={task} from={from} setFrom={setFrom} />
         <Consequence past={past} from={from} changed={text !== given} />
         <label className="field">
@@ -36,30 +43,64 @@ export function Again({ past, task, onClose }: { past: Past; task: string | null
         </label>
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
-          <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy}>{t('run.againDo')}</button>
+          <button type="button" onClick={onClose}>
+            {t('do.close')}
+          </button>
+          <button type="submit" className="main" disabled={doing.busy}>
+            {t('run.againDo')}
+          </button>
         </div>
       </form>
     </Dialog>
   )
 }
 
-function Beginning({ past, task, from, setFrom }: { past: Past; task: string | null; from: From; setFrom: (from: From) => void }): JSX.Element {
+function Beginning({
+  past,
+  task,
+  from,
+  setFrom,
+}: {
+  past: Past
+  task: string | null
+  from: From
+  setFrom: (from: From) => void
+}): JSX.Element {
   const id = useId()
   const names = useMemo(() => beginnings(past), [past])
   const chosen = from.from === 'task' ? from.task : (task ?? names[0] ?? '')
   const offered = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
   return (
     <div className="choices">
-      <label><input type="radio" name="from" checked={from.from === 'failed'} onChange={() => setFrom({ from: 'failed' })} />{t('run.againSame')}</label>
-      <label><input type="radio" name="from" checked={from.from === 'start'} onChange={() => setFrom({ from: 'start' })} />{t('run.againStart')}</label>
+      <label>
+        <input type="radio" name="from" checked={from.from === 'failed'} onChange={() => setFrom({ from: 'failed' })} />
+        {t('run.againSame')}
+      </label>
+      <label>
+        <input type="radio" name="from" checked={from.from === 'start'} onChange={() => setFrom({ from: 'start' })} />
+        {t('run.againStart')}
+      </label>
       <div className="from-task">
         <label htmlFor={id}>
-          <input id={id} type="radio" name="from" checked={from.from === 'task'} disabled={offered.length === 0} onChange={() => setFrom({ from: 'task', task: chosen })} />
+          <input
+            id={id}
+            type="radio"
+            name="from"
+            checked={from.from === 'task'}
+            disabled={offered.length === 0}
+            onChange={() => setFrom({ from: 'task', task: chosen })}
+          />
           {t('run.againTask')}
         </label>
-        <select aria-label={t('run.againTask')} value={chosen} disabled={offered.length === 0} onChange={(event) => setFrom({ from: 'task', task: event.target.value })}>
-          {offered.map((name) => <option key={name}>{name}</option>)}
+        <select
+          aria-label={t('run.againTask')}
+          value={chosen}
+          disabled={offered.length === 0}
+          onChange={(event) => setFrom({ from: 'task', task: event.target.value })}
+        >
+          {offered.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
         </select>
       </div>
     </div>
@@ -69,12 +110,27 @@ function Beginning({ past, task, from, setFrom }: { past: Past; task: string | n
 /** Before it is done: what will be executed, what will not, and which parameters that had. */
 function Consequence({ past, from, changed }: { past: Past; from: From; changed: boolean }): JSX.Element {
   const split = useMemo(() => splitOf(past, from), [past, from])
-  if (split === null) return <p className="faint-text consequence" role="status">{t('run.againUnordered')}</p>
+  if (split === null)
+    return (
+      <p className="faint-text consequence" role="status">
+        {t('run.againUnordered')}
+      </p>
+    )
   return (
     <div className="consequence" role="status">
-      <p data-part="again">{split.again.length ? t('run.againExecuted', { n: split.again.length, tasks: named(split.again) }) : t('run.againNothing')}</p>
-      {split.kept.length > 0 && <p data-part="kept">{t('run.againKept', { n: split.kept.length, tasks: named(split.kept) })}</p>}
-      {changed && split.kept.length > 0 && <p><b>{t('run.againOldParams')}</b></p>}
+      <p data-part="again">
+        {split.again.length
+          ? t('run.againExecuted', { n: split.again.length, tasks: named(split.again) })
+          : t('run.againNothing')}
+      </p>
+      {split.kept.length > 0 && (
+        <p data-part="kept">{t('run.againKept', { n: split.kept.length, tasks: named(split.kept) })}</p>
+      )}
+      {changed && split.kept.length > 0 && (
+        <p>
+          <b>{t('run.againOldParams')}</b>
+        </p>
+      )}
     </div>
   )
 }

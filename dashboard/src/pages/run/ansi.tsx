@@ -10,7 +10,13 @@ export function Ansi({ text }: { text: string }): JSX.Element {
   return (
     <>
       {parts.map((one, number) => (
-        <span key={number} className={[one.fg, one.bg && `${one.bg}-bg`, ...(one.decorations ?? []).map((name) => `ansi-${name}`)].filter(Boolean).join(' ')}>
+        <span
+          // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text have no name, and keep their order
+          key={number}
+          className={[one.fg, one.bg && `${one.bg}-bg`, ...(one.decorations ?? []).map((name) => `ansi-${name}`)]
+            .filter(Boolean)
+            .join(' ')}
+        >
           {one.content}
         </span>
       ))}

@@ -12,7 +12,11 @@ export function CancelDialog({ run, onClose }: { run: Run; onClose: () => void }
   const [reason, setReason] = useState('')
   const doing = useDoing()
   const keyOf = useKeyOf()
-  const caller = useQuery({ queryKey: ['caller'], queryFn: () => get<Caller>('/caller'), staleTime: Number.POSITIVE_INFINITY })
+  const caller = useQuery({
+    queryKey: ['caller'],
+    queryFn: () => get<Caller>('/caller'),
+    staleTime: Number.POSITIVE_INFINITY,
+  })
   const cancel = async () => {
     const wanted = reason ? { reason } : {}
     await send('POST', `/runs/${part(run.run_id)}/cancel`, wanted, keyOf(wanted))
@@ -20,7 +24,12 @@ export function CancelDialog({ run, onClose }: { run: Run; onClose: () => void }
   }
   return (
     <Dialog title={t('cancel.title')} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); doing.run(cancel) }}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          doing.run(cancel)
+        }}
+      >
         <p>{t('cancel.text', { sec: caller.data?.cancel_grace_sec ?? '…' })}</p>
         {doing.error !== null && <Wrong error={doing.error} />}
         <label className="field">
@@ -28,8 +37,12 @@ export function CancelDialog({ run, onClose }: { run: Run; onClose: () => void }
           <input value={reason} maxLength={1000} onChange={(event) => setReason(event.target.value)} />
         </label>
         <div className="buttons">
-          <button type="button" onClick={onClose}>{t('cancel.keep')}</button>
-          <button type="submit" className="danger" disabled={doing.busy}>{t('cancel.do')}</button>
+          <button type="button" onClick={onClose}>
+            {t('cancel.keep')}
+          </button>
+          <button type="submit" className="danger" disabled={doing.busy}>
+            {t('cancel.do')}
+          </button>
         </div>
       </form>
     </Dialog>

@@ -10,7 +10,15 @@ import { Span } from '../../parts/time'
 import { t } from '../../text/text'
 import { isTakenOver } from './fork'
 
-export function Details({ run, task, fork }: { run: Run; task: string | null; fork: (task: string) => void }): JSX.Element {
+export function Details({
+  run,
+  task,
+  fork,
+}: {
+  run: Run
+  task: string | null
+  fork: (task: string) => void
+}): JSX.Element {
   return (
     <div className="stack">
       <h3>{t('run.params')}</h3>
@@ -30,7 +38,11 @@ function Result({ run }: { run: Run }): JSX.Element {
   })
   if (result.isSuccess) return <Json value={result.data} label={t('run.result')} />
   const none = result.error instanceof ApiError && result.error.status === 404
-  return none || run.status !== 'COMPLETED' ? <p className="faint-text">{t('run.noResult')}</p> : <Reading query={result} />
+  return none || run.status !== 'COMPLETED' ? (
+    <p className="faint-text">{t('run.noResult')}</p>
+  ) : (
+    <Reading query={result} />
+  )
 }
 
 function Task({ run, name, fork }: { run: Run; name: string; fork: (task: string) => void }): JSX.Element | null {
@@ -40,15 +52,26 @@ function Task({ run, name, fork }: { run: Run; name: string; fork: (task: string
     <section className="stack" aria-label={t('run.task', { task: name })}>
       <h3>{t('run.task', { task: name })}</h3>
       <p>
-        <Status status={record.wait ? 'WAITING' : record.state} /> · {t('run.attempt', { n: record.attempt })} · <Span from={record.started_at} to={record.ended_at} />
+        <Status status={record.wait ? 'WAITING' : record.state} /> · {t('run.attempt', { n: record.attempt })} ·{' '}
+        <Span from={record.started_at} to={record.ended_at} />
         {isTakenOver(run, name) && <> · {t('run.takenOver')}</>}
       </p>
-      {TERMINAL.has(run.status) && <p><button type="button" className="small" onClick={() => fork(name)}>{t('run.fork')}</button></p>}
+      {TERMINAL.has(run.status) && (
+        <p>
+          <button type="button" className="small" onClick={() => fork(name)}>
+            {t('run.fork')}
+          </button>
+        </p>
+      )}
       <h3>{t('run.inputs')}</h3>
       <Json value={record.inputs} label={t('run.inputs')} />
       <h3>{t('run.output')}</h3>
       <Json value={record.output} label={t('run.output')} />
-      {record.error && <pre className="wrong" tabIndex={0}>{record.traceback ?? record.error}</pre>}
+      {record.error && (
+        <pre className="wrong" tabIndex={0}>
+          {record.traceback ?? record.error}
+        </pre>
+      )}
     </section>
   )
 }

@@ -8,9 +8,22 @@ import type { Moment } from './story'
 
 const ROW = 28
 
-export function Events({ events, cursor, goTo }: { events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void }): JSX.Element {
+export function Events({
+  events,
+  cursor,
+  goTo,
+}: {
+  events: ExecutionEvent[]
+  cursor: Moment | null
+  goTo: (moment: Moment | null) => void
+}): JSX.Element {
   const box = useRef<HTMLDivElement>(null)
-  const virtual = useVirtualizer({ count: events.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 10 })
+  const virtual = useVirtualizer({
+    count: events.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 10,
+  })
   const chosen = cursor?.seq ?? events.at(-1)?.seq ?? 0
   useEffect(() => {
     const index = events.findIndex((event) => event.seq === chosen)
@@ -24,8 +37,19 @@ export function Events({ events, cursor, goTo }: { events: ExecutionEvent[]; cur
           const event = events[item.index] as ExecutionEvent
           const at = Date.parse(event.occurredAt) / 1000
           return (
-            <div key={event.seq} role="listitem" className={`event${event.seq === chosen ? ' chosen' : ''}${cursor && event.seq > cursor.seq ? ' later' : ''}`} style={{ transform: `translateY(${item.start}px)`, height: ROW }}>
-              <button type="button" className="plain" title={t('events.goto', { seq: event.seq })} aria-pressed={event.seq === chosen} onClick={() => goTo({ at, seq: event.seq })}>
+            <div
+              key={event.seq}
+              role="listitem"
+              className={`event${event.seq === chosen ? ' chosen' : ''}${cursor && event.seq > cursor.seq ? ' later' : ''}`}
+              style={{ transform: `translateY(${item.start}px)`, height: ROW }}
+            >
+              <button
+                type="button"
+                className="plain"
+                title={t('events.goto', { seq: event.seq })}
+                aria-pressed={event.seq === chosen}
+                onClick={() => goTo({ at, seq: event.seq })}
+              >
                 <span className="mono event-seq">{event.seq}</span>
                 <span className="mono">{clock(at, true)}</span>
                 <span className="event-type">{event.type}</span>

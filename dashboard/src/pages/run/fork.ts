@@ -17,7 +17,9 @@ export function beginnings(past: Past): string[] {
   if (!past.graph || past.graph.nodes.length === 0) return []
   if (isWired(past)) return names
   if (past.changes.length === 0) return names.filter((name) => past.run.tasks[name] !== 'PENDING')
-  const begun = new Set(past.changes.filter((change) => BEGUN.has(change.status)).flatMap(({ node }) => [node, node.replace(INDEXES, '')]))
+  const begun = new Set(
+    past.changes.filter((change) => BEGUN.has(change.status)).flatMap(({ node }) => [node, node.replace(INDEXES, '')]),
+  )
   return names.filter((name) => begun.has(name))
 }
 
@@ -54,7 +56,8 @@ function fromTaskOn(past: Past, task: string): Set<string> | null {
 
 function withLater(graph: RunGraph, task: string): Set<string> {
   const waiting = new Map<string, string[]>()
-  for (const node of graph.nodes) for (const other of node.after) waiting.set(other, [...(waiting.get(other) ?? []), node.id])
+  for (const node of graph.nodes)
+    for (const other of node.after) waiting.set(other, [...(waiting.get(other) ?? []), node.id])
   const found = new Set([task])
   for (const name of found) for (const later of waiting.get(name) ?? []) found.add(later)
   return found

@@ -30,7 +30,12 @@ export function Gantt(props: Props): JSX.Element {
   const from = run.submitted_at
   const to = Math.max(from + LEAST_SEC, props.end ?? props.now())
   const place = (at: number) => ((Math.min(Math.max(at, from), to) - from) / (to - from)) * 100
-  const virtual = useVirtualizer({ count: story.nodes.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 8 })
+  const virtual = useVirtualizer({
+    count: story.nodes.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 8,
+  })
   return (
     <div className="gantt">
       <div className="gantt-scale" aria-hidden="true">
@@ -39,22 +44,47 @@ export function Gantt(props: Props): JSX.Element {
         <span>+{span(to - from)}</span>
       </div>
       <div className="gantt-row">
-        <span className="gantt-name faint-text" title={t('run.queue')}>{t('run.queued')}</span>
+        <span className="gantt-name faint-text" title={t('run.queue')}>
+          {t('run.queued')}
+        </span>
         <span className="gantt-track">
-          <Bar stretch={{ kind: 'queue', from, to: run.start_time ?? run.end_time, attempt: 0, status: 'PENDING' }} place={place} to={to} />
+          <Bar
+            stretch={{ kind: 'queue', from, to: run.start_time ?? run.end_time, attempt: 0, status: 'PENDING' }}
+            place={place}
+            to={to}
+          />
         </span>
       </div>
       <div className="gantt-rows" ref={box}>
-        {story.nodes.length === 0 && <p className="faint-text">{t(props.end === null ? 'run.noTasks' : 'run.noTasksEver')}</p>}
+        {story.nodes.length === 0 && (
+          <p className="faint-text">{t(props.end === null ? 'run.noTasks' : 'run.noTasksEver')}</p>
+        )}
         <div className="rows-all" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => {
             const name = story.nodes[item.index] as string
             return (
-              <div key={name} className={`gantt-row at-place${props.selected === name ? ' chosen' : ''}`} style={{ transform: `translateY(${item.start}px)` }}>
-                <button type="button" className="plain gantt-name" title={name} aria-pressed={props.selected === name} onClick={() => props.select(props.selected === name ? null : name)}>{name}</button>
+              <div
+                key={name}
+                className={`gantt-row at-place${props.selected === name ? ' chosen' : ''}`}
+                style={{ transform: `translateY(${item.start}px)` }}
+              >
+                <button
+                  type="button"
+                  className="plain gantt-name"
+                  title={name}
+                  aria-pressed={props.selected === name}
+                  onClick={() => props.select(props.selected === name ? null : name)}
+                >
+                  {name}
+                </button>
                 <span className="gantt-track">
-                  {(story.stretches.get(name) ?? []).map((stretch, number) => (
-                    <Bar key={number} stretch={stretch} place={place} to={to} />
+                  {(story.stretches.get(name) ?? []).map((stretch) => (
+                    <Bar
+                      key={`${stretch.kind} ${stretch.attempt} ${stretch.from}`}
+                      stretch={stretch}
+                      place={place}
+                      to={to}
+                    />
                   ))}
                 </span>
               </div>
@@ -63,7 +93,9 @@ export function Gantt(props: Props): JSX.Element {
         </div>
       </div>
       <div className="gantt-row gantt-cursor">
-        <label className="gantt-name" htmlFor="cursor">{t('run.cursor')}</label>
+        <label className="gantt-name" htmlFor="cursor">
+          {t('run.cursor')}
+        </label>
         <span className="gantt-track">
           <input
             id="cursor"
@@ -80,7 +112,9 @@ export function Gantt(props: Props): JSX.Element {
         </span>
       </div>
       {cursor !== null && (
-        <div className="gantt-lines" aria-hidden="true"><span style={{ left: `${place(cursor)}%` }} /></div>
+        <div className="gantt-lines" aria-hidden="true">
+          <span style={{ left: `${place(cursor)}%` }} />
+        </div>
       )}
     </div>
   )
@@ -89,7 +123,10 @@ export function Gantt(props: Props): JSX.Element {
 function Bar({ stretch, place, to }: { stretch: Stretch; place: (at: number) => number; to: number }): JSX.Element {
   const left = place(stretch.from)
   const width = Math.max(0.4, place(stretch.to ?? to) - left)
-  const what = stretch.kind === 'attempt' ? `${t('run.attempt', { n: stretch.attempt })} · ${word(`status.${stretch.status}`, stretch.status)}` : t(stretch.kind === 'wait' ? 'run.waiting' : 'run.queue')
+  const what =
+    stretch.kind === 'attempt'
+      ? `${t('run.attempt', { n: stretch.attempt })} · ${word(`status.${stretch.status}`, stretch.status)}`
+      : t(stretch.kind === 'wait' ? 'run.waiting' : 'run.queue')
   return (
     <span
       className={`gantt-bar ${stretch.kind} tone-${toneOf(stretch.status)}`}

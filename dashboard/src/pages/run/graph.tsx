@@ -1,6 +1,15 @@
 // The flow as a picture: who waits for whom, and how each stands at the moment that is looked at.
 import dagre from '@dagrejs/dagre'
-import { Controls, type Edge, Handle, type Node, type NodeProps, Position, ReactFlow, type ReactFlowInstance } from '@xyflow/react'
+import {
+  Controls,
+  type Edge,
+  Handle,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+  type ReactFlowInstance,
+} from '@xyflow/react'
 import '@xyflow/react/dist/base.css'
 import { type JSX, memo, useMemo, useRef } from 'react'
 import type { GraphNode, RunGraph } from '../../api/types'
@@ -34,19 +43,41 @@ export function Graph(props: Props): JSX.Element {
   const box = useRef<HTMLDivElement>(null)
   const laid = useMemo(() => (graph && graph.nodes.length <= DRAWN_MAX ? layout(graph) : null), [graph])
   const nodes = useMemo(
-    () => (laid?.nodes ?? []).map((node): Shown => ({ ...node, data: { name: node.id, status: standing.get(node.id) ?? 'IDLE', chosen: node.id === selected, takenOver: takenOver.has(node.id) } })),
+    () =>
+      (laid?.nodes ?? []).map(
+        (node): Shown => ({
+          ...node,
+          data: {
+            name: node.id,
+            status: standing.get(node.id) ?? 'IDLE',
+            chosen: node.id === selected,
+            takenOver: takenOver.has(node.id),
+          },
+        }),
+      ),
     [laid, standing, takenOver, selected],
   )
   const edges = useMemo(
-    () => (laid?.edges ?? []).map((edge): Edge => ({ ...edge, className: `${edge.className ?? ''} from-${toneOf(standing.get(edge.source) ?? 'IDLE')}` })),
+    () =>
+      (laid?.edges ?? []).map(
+        (edge): Edge => ({
+          ...edge,
+          className: `${edge.className ?? ''} from-${toneOf(standing.get(edge.source) ?? 'IDLE')}`,
+        }),
+      ),
     [laid, standing],
   )
-  if (!graph || graph.nodes.length === 0) return <p className="faint-text graph-none">{t(props.over ? 'run.noTasksEver' : 'run.noTasks')}</p>
+  if (!graph || graph.nodes.length === 0)
+    return <p className="faint-text graph-none">{t(props.over ? 'run.noTasksEver' : 'run.noTasks')}</p>
   if (laid === null) return <p className="faint-text graph-none">{t('run.tooMany', { n: graph.nodes.length })}</p>
   return (
     <>
       {!graph.ordered && <p className="faint-text">{t('run.unordered')}</p>}
-      <div className="graph" ref={box} style={{ height: Math.min(TALL_MAX, Math.max(TALL_MIN, laid.height + 2 * AROUND)) }}>
+      <div
+        className="graph"
+        ref={box}
+        style={{ height: Math.min(TALL_MAX, Math.max(TALL_MIN, laid.height + 2 * AROUND)) }}
+      >
         <ReactFlow
           key={graph.nodes.length}
           nodes={nodes}
@@ -77,7 +108,14 @@ export function Graph(props: Props): JSX.Element {
 /** A button, so that it is chosen by the keyboard too: its click is the click on the node around it. */
 function Task({ data }: NodeProps<Shown>): JSX.Element {
   return (
-    <button type="button" title={data.name} aria-pressed={data.chosen} className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`} data-status={data.status} data-node={data.name}>
+    <button
+      type="button"
+      title={data.name}
+      aria-pressed={data.chosen}
+      className={`node tone-${toneOf(data.status)}${data.chosen ? ' chosen' : ''}`}
+      data-status={data.status}
+      data-node={data.name}
+    >
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <Shape status={data.status} />
       <span className="node-text">
@@ -89,17 +127,27 @@ function Task({ data }: NodeProps<Shown>): JSX.Element {
   )
 }
 
-type Laid = { nodes: Pick<Shown, 'id' | 'position' | 'type' | 'width' | 'height' | 'data'>[]; edges: Edge[]; width: number; height: number }
+type Laid = {
+  nodes: Pick<Shown, 'id' | 'position' | 'type' | 'width' | 'height' | 'data'>[]
+  edges: Edge[]
+  width: number
+  height: number
+}
 
 const ASTIR: ReadonlySet<string> = new Set(['RUNNING', 'WAITING', 'FAILED'])
 
 /** All of it where it fits and can be read; else around the first task that is astir, or the first of all. */
-function place(flow: ReactFlowInstance<Shown>, box: HTMLDivElement | null, laid: Laid, standing: Map<string, string>): void {
+function place(
+  flow: ReactFlowInstance<Shown>,
+  box: HTMLDivElement | null,
+  laid: Laid,
+  standing: Map<string, string>,
+): void {
   if (box === null) return
   const [width, height] = [box.clientWidth, box.clientHeight]
   const fits = Math.min((width - 2 * AROUND) / laid.width, (height - 2 * AROUND) / laid.height)
   const zoom = Math.min(1, Math.max(ZOOM_MIN, fits))
-  const focus = laid.nodes.find((node) => ASTIR.has(standing.get(node.id) ?? ''))?? laid.nodes[0]
+  const focus = laid.nodes.find((node) => ASTIR.has(standing.get(node.id) ?? '')) ?? laid.nodes[0]
   const at = (room: number, size: number, middle: number) => {
     const free = room - size * zoom
     return free >= 0 ? free / 2 : Math.max(free - AROUND, Math.min(AROUND, room / 2 - middle * zoom))
@@ -113,12 +161,19 @@ function layout(graph: RunGraph): Laid {
   drawing.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 44 })
   drawing.setDefaultEdgeLabel(() => ({}))
   const edges = edgesOf(graph)
-  graph.nodes.forEach((node) => drawing.setNode(node.id, { width: WIDTH, height: HEIGHT }))
-  edges.forEach((edge) => drawing.setEdge(edge.source, edge.target))
+  for (const node of graph.nodes) drawing.setNode(node.id, { width: WIDTH, height: HEIGHT })
+  for (const edge of edges) drawing.setEdge(edge.source, edge.target)
   dagre.layout(drawing)
   const nodes = graph.nodes.map((node) => {
     const { x, y } = drawing.node(node.id)
-    return { id: node.id, type: 'task' as const, position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, width: WIDTH, height: HEIGHT, data: { name: node.id, status: 'IDLE', chosen: false, takenOver: false } }
+    return {
+      id: node.id,
+      type: 'task' as const,
+      position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 },
+      width: WIDTH,
+      height: HEIGHT,
+      data: { name: node.id, status: 'IDLE', chosen: false, takenOver: false },
+    }
   })
   const { width = WIDTH, height = HEIGHT } = drawing.graph()
   return { nodes, edges, width, height }
@@ -130,7 +185,9 @@ export function edgesOf(graph: RunGraph): Edge[] {
   if (!graph.ordered) {
     return graph.nodes.slice(1).map((node, index) => edge((graph.nodes[index] as GraphNode).id, node.id, 'order'))
   }
-  return graph.nodes.flatMap((node) => node.after.filter((before) => known.has(before)).map((before) => edge(before, node.id, `join-${node.join}`)))
+  return graph.nodes.flatMap((node) =>
+    node.after.filter((before) => known.has(before)).map((before) => edge(before, node.id, `join-${node.join}`)),
+  )
 }
 
 function edge(source: string, target: string, className: string): Edge {

@@ -3,7 +3,14 @@ import { get, isRefusal, part } from '../../api/client'
 import { follow } from '../../api/stream'
 import { Cell } from '../../live/cell'
 
-export type Line = { seq: number; timestamp: string; message: string; task?: string | null; stream?: string | null; attempt?: number | null }
+export type Line = {
+  seq: number
+  timestamp: string
+  message: string
+  task?: string | null
+  stream?: string | null
+  attempt?: number | null
+}
 type PageOfLines = { entries: Line[]; next_token: string; complete: boolean; truncated: boolean }
 
 const PAGE = 5000
@@ -12,30 +19,40 @@ const KEPT_MAX = 200_000
 
 export type LogShown = { lines: Line[]; dropped: number; loading: boolean; over: boolean; cut: boolean; error: unknown }
 
+/** What follows from an event that is no line. */
+const SAID: Record<string, Partial<LogShown>> = { truncated: { cut: true }, end: { over: true } }
+
 export class LogLines {
   readonly shown = new Cell<LogShown>({ lines: [], dropped: 0, loading: true, over: false, cut: false, error: null })
   private lines: Line[] = []
   private dropped = 0
-  private stopped = false
   private leave: (() => void) | null = null
   private token: string | undefined
 
   constructor(private readonly id: string) {}
 
+  /** From its beginning, whatever was read before. */
   start(): () => void {
-    this.stopped = false
-    void this.read()
+    const abort = new AbortController()
+    this.token = undefined
+    this.lines = []
+    this.dropped = 0
+    void this.read(abort.signal)
     return () => {
-      this.stopped = true
+      abort.abort()
       this.leave?.()
     }
   }
 
-  private async read(): Promise<void> {
+  private async read(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        const page = await get<PageOfLines>(`/runs/${part(this.id)}/logs`, { limit: PAGE, since_token: this.token })
-        if (this.stopped) return
+        const page = await get<PageOfLines>(
+          `/runs/${part(this.id)}/logs`,
+          { limit: PAGE, since_token: this.token },
+          signal,
+        )
+        if (signal.aborted) return
         this.token = page.next_token
         this.add(page.entries)
         this.show({ cut: page.truncated, loading: page.entries.length === PAGE, over: page.complete })
@@ -43,10 +60,11 @@ export class LogLines {
         if (page.entries.length < PAGE) break
       }
     } catch (error) {
+      if (signal.aborted) return
       if (isRefusal(error)) return this.show({ loading: false, error })
     }
     // What could not be answered now comes with the rest.
-    if (!this.stopped) this.follow()
+    this.follow()
   }
 
   private follow(): void {
@@ -54,13 +72,24 @@ export class LogLines {
       topic: `log:${this.id}`,
       after: this.token,
       onEvent: (event, data) => {
-        if (event === 'logEntry') {
-          this.add([data as Line])
-          this.show({})
-        } else if (event === 'end') this.show({ over: true })
+        if (event === 'logEntry') this.add([data as Line])
+        if (event === 'reset') this.beginAgain()
+        else this.show({ loading: false, ...SAID[event] })
       },
-      onState: (state) => state === 'over' && this.show({ over: true }),
+      onAnew: () => this.beginAgain(),
+      onState: (state, error) => {
+        if (state === 'over') this.show({ loading: false, over: true })
+        else if (state === 'refused') this.show({ loading: false, error })
+        else if (state === 'open') this.show({ error: null })
+      },
     })
+  }
+
+  /** Lines that are shown may be lost, or of another log: all there are now follow from the first. */
+  private beginAgain(): void {
+    this.lines = []
+    this.dropped = 0
+    this.show({ cut: false })
   }
 
   private add(more: Line[]): void {

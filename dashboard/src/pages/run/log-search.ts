@@ -1,7 +1,11 @@
 // A search of a whole log on the server, which pauses after a while: it is asked to go on until all was searched.
 import { ApiError, get, part } from '../../api/client'
 
-type Found = { entries: { seq: number }[]; next_token: string; searched?: { to_line: number; lines: number; paused_by: string | null } }
+type Found = {
+  entries: { seq: number }[]
+  next_token: string
+  searched?: { to_line: number; lines: number; paused_by: string | null }
+}
 
 export const FOUND_MAX = 5000
 /** How often in a row the server may say that too many searches are under way. */
@@ -9,11 +13,20 @@ const RETRIES_MAX = 10
 const RETRY_MS = 1000
 
 /** The numbers of matching lines, at most FOUND_MAX. `onPause`: what was found so far, and how far the search got. */
-export async function searchLog(id: string, text: string, signal: AbortSignal, onPause: (found: number[], toLine: number, lines: number) => void): Promise<number[]> {
+export async function searchLog(
+  id: string,
+  text: string,
+  signal: AbortSignal,
+  onPause: (found: number[], toLine: number, lines: number) => void,
+): Promise<number[]> {
   const found: number[] = []
   let token: string | undefined
   for (;;) {
-    const page = await patiently(() => get<Found>(`/runs/${part(id)}/logs`, { q: text, limit: FOUND_MAX - found.length, since_token: token }, signal), signal)
+    const page = await patiently(
+      () =>
+        get<Found>(`/runs/${part(id)}/logs`, { q: text, limit: FOUND_MAX - found.length, since_token: token }, signal),
+      signal,
+    )
     for (const line of page.entries) found.push(line.seq)
     if (!page.searched?.paused_by || page.next_token === token || found.length >= FOUND_MAX) return found
     token = page.next_token

@@ -15,7 +15,14 @@ import { searchLog } from './log-search'
 const ROW = 19
 const NEAR_END_PX = ROW * 2
 
-type LogProps = { id: string; tasks: string[]; over: boolean; at: number | null; task: string | null; select: (task: string | null) => void }
+type LogProps = {
+  id: string
+  tasks: string[]
+  over: boolean
+  at: number | null
+  task: string | null
+  select: (task: string | null) => void
+}
 
 export function Log({ id, tasks, over, at, task, select }: LogProps): JSX.Element {
   const [log, setLog] = useState(() => new LogLines(id))
@@ -24,35 +31,79 @@ export function Log({ id, tasks, over, at, task, select }: LogProps): JSX.Elemen
   const { query } = usePlace()
   const [following, setFollowing] = useState(query.get('line') === null)
   const count = shown.lines.length
-  const lines = useMemo(() => (task ? shown.lines.filter((line) => line.task === task) : shown.lines), [shown.lines, task, count])
+  // The array is one and the same, and as long as before when its beginning is let go: what is new is `shown`.
+  const lines = useMemo(() => (task ? shown.lines.filter((line) => line.task === task) : shown.lines), [shown, task])
   const wanted = Number(query.get('line') ?? 0)
   return (
     <div className="log">
       <div className="log-bar">
-        <Search id={id} goTo={(seq) => { setFollowing(false); rewrite({ line: String(seq), task: null }) }} />
+        <Search
+          id={id}
+          goTo={(seq) => {
+            setFollowing(false)
+            rewrite({ line: String(seq), task: null })
+          }}
+        />
         <select aria-label={t('log.task')} value={task ?? ''} onChange={(event) => select(event.target.value || null)}>
           <option value="">{t('log.allTasks')}</option>
-          {tasks.map((one) => <option key={one}>{one}</option>)}
+          {tasks.map((one) => (
+            <option key={one}>{one}</option>
+          ))}
         </select>
-        <button type="button" className="small" aria-pressed={following} disabled={shown.over && following} onClick={() => { setFollowing(!following); if (!following) rewrite({ line: null }) }}>
+        <button
+          type="button"
+          className="small"
+          aria-pressed={following}
+          disabled={shown.over && following}
+          onClick={() => {
+            setFollowing(!following)
+            if (!following) rewrite({ line: null })
+          }}
+        >
           {following && !shown.over ? t('log.following') : t('log.follow')}
         </button>
-        <button type="button" className="small" onClick={() => void download(id)}>{t('log.download')}</button>
-        <span className="faint-text log-count" role="status">{t('log.lines', { n: number(shown.dropped + count) })}</span>
+        <button type="button" className="small" onClick={() => void download(id)}>
+          {t('log.download')}
+        </button>
+        <span className="faint-text log-count" role="status">
+          {t('log.lines', { n: number(shown.dropped + count) })}
+        </span>
       </div>
-      {shown.error ? <Wrong error={shown.error} again={() => { forgetFailures(); setLog(new LogLines(id)) }} /> : null}
+      {shown.error ? (
+        <Wrong
+          error={shown.error}
+          again={() => {
+            forgetFailures()
+            setLog(new LogLines(id))
+          }}
+        />
+      ) : null}
       {shown.cut && <p className="faint-text">{t('log.cut')}</p>}
       {shown.dropped > 0 && <p className="faint-text">{t('log.earlier', { n: number(shown.dropped) })}</p>}
       {count === 0 && !shown.loading ? (
         <p className="faint-text log-none">{over ? t('log.none') : t('log.empty')}</p>
       ) : (
-        <Rows lines={lines} count={lines.length} following={following} setFollowing={setFollowing} wanted={wanted} at={at} />
+        <Rows
+          lines={lines}
+          count={lines.length}
+          following={following}
+          setFollowing={setFollowing}
+          wanted={wanted}
+          at={at}
+        />
       )}
     </div>
   )
 }
 
-type RowsProps = { lines: Line[]; count: number; following: boolean; setFollowing: (is: boolean) => void; wanted: number; at: number | null }
+type RowsProps = {
+  lines: Line[]
+  count: number
+  following: boolean
+  setFollowing: (is: boolean) => void
+  wanted: number
+  at: number | null
+}
 
 function Rows({ lines, count, following, setFollowing, wanted, at }: RowsProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null)
@@ -66,7 +117,10 @@ function Rows({ lines, count, following, setFollowing, wanted, at }: RowsProps):
     if (found) virtual.scrollToIndex(index, { align: 'center' })
   }, [found, index, virtual])
   useEffect(() => {
-    if (at !== null && count > 0) virtual.scrollToIndex(Math.max(0, indexOf(lines, (line) => Date.parse(line.timestamp) / 1000 > at) - 1), { align: 'center' })
+    if (at !== null && count > 0)
+      virtual.scrollToIndex(Math.max(0, indexOf(lines, (line) => Date.parse(line.timestamp) / 1000 > at) - 1), {
+        align: 'center',
+      })
   }, [at, count, lines, virtual])
   return (
     <div
@@ -79,26 +133,59 @@ function Rows({ lines, count, following, setFollowing, wanted, at }: RowsProps):
       onWheel={(event) => event.deltaY < 0 && setFollowing(false)}
       onScroll={(event) => {
         const { scrollTop, scrollHeight, clientHeight } = event.currentTarget
-        if (!following && at === null && !wanted && scrollHeight - scrollTop - clientHeight < NEAR_END_PX) setFollowing(true)
+        if (!following && at === null && !wanted && scrollHeight - scrollTop - clientHeight < NEAR_END_PX)
+          setFollowing(true)
       }}
     >
       <div className="rows-all" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => {
           const line = lines[item.index]
-          return line ? <Row key={line.seq} line={line} top={item.start} chosen={line.seq === wanted} later={at !== null && Date.parse(line.timestamp) / 1000 > at} /> : null
+          return line ? (
+            <Row
+              key={line.seq}
+              line={line}
+              top={item.start}
+              chosen={line.seq === wanted}
+              later={at !== null && Date.parse(line.timestamp) / 1000 > at}
+            />
+          ) : null
         })}
       </div>
     </div>
   )
 }
 
-const Row = memo(function Row({ line, top, chosen, later }: { line: Line; top: number; chosen: boolean; later: boolean }): JSX.Element {
+const Row = memo(function Row({
+  line,
+  top,
+  chosen,
+  later,
+}: {
+  line: Line
+  top: number
+  chosen: boolean
+  later: boolean
+}): JSX.Element {
   return (
-    <div className={`line${chosen ? ' chosen' : ''}${later ? ' later' : ''}${line.stream === 'stderr' ? ' stderr' : ''}`} style={{ transform: `translateY(${top}px)` }}>
-      <button type="button" className="line-number" aria-label={t('log.permalink', { n: line.seq })} onClick={() => rewrite({ line: String(line.seq) })}>{line.seq}</button>
+    <div
+      className={`line${chosen ? ' chosen' : ''}${later ? ' later' : ''}${line.stream === 'stderr' ? ' stderr' : ''}`}
+      style={{ transform: `translateY(${top}px)` }}
+    >
+      <button
+        type="button"
+        className="line-number"
+        aria-label={t('log.permalink', { n: line.seq })}
+        onClick={() => rewrite({ line: String(line.seq) })}
+      >
+        {line.seq}
+      </button>
       <span className="line-time">{clock(Date.parse(line.timestamp) / 1000)}</span>
-      <span className="line-task" title={line.task ?? ''}>{line.task ?? ''}</span>
-      <span className="line-text"><Ansi text={line.message} /></span>
+      <span className="line-task" title={line.task ?? ''}>
+        {line.task ?? ''}
+      </span>
+      <span className="line-text">
+        <Ansi text={line.message} />
+      </span>
     </div>
   )
 })
@@ -117,7 +204,8 @@ function Search({ id, goTo }: { id: string; goTo: (seq: number) => void }): JSX.
   const search = async () => {
     stop()
     if (text === '') return setHits(null)
-    const { signal } = (searching.current = new AbortController())
+    searching.current = new AbortController()
+    const { signal } = searching.current
     let went = false
     const show = (found: number[]) => {
       setHits(found)
@@ -147,16 +235,44 @@ function Search({ id, goTo }: { id: string; goTo: (seq: number) => void }): JSX.
     goTo(hits[next] as number)
   }
   return (
-    <form role="search" className="log-search" onSubmit={(event) => { event.preventDefault(); if (hits?.length && hits !== null) step(1); else void search() }}>
-      <input type="search" value={text} placeholder={t('log.search')} aria-label={t('log.search')} onChange={(event) => { stop(); setText(event.target.value); setHits(null) }} />
-      {progress !== null && <span role="status" className="log-hits">{t('log.searched', { n: number(progress.n), all: number(progress.all) })}</span>}
+    <form
+      role="search"
+      className="log-search"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (hits?.length && hits !== null) step(1)
+        else void search()
+      }}
+    >
+      <input
+        type="search"
+        value={text}
+        placeholder={t('log.search')}
+        aria-label={t('log.search')}
+        onChange={(event) => {
+          stop()
+          setText(event.target.value)
+          setHits(null)
+        }}
+      />
+      {progress !== null && (
+        <span role="status" className="log-hits">
+          {t('log.searched', { n: number(progress.n), all: number(progress.all) })}
+        </span>
+      )}
       {hits !== null && (
-        <span role="status" className="log-hits">{hits.length ? t('log.hit', { i: at + 1, n: number(hits.length) }) : t('log.hits', { n: 0 })}</span>
+        <span role="status" className="log-hits">
+          {hits.length ? t('log.hit', { i: at + 1, n: number(hits.length) }) : t('log.hits', { n: 0 })}
+        </span>
       )}
       {hits !== null && hits.length > 1 && (
         <>
-          <button type="button" className="small plain" aria-label={t('log.previous')} onClick={() => step(-1)}>↑</button>
-          <button type="button" className="small plain" aria-label={t('log.next')} onClick={() => step(1)}>↓</button>
+          <button type="button" className="small plain" aria-label={t('log.previous')} onClick={() => step(-1)}>
+            ↑
+          </button>
+          <button type="button" className="small plain" aria-label={t('log.next')} onClick={() => step(1)}>
+            ↓
+          </button>
         </>
       )}
     </form>

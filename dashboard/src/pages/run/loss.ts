@@ -13,9 +13,15 @@ export function useLoss(run: Run): Loss | null {
 export function lossOf(run: Run, worker: Worker | null): Loss | null {
   if (TERMINAL.has(run.status) || run.start_time === null) return null
   // While the run is still its own, the worker's silence is the first sign.
-  if (run.worker_alive !== false) return worker?.state === 'DISCONNECTED' && !isParked(run) ? { at: worker.last_seen_at ?? run.updated_at, interrupted: true } : null
+  if (run.worker_alive !== false)
+    return worker?.state === 'DISCONNECTED' && !isParked(run)
+      ? { at: worker.last_seen_at ?? run.updated_at, interrupted: true }
+      : null
   const records = Object.values(run.task_records ?? {})
-  return { at: run.updated_at, interrupted: records.some((one) => one.state === 'PENDING' && one.started_at !== null && one.ended_at === null) }
+  return {
+    at: run.updated_at,
+    interrupted: records.some((one) => one.state === 'PENDING' && one.started_at !== null && one.ended_at === null),
+  }
 }
 
 /** Nothing of it is at a worker while it waits for an answer. */

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type JSX, useMemo, useState } from 'react'
 import { get, part } from '../../api/client'
 import type { ExecutionEvent } from '../../api/executions'
-import { type Run as RunNow, type RunGraph, TERMINAL } from '../../api/types'
+import { type RunGraph, type Run as RunNow, TERMINAL } from '../../api/types'
 import { now } from '../../live/now'
 import { rewrite, usePlace } from '../../live/place'
 import { Page } from '../../parts/page'
@@ -29,7 +29,12 @@ import { WhyLine } from './why'
 
 export default function Run({ id }: { id: string }): JSX.Element {
   const { run, events, error, hasEvents, again } = useRun(id)
-  if (error) return <Page title={t('run.title', { id: short(id) })}>{error.status === 404 ? <p className="empty">{t('run.notFound')}</p> : <Wrong error={error} again={again} />}</Page>
+  if (error)
+    return (
+      <Page title={t('run.title', { id: short(id) })}>
+        {error.status === 404 ? <p className="empty">{t('run.notFound')}</p> : <Wrong error={error} again={again} />}
+      </Page>
+    )
   if (run === null) return <p className="loading">{t('loading')}</p>
   return <Shown run={run} events={events} hasEvents={hasEvents} />
 }
@@ -41,7 +46,10 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   const [again, setAgain] = useState<{ task: string | null } | null>(null)
   const loss = useLoss(run)
   const lostAt = loss?.at ?? null
-  const story = useMemo(() => withLoss(hasEvents ? storyOf(events) : storyOfRecords(run), lostAt), [events, hasEvents, run, lostAt])
+  const story = useMemo(
+    () => withLoss(hasEvents ? storyOf(events) : storyOfRecords(run), lostAt),
+    [events, hasEvents, run, lostAt],
+  )
   const planned = Object.keys(run.tasks).length
   const graph = useQuery({
     queryKey: ['graph', run.run_id, planned],
@@ -51,10 +59,14 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   })
   const standing = useMemo(() => {
     if (cursor !== null) return standingAt(story, cursor)
-    const now = (name: string, state: string) => (run.task_records?.[name]?.wait ? 'WAITING' : lostAt !== null && state === 'RUNNING' ? 'LOST' : state)
+    const now = (name: string, state: string) =>
+      run.task_records?.[name]?.wait ? 'WAITING' : lostAt !== null && state === 'RUNNING' ? 'LOST' : state
     return new Map(Object.entries(run.tasks).map(([name, state]) => [name, now(name, state)]))
   }, [story, cursor, run, lostAt])
-  const past = useMemo(() => ({ run, graph: graph.data ?? null, changes: hasEvents ? story.changes : [] }), [run, graph.data, hasEvents, story])
+  const past = useMemo(
+    () => ({ run, graph: graph.data ?? null, changes: hasEvents ? story.changes : [] }),
+    [run, graph.data, hasEvents, story],
+  )
   const over = TERMINAL.has(run.status)
   const fork = (chosen: string) => setAgain({ task: chosen })
   const takenOver = useMemo(() => new Set(Object.keys(run.tasks).filter((name) => isTakenOver(run, name))), [run])
@@ -69,18 +81,42 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
         <div className="card-head">
           <h2>{t('run.graph')}</h2>
           {cursor && <span className="at-moment">{t('run.at', { at: clock(cursor.at, true) })}</span>}
-          {over && task !== null && <button type="button" className="small" title={task} onClick={() => fork(task)}>{t('run.fork')}</button>}
+          {over && task !== null && (
+            <button type="button" className="small" title={task} onClick={() => fork(task)}>
+              {t('run.fork')}
+            </button>
+          )}
         </div>
         <Reading query={graph} quiet />
-        <Graph graph={graph.data ?? null} over={over} standing={standing} takenOver={takenOver} selected={task} select={setTask} />
+        <Graph
+          graph={graph.data ?? null}
+          over={over}
+          standing={standing}
+          takenOver={takenOver}
+          selected={task}
+          select={setTask}
+        />
       </section>
       <div className="run-grid">
         <section className="card" aria-label={t('run.gantt')}>
           <div className="card-head">
             <h2>{t('run.gantt')}</h2>
-            {cursor && <button type="button" className="small" onClick={() => moveTo(null)}>{t('run.live')}</button>}
+            {cursor && (
+              <button type="button" className="small" onClick={() => moveTo(null)}>
+                {t('run.live')}
+              </button>
+            )}
           </div>
-          <Gantt run={run} story={story} cursor={cursor?.at ?? null} moveTo={moveTo} selected={task} select={setTask} end={over ? (run.end_time ?? run.updated_at) : null} now={now} />
+          <Gantt
+            run={run}
+            story={story}
+            cursor={cursor?.at ?? null}
+            moveTo={moveTo}
+            selected={task}
+            select={setTask}
+            end={over ? (run.end_time ?? run.updated_at) : null}
+            now={now}
+          />
         </section>
         <Panels run={run} events={events} cursor={cursor} goTo={setCursor} task={task} select={setTask} fork={fork} />
       </div>
@@ -94,20 +130,46 @@ const setTask = (task: string | null) => rewrite({ task })
 
 const TABS = ['log', 'events', 'details'] as const
 
-function Panels(props: { run: RunNow; events: ExecutionEvent[]; cursor: Moment | null; goTo: (moment: Moment | null) => void; task: string | null; select: (task: string | null) => void; fork: (task: string) => void }): JSX.Element {
+function Panels(props: {
+  run: RunNow
+  events: ExecutionEvent[]
+  cursor: Moment | null
+  goTo: (moment: Moment | null) => void
+  task: string | null
+  select: (task: string | null) => void
+  fork: (task: string) => void
+}): JSX.Element {
   const { query } = usePlace()
   const tab = TABS.find((one) => one === query.get('tab')) ?? 'log'
   return (
     <section className="card panels">
       <div role="tablist" className="tabs" onKeyDown={(event) => turn(event, tab)}>
         {TABS.map((one) => (
-          <button key={one} role="tab" type="button" id={`tab-${one}`} aria-selected={tab === one} aria-controls="panel" tabIndex={tab === one ? 0 : -1} onClick={() => rewrite({ tab: one })}>
+          <button
+            key={one}
+            role="tab"
+            type="button"
+            id={`tab-${one}`}
+            aria-selected={tab === one}
+            aria-controls="panel"
+            tabIndex={tab === one ? 0 : -1}
+            onClick={() => rewrite({ tab: one })}
+          >
             {t(`run.${one}` as Key)}
           </button>
         ))}
       </div>
       <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} className="panel">
-        {tab === 'log' && <Log id={props.run.run_id} tasks={Object.keys(props.run.tasks)} over={TERMINAL.has(props.run.status)} at={props.cursor?.at ?? null} task={props.task} select={props.select} />}
+        {tab === 'log' && (
+          <Log
+            id={props.run.run_id}
+            tasks={Object.keys(props.run.tasks)}
+            over={TERMINAL.has(props.run.status)}
+            at={props.cursor?.at ?? null}
+            task={props.task}
+            select={props.select}
+          />
+        )}
         {tab === 'events' && <Events events={props.events} cursor={props.cursor} goTo={props.goTo} />}
         {tab === 'details' && <Details run={props.run} task={props.task} fork={props.fork} />}
       </div>

@@ -2,7 +2,13 @@
 import type { ExecutionEvent } from '../../api/executions'
 import type { Run } from '../../api/types'
 
-export type Stretch = { kind: 'attempt' | 'wait' | 'queue'; from: number; to: number | null; attempt: number; status: string }
+export type Stretch = {
+  kind: 'attempt' | 'wait' | 'queue'
+  from: number
+  to: number | null
+  attempt: number
+  status: string
+}
 export type Change = { seq: number; at: number; node: string; status: string }
 export type Story = { nodes: string[]; stretches: Map<string, Stretch[]>; changes: Change[] }
 
@@ -60,7 +66,8 @@ function tell(stretches: Stretch[], status: string, at: number, attempt: number)
   if (open && open.to === null) {
     open.to = at
     // Begun again without an end: the worker that had it was lost.
-    if (open.kind === 'attempt') open.status = status === 'WAITING' ? 'SUCCEEDED' : status === 'RUNNING' ? 'LOST' : status
+    if (open.kind === 'attempt')
+      open.status = status === 'WAITING' ? 'SUCCEEDED' : status === 'RUNNING' ? 'LOST' : status
   }
   if (status === 'READY') stretches.push({ kind: 'queue', from: at, to: null, attempt, status })
   else if (status === 'RUNNING' && !wasWaiting) {
@@ -77,7 +84,13 @@ export function storyOfRecords(run: Run): Story {
     const stretches: Stretch[] = []
     if (record.started_at !== null) {
       const status = record.wait ? 'WAITING' : record.state
-      stretches.push({ kind: record.wait ? 'wait' : 'attempt', from: record.started_at, to: record.ended_at, attempt: record.attempt, status })
+      stretches.push({
+        kind: record.wait ? 'wait' : 'attempt',
+        from: record.started_at,
+        to: record.ended_at,
+        attempt: record.attempt,
+        status,
+      })
       story.changes.push({ seq: 0, at: record.started_at, node, status: 'RUNNING' })
       if (record.ended_at !== null) story.changes.push({ seq: 0, at: record.ended_at, node, status: record.state })
     }
@@ -90,7 +103,8 @@ export function storyOfRecords(run: Run): Story {
 /** What was under way when the worker was lost has ended there, also while no event says so. */
 export function withLoss(story: Story, at: number | null): Story {
   if (at === null) return story
-  const ended = (one: Stretch): Stretch => (one.kind === 'attempt' && one.to === null ? { ...one, to: Math.max(one.from, at), status: 'LOST' } : one)
+  const ended = (one: Stretch): Stretch =>
+    one.kind === 'attempt' && one.to === null ? { ...one, to: Math.max(one.from, at), status: 'LOST' } : one
   return { ...story, stretches: new Map([...story.stretches].map(([node, all]) => [node, all.map(ended)])) }
 }
 

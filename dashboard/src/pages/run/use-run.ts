@@ -21,15 +21,14 @@ export function useRun(id: string): Watched & { again: () => void } {
   return { ...useCell(watching.shown), again }
 }
 
-class Watching {
+export class Watching {
   readonly shown = new Cell<Watched>({ run: null, events: [], error: null, hasEvents: true })
-  private stopped = false
   private leave: (() => void) | undefined
 
   constructor(private readonly id: string) {}
 
   start(): () => void {
-    this.stopped = false
+    const abort = new AbortController()
     const stop = follow({
       topic: `run:${this.id}`,
       onEvent: (event, data) => {
@@ -45,30 +44,36 @@ class Watching {
       const { run } = this.shown.get()
       if (changed && run && TERMINAL.has(run.status)) this.change({ run: { ...run, tags: changed.tags } })
     })
-    void this.readEvents()
+    void this.readEvents(abort.signal)
     return () => {
-      this.stopped = true
+      abort.abort()
       unsubscribe()
       stop()
       this.leave?.()
     }
   }
 
-  private async readEvents(): Promise<void> {
+  private async readEvents(signal: AbortSignal): Promise<void> {
     try {
       let hasMore = true
-      while (hasMore && !this.stopped) {
+      while (hasMore) {
         const { events } = this.shown.get()
         const afterSeq = events.at(-1)?.seq ?? 0
-        const page = await get<EventsPage>(`/executions/${part(this.id)}/events`, { afterSeq, limit: EVENTS_AT_ONCE })
+        const page = await get<EventsPage>(
+          `/executions/${part(this.id)}/events`,
+          { afterSeq, limit: EVENTS_AT_ONCE },
+          signal,
+        )
+        if (signal.aborted) return
         if (page.events.length) this.change({ events: events.concat(page.events) })
         hasMore = page.hasMore
       }
     } catch (error) {
+      if (signal.aborted) return
       // What could not be answered comes with the rest; what was refused does not.
       if (isRefusal(error)) return this.change({ hasEvents: false })
     }
-    if (!this.stopped) this.followEvents()
+    this.followEvents()
   }
 
   private followEvents(): void {
@@ -76,7 +81,12 @@ class Watching {
     this.leave = follow({
       topic: `events:${this.id}`,
       after: last === undefined ? undefined : String(last),
-      onEvent: (_, data) => this.change({ events: this.shown.get().events.concat(data as ExecutionEvent) }),
+      onEvent: (event, data) => {
+        // The broker has lost some: all there are now follow from the first.
+        if (event === 'reset') this.change({ events: [] })
+        else this.change({ events: this.shown.get().events.concat(data as ExecutionEvent) })
+      },
+      onAnew: () => this.change({ events: [] }),
     })
   }
 

@@ -4,8 +4,8 @@ import { type JSX, useCallback, useEffect, useRef } from 'react'
 import { get, part } from '../../api/client'
 import type { Why } from '../../api/executions'
 import { type Run, TERMINAL } from '../../api/types'
-import { useOnRuns } from '../../live/reread'
 import { now } from '../../live/now'
+import { useOnRuns } from '../../live/reread'
 import { clock, exact } from '../../text/format'
 import { language } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
@@ -21,13 +21,21 @@ export function useWhy(run: Run): Why | null {
   })
   const { refetch } = why
   const isQueued = run.status === 'PENDING' || run.worker_alive === false
-  useWhileItLasts(!TERMINAL.has(run.status), isQueued, useCallback(() => void refetch(), [refetch]))
+  useWhileItLasts(
+    !TERMINAL.has(run.status),
+    isQueued,
+    useCallback(() => void refetch(), [refetch]),
+  )
   return why.data ?? null
 }
 
 /** Who has it or could take it changes without the run, and so does how many are ahead: asked again when workers do, and while it is queued when other runs do. */
 function useWhileItLasts(lasts: boolean, isQueued: boolean, act: () => void): void {
-  useOnRuns(useCallback(() => isQueued, [isQueued]), LOOK_AGAIN_MS, act)
+  useOnRuns(
+    useCallback(() => isQueued, [isQueued]),
+    LOOK_AGAIN_MS,
+    act,
+  )
   const workers = useWorkers(lasts)
   const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.draining} ${one.tags.join()}`).join('\n')
   // Undefined at first: what the sentence was made from may be older than the first that we are told of workers.
@@ -43,7 +51,13 @@ export function WhyLine({ run }: { run: Run }): JSX.Element | null {
   // A cancel tells its own story, and of a run that somebody is at there is nothing to explain.
   const moves = why?.reasons.length === 1 && why.reasons[0]?.reason === 'AT_WORKER'
   if (TERMINAL.has(run.status) || run.cancel_requested_at !== null || !why?.summary || moves) return null
-  const said = why.reasons.length > 1 ? why.reasons.slice(0, SAID_MAX).map((one) => one.message).join(' ') : why.summary
+  const said =
+    why.reasons.length > 1
+      ? why.reasons
+          .slice(0, SAID_MAX)
+          .map((one) => one.message)
+          .join(' ')
+      : why.summary
   return (
     <p className="why" role="status">
       {withLocalTimes(said)}

@@ -12,7 +12,15 @@ const AT_ONCE = 6
 
 type Verb = 'cancel' | 'retry'
 
-export function Bulk({ selected, rows, done }: { selected: ReadonlySet<string>; rows: RunSummary[]; done: () => void }): JSX.Element {
+export function Bulk({
+  selected,
+  rows,
+  done,
+}: {
+  selected: ReadonlySet<string>
+  rows: RunSummary[]
+  done: () => void
+}): JSX.Element {
   const [progress, setProgress] = useState<[number, number] | null>(null)
   const chosen = rows.filter((run) => selected.has(run.run_id))
   const live = chosen.filter((run) => !TERMINAL.has(run.status))
@@ -59,17 +67,45 @@ export function Bulk({ selected, rows, done }: { selected: ReadonlySet<string>; 
       <button type="button" className="plain" onClick={done}>
         {t('runs.unselect')}
       </button>
-      {asking && <Ask asking={asking} act={() => { setAsking(null); void act(asking) }} onClose={() => setAsking(null)} />}
+      {asking && (
+        <Ask
+          asking={asking}
+          act={() => {
+            setAsking(null)
+            void act(asking)
+          }}
+          onClose={() => setAsking(null)}
+        />
+      )}
     </div>
   )
 }
 
-function Ask({ asking, act, onClose }: { asking: { verb: Verb; runs: RunSummary[] }; act: () => void; onClose: () => void }): JSX.Element {
+function Ask({
+  asking,
+  act,
+  onClose,
+}: {
+  asking: { verb: Verb; runs: RunSummary[] }
+  act: () => void
+  onClose: () => void
+}): JSX.Element {
   const { verb, runs } = asking
   const n = runs.length
-  const words = verb === 'cancel'
-    ? { title: t('bulk.cancelTitle', { n }), text: t('bulk.cancelText'), safe: t('bulk.keep'), go: t('runs.bulkCancel', { n }) }
-    : { title: t('bulk.retryTitle', { n }), text: t('bulk.retryText'), safe: t('do.close'), go: t('runs.bulkRetry', { n }) }
+  const words =
+    verb === 'cancel'
+      ? {
+          title: t('bulk.cancelTitle', { n }),
+          text: t('bulk.cancelText'),
+          safe: t('bulk.keep'),
+          go: t('runs.bulkCancel', { n }),
+        }
+      : {
+          title: t('bulk.retryTitle', { n }),
+          text: t('bulk.retryText'),
+          safe: t('do.close'),
+          go: t('runs.bulkRetry', { n }),
+        }
   return (
     <Confirm title={words.title} safe={words.safe} go={words.go} act={() => Promise.resolve(act())} onClose={onClose}>
       <p>{words.text}</p>

@@ -18,7 +18,13 @@ export function Counts({ status }: { status: string }): JSX.Element {
         <b>{sums ? number(all) : '–'}</b>
       </button>
       {STATUSES.map((one) => (
-        <button key={one} type="button" className={`tone-${toneOf(one)}`} aria-pressed={status === one} onClick={() => rewrite({ status: status === one ? null : one })}>
+        <button
+          key={one}
+          type="button"
+          className={`tone-${toneOf(one)}`}
+          aria-pressed={status === one}
+          onClick={() => rewrite({ status: status === one ? null : one })}
+        >
           <Shape status={one} />
           <span>{t(`status.${one}` as Key)}</span>
           <b>{sums ? number(sums[one]) : '–'}</b>

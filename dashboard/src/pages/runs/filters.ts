@@ -19,7 +19,9 @@ export function filtersIn(query: URLSearchParams): Filters {
 /** Words of the address that are no filter and are left out, as they stand there. */
 export function unknownIn(query: URLSearchParams): string[] {
   const names = Object.keys(KNOWN) as (keyof Filters)[]
-  return names.filter((name) => query.get(name) && !KNOWN[name]?.includes(query.get(name) ?? '')).map((name) => `${name}=${query.get(name)}`)
+  return names
+    .filter((name) => query.get(name) && !KNOWN[name]?.includes(query.get(name) ?? ''))
+    .map((name) => `${name}=${query.get(name)}`)
 }
 
 export function isNarrowed(filters: Filters): boolean {

@@ -10,6 +10,9 @@ export const KEPT_AT_TOP = 1000
 /** More than this that came meanwhile is not kept: the list is read anew instead. */
 export const FRESH_MAX = 2000
 
+/** So many that left while a page was under way are remembered; the first of them are forgotten first. */
+export const LEFT_MAX = 5000
+
 export class RunList {
   rows: RunSummary[] = []
   /** Whether more came meanwhile than is kept for whoever looks elsewhere. */
@@ -17,11 +20,19 @@ export class RunList {
   /** What waits to be shown on top. */
   fresh = new Map<string, RunSummary>()
   private known = new Map<string, RunSummary>()
+  /** What left since the page under way was asked for: it may have it still. */
+  private leftMeanwhile = new Set<string>()
 
-  /** Pages come from the newest on; a run that is there already was changed meanwhile, and stays. */
+  /** A page is asked for, and will be appended. */
+  expectPage(): void {
+    this.leftMeanwhile.clear()
+  }
+
+  /** Pages come from the newest on; what was told meanwhile of a run is newer than the page. */
   append(page: RunSummary[]): void {
-    const more = page.filter((run) => !this.known.has(run.run_id))
-    more.forEach((run) => this.known.set(run.run_id, run))
+    const isTold = (id: string) => this.known.has(id) || this.fresh.has(id) || this.leftMeanwhile.has(id)
+    const more = page.filter((run) => !isTold(run.run_id))
+    for (const run of more) this.known.set(run.run_id, run)
     this.rows = this.rows.concat(more)
   }
 
@@ -33,11 +44,25 @@ export class RunList {
       if (!fits(run)) left.add(run.run_id)
       else if (atTop) front.unshift(run)
       else if (this.known.has(run.run_id)) replaced.set(run.run_id, run)
-      else if (this.fresh.size < FRESH_MAX || this.fresh.has(run.run_id)) this.fresh.set(run.run_id, run)
-      else this.overrun = true
+      else this.wait(run)
     }
-    left.forEach((id) => this.fresh.delete(id))
+    for (const id of left) this.leave(id)
     this.rebuild(front, replaced, left)
+  }
+
+  /** The latest of what waits is the last, however often it has changed. */
+  private wait(run: RunSummary): void {
+    this.fresh.delete(run.run_id)
+    if (this.fresh.size < FRESH_MAX) this.fresh.set(run.run_id, run)
+    else this.overrun = true
+  }
+
+  private leave(id: string): void {
+    this.fresh.delete(id)
+    this.leftMeanwhile.delete(id)
+    this.leftMeanwhile.add(id)
+    const [first] = this.leftMeanwhile
+    if (this.leftMeanwhile.size > LEFT_MAX && first !== undefined) this.leftMeanwhile.delete(first)
   }
 
   /** Of a list that has grown by itself only the top stays. Whether something was let go. */
@@ -59,7 +84,7 @@ export class RunList {
     const touches = (id: string) => moved.has(id) || left.has(id)
     const rest = this.rows.filter((run) => !touches(run.run_id)).map((run) => replaced.get(run.run_id) ?? run)
     this.rows = front.concat(rest)
-    left.forEach((id) => this.known.delete(id))
+    for (const id of left) this.known.delete(id)
     for (const run of [...front, ...replaced.values()]) this.known.set(run.run_id, run)
   }
 }

@@ -1,6 +1,6 @@
 // All runs: live, narrowed by the address, in any number.
 import { useQuery } from '@tanstack/react-query'
-import { type JSX, useEffect, useMemo, useRef, useState } from 'react'
+import { type JSX, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { get } from '../../api/client'
 import type { KnownFlow } from '../../api/types'
 import { useKeys } from '../../live/keys'
@@ -19,30 +19,60 @@ import { useRunList } from './use-run-list'
 
 export const DEMO_COMMAND = 'pyoco-client submit --flow-name hello --tag demo --param name=you --wait'
 
+const NONE: ReadonlySet<string> = new Set()
+
 export function Runs(): JSX.Element {
   const { query } = usePlace()
   const filters = useMemo(() => filtersIn(query), [query])
   const unknown = unknownIn(query)
   const list = useRunList(filters)
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
-  useEffect(() => setSelected(new Set()), [filters])
+  // What was selected among other rows is not selected any more.
+  const [chosen, setChosen] = useState({ of: filters, ids: NONE })
+  const selected = chosen.of === filters ? chosen.ids : NONE
+  const select = useCallback((ids: ReadonlySet<string>) => setChosen({ of: filters, ids }), [filters])
   const { rows, whole, loading, error, fresh, freshMore } = list.shown
   const narrowed = isNarrowed(filters)
   const nothing = rows.length === 0 && whole && !loading
   return (
-    <Page title={t('runs.title')} className="runs" actions={<><Hour /><a className="button main" href="#/flows">{t('runs.start')}</a></>}>
+    <Page
+      title={t('runs.title')}
+      className="runs"
+      actions={
+        <>
+          <Hour />
+          <a className="button main" href="#/flows">
+            {t('runs.start')}
+          </a>
+        </>
+      }
+    >
       <Counts status={filters.status} />
       <Narrow />
-      {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => setSelected(new Set())} />}
+      {selected.size > 0 && <Bulk selected={selected} rows={rows} done={() => select(NONE)} />}
       <LeftOut words={unknown} clear="#/runs" />
       {error ? <Wrong error={error} again={list.again} /> : null}
       {nothing && narrowed && (
         <Empty title={t('runs.none.title')} text={t('runs.none.text')}>
-          <a className="button" href="#/runs">{t('runs.clear')}</a>
+          <a className="button" href="#/runs">
+            {t('runs.clear')}
+          </a>
         </Empty>
       )}
-      {nothing && !narrowed && <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={DEMO_COMMAND} />}
-      {!nothing && <Table rows={rows} fresh={fresh} freshMore={freshMore} whole={whole} loading={loading} list={list} selected={selected} select={setSelected} />}
+      {nothing && !narrowed && (
+        <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={DEMO_COMMAND} />
+      )}
+      {!nothing && (
+        <Table
+          rows={rows}
+          fresh={fresh}
+          freshMore={freshMore}
+          whole={whole}
+          loading={loading}
+          list={list}
+          selected={selected}
+          select={select}
+        />
+      )}
     </Page>
   )
 }
@@ -53,7 +83,10 @@ function Narrow(): JSX.Element {
   const search = useRef<HTMLInputElement>(null)
   const flows = useQuery({ queryKey: ['flows'], queryFn: () => get<KnownFlow[]>('/flows'), staleTime: 30_000 })
   useKeys(useMemo(() => ({ '/': () => search.current?.focus() }), []))
-  const tags = [...new Set((flows.data ?? []).flatMap((flow) => [...flow.tags, flow.last_tag ?? ''])), filters.tag].filter(Boolean)
+  const tags = [
+    ...new Set((flows.data ?? []).flatMap((flow) => [...flow.tags, flow.last_tag ?? ''])),
+    filters.tag,
+  ].filter(Boolean)
   const names = [...new Set([...(flows.data ?? []).map((flow) => flow.flow_name), filters.flow])].filter(Boolean)
   return (
     <form className="narrow" role="search" onSubmit={(event) => event.preventDefault()}>
@@ -65,7 +98,9 @@ function Narrow(): JSX.Element {
         <select value={filters.since} onChange={(event) => rewrite({ since: event.target.value })}>
           <option value="">{t('runs.time.any')}</option>
           {Object.keys(SINCE).map((one) => (
-            <option key={one} value={one}>{t(`runs.time.${one}` as 'runs.time.hour')}</option>
+            <option key={one} value={one}>
+              {t(`runs.time.${one}` as 'runs.time.hour')}
+            </option>
           ))}
         </select>
       </label>
@@ -104,7 +139,9 @@ function Choice(props: { label: string; name: string; value: string; options: st
       <select value={props.value} onChange={(event) => rewrite({ [props.name]: event.target.value })}>
         <option value="">{t('runs.all')}</option>
         {props.options.map((one) => (
-          <option key={one} value={one}>{one}</option>
+          <option key={one} value={one}>
+            {one}
+          </option>
         ))}
       </select>
     </label>

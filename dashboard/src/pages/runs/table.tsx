@@ -35,6 +35,7 @@ export function Table(props: {
     estimateSize: () => (narrow ? ROW_NARROW : ROW),
     overscan: 12,
   })
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rows have another height when it is narrow
   useEffect(() => virtual.measure(), [narrow, virtual])
   const items = virtual.getVirtualItems()
   const last = items.at(-1)?.index ?? 0
@@ -53,37 +54,84 @@ export function Table(props: {
   return (
     <div className="run-table">
       {props.fresh > 0 && (
-        <button type="button" className="fresh" onClick={() => { box.current?.scrollTo({ top: 0 }); list.showFresh() }}>
+        <button
+          type="button"
+          className="fresh"
+          onClick={() => {
+            box.current?.scrollTo({ top: 0 })
+            list.showFresh()
+          }}
+        >
           {t('runs.fresh', { n: `${number(props.fresh)}${props.freshMore ? '+' : ''}` })}
         </button>
       )}
-      <div className="the-table" role="table" aria-label={t('runs.title')} aria-rowcount={props.whole ? rows.length + 1 : -1}>
+      <div
+        className="the-table"
+        role="table"
+        aria-label={t('runs.title')}
+        aria-rowcount={props.whole ? rows.length + 1 : -1}
+      >
         <Head rows={rows} selected={selected} select={select} />
-        <div className="rows" ref={box} role="rowgroup" tabIndex={0} aria-label={t('runs.title')} onScroll={(event) => list.atTop(event.currentTarget.scrollTop < ROW / 2)}>
+        <div
+          className="rows"
+          ref={box}
+          role="rowgroup"
+          tabIndex={0}
+          aria-label={t('runs.title')}
+          onScroll={(event) => list.atTop(event.currentTarget.scrollTop < ROW / 2)}
+        >
           <div className="rows-all" style={{ height: virtual.getTotalSize() }}>
-          {items.map((item) => {
-            const run = rows[item.index]
-            return run ? (
-              <Row key={run.run_id} run={run} index={item.index} top={item.start} height={item.size} here={item.index === at} checked={selected.has(run.run_id)} toggle={toggle} />
-            ) : null
-          })}
+            {items.map((item) => {
+              const run = rows[item.index]
+              return run ? (
+                <Row
+                  key={run.run_id}
+                  run={run}
+                  index={item.index}
+                  top={item.start}
+                  height={item.size}
+                  here={item.index === at}
+                  checked={selected.has(run.run_id)}
+                  toggle={toggle}
+                />
+              ) : null
+            })}
           </div>
         </div>
       </div>
       <p className="rows-end" role="status">
-        {list.shown.error ? null : props.loading ? t('loading') : props.whole ? t('runs.end', { n: number(rows.length) }) : t('runs.loaded', { n: number(rows.length) })}
+        {list.shown.error
+          ? null
+          : props.loading
+            ? t('loading')
+            : props.whole
+              ? t('runs.end', { n: number(rows.length) })
+              : t('runs.loaded', { n: number(rows.length) })}
       </p>
     </div>
   )
 }
 
-function Head({ rows, selected, select }: { rows: RunSummary[]; selected: ReadonlySet<string>; select: (next: ReadonlySet<string>) => void }): JSX.Element {
+function Head({
+  rows,
+  selected,
+  select,
+}: {
+  rows: RunSummary[]
+  selected: ReadonlySet<string>
+  select: (next: ReadonlySet<string>) => void
+}): JSX.Element {
   const all = rows.length > 0 && selected.size >= rows.length
   return (
     <div role="rowgroup">
       <div className="row head" role="row" aria-rowindex={1}>
         <span role="columnheader">
-          <input type="checkbox" aria-label={t('runs.selectAll')} checked={all} onChange={() => select(all ? new Set() : new Set(rows.map((run) => run.run_id)))} />
+          <input
+            type="checkbox"
+            aria-label={t('runs.selectAll')}
+            checked={all}
+            onChange={() => select(all ? new Set() : new Set(rows.map((run) => run.run_id)))}
+          />
         </span>
         <span role="columnheader">{t('runs.status')}</span>
         <span role="columnheader">{t('runs.flow')}</span>
@@ -91,31 +139,71 @@ function Head({ rows, selected, select }: { rows: RunSummary[]; selected: Readon
         <span role="columnheader">{t('runs.tag')}</span>
         <span role="columnheader">{t('runs.worker')}</span>
         <span role="columnheader">{t('runs.started')}</span>
-        <span role="columnheader" className="right">{t('runs.duration')}</span>
+        <span role="columnheader" className="right">
+          {t('runs.duration')}
+        </span>
       </div>
     </div>
   )
 }
 
-type RowProps = { run: RunSummary; index: number; top: number; height: number; here: boolean; checked: boolean; toggle: (id: string) => void }
+type RowProps = {
+  run: RunSummary
+  index: number
+  top: number
+  height: number
+  here: boolean
+  checked: boolean
+  toggle: (id: string) => void
+}
 
 const Row = memo(function Row({ run, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
   const tags = run.tags.length ? run.tags : [run.tag]
   return (
-    <div className={`row${here ? ' here' : ''}${checked ? ' checked' : ''}`} role="row" aria-rowindex={index + 2} style={{ transform: `translateY(${top}px)`, height }}>
+    <div
+      className={`row${here ? ' here' : ''}${checked ? ' checked' : ''}`}
+      role="row"
+      aria-rowindex={index + 2}
+      style={{ transform: `translateY(${top}px)`, height }}
+    >
       <span role="cell">
-        <input type="checkbox" checked={checked} onChange={() => toggle(run.run_id)} aria-label={t('runs.select', { id: short(run.run_id) })} />
+        <input
+          type="checkbox"
+          checked={checked}
+          onChange={() => toggle(run.run_id)}
+          aria-label={t('runs.select', { id: short(run.run_id) })}
+        />
       </span>
-      <span role="cell"><Status status={standing(run)} /></span>
+      <span role="cell">
+        <Status status={standing(run)} />
+      </span>
       <span role="cell" className="flow-cell">
         <a href={`#/runs/${part(run.run_id)}`}>{run.flow_name}</a>
-        {run.error && <span className="row-error" title={run.error}>{run.error}</span>}
+        {run.error && (
+          <span className="row-error" title={run.error}>
+            {run.error}
+          </span>
+        )}
       </span>
-      <span role="cell" className="mono id-cell" title={run.run_id}>{short(run.run_id)}</span>
-      <span role="cell" className="tags-cell">{tags.map((tag) => <span key={tag} className="tag">{tag}</span>)}</span>
-      <span role="cell" className="worker-cell" title={run.worker_id ?? ''}>{run.worker_id ?? '–'}</span>
-      <span role="cell" className="ago-cell"><Ago at={run.submitted_at} /></span>
-      <span role="cell" className="right span-cell"><Span from={run.start_time} to={run.end_time} /></span>
+      <span role="cell" className="mono id-cell" title={run.run_id}>
+        {short(run.run_id)}
+      </span>
+      <span role="cell" className="tags-cell">
+        {tags.map((tag) => (
+          <span key={tag} className="tag">
+            {tag}
+          </span>
+        ))}
+      </span>
+      <span role="cell" className="worker-cell" title={run.worker_id ?? ''}>
+        {run.worker_id ?? '–'}
+      </span>
+      <span role="cell" className="ago-cell">
+        <Ago at={run.submitted_at} />
+      </span>
+      <span role="cell" className="right span-cell">
+        <Span from={run.start_time} to={run.end_time} />
+      </span>
     </div>
   )
 })

@@ -22,7 +22,13 @@ export type Shown = {
   error: unknown
 }
 
-export type RunListView = { shown: Shown; more: () => void; again: () => void; atTop: (is: boolean) => void; showFresh: () => void }
+export type RunListView = {
+  shown: Shown
+  more: () => void
+  again: () => void
+  atTop: (is: boolean) => void
+  showFresh: () => void
+}
 
 export function useRunList(filters: Filters): RunListView {
   const key = JSON.stringify(filters)
@@ -40,7 +46,8 @@ export function useRunList(filters: Filters): RunListView {
   }
 }
 
-class Reading {
+/** Of one set of filters. */
+export class Reading {
   readonly shown = new Cell<Shown>({ rows: [], fresh: 0, freshMore: false, whole: false, loading: true, error: null })
   private list = new RunList()
   private cursor: string | null = ''
@@ -92,6 +99,7 @@ class Reading {
     this.show()
     try {
       const { words } = this
+      this.list.expectPage()
       const limit = this.cursor === '' ? PAGE : PAGE_LATER
       const page = await get<Page>(this.address(limit), undefined, this.abort.signal)
       if (words !== this.words) {
@@ -129,9 +137,11 @@ class Reading {
   }
 
   showFresh(): void {
-    if (this.list.overrun) return this.anew()
-    this.list.showFresh()
-    this.show()
+    if (this.list.overrun) this.anew()
+    else {
+      this.list.showFresh()
+      this.show()
+    }
   }
 
   /** Pages are asked for from the first on, and what is known already is passed over. */

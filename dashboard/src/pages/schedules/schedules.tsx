@@ -16,7 +16,14 @@ import { type Key, t, word } from '../../text/text'
 import { NewSchedule } from './new-schedule'
 
 const COMMAND = "pyoco-client schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
-const HEADS: Key[] = ['schedules.flow', 'schedules.when', 'schedules.next', 'schedules.last', 'schedules.status', 'schedules.runs']
+const HEADS: Key[] = [
+  'schedules.flow',
+  'schedules.when',
+  'schedules.next',
+  'schedules.last',
+  'schedules.status',
+  'schedules.runs',
+]
 
 export default function Schedules(): JSX.Element {
   const queries = useQueryClient()
@@ -30,26 +37,60 @@ export default function Schedules(): JSX.Element {
     await queries.invalidateQueries({ queryKey: ['schedules'] })
   }
   return (
-    <Page title={t('schedules.title')} actions={<button type="button" className="main" onClick={() => rewrite({ new: '1' })}>{t('schedules.new')}</button>}>
+    <Page
+      title={t('schedules.title')}
+      actions={
+        <button type="button" className="main" onClick={() => rewrite({ new: '1' })}>
+          {t('schedules.new')}
+        </button>
+      }
+    >
       <Reading query={list} />
-      {list.data?.length === 0 && <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={COMMAND} />}
+      {list.data?.length === 0 && (
+        <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={COMMAND} />
+      )}
       {list.data && list.data.length > 0 && (
         <TableBox label={t('schedules.title')}>
-            <thead>
-              <tr>
-                {HEADS.map((key) => <th key={key} scope="col" className={key === 'schedules.runs' ? 'number' : undefined}>{t(key)}</th>)}
-                <th scope="col"><span className="unseen">{t('schedules.delete')}</span></th>
-              </tr>
-            </thead>
-            <tbody>
-              {list.data.map((one) => <Row key={one.schedule_id} schedule={one} remove={() => setDeleting(one)} />)}
-            </tbody>
+          <thead>
+            <tr>
+              {HEADS.map((key) => (
+                <th key={key} scope="col" className={key === 'schedules.runs' ? 'number' : undefined}>
+                  {t(key)}
+                </th>
+              ))}
+              <th scope="col">
+                <span className="unseen">{t('schedules.delete')}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {list.data.map((one) => (
+              <Row key={one.schedule_id} schedule={one} remove={() => setDeleting(one)} />
+            ))}
+          </tbody>
         </TableBox>
       )}
-      {query.has('new') && <NewSchedule flow={query.get('flow') ?? ''} onClose={close} onMade={() => { close(); void queries.invalidateQueries({ queryKey: ['schedules'] }) }} />}
+      {query.has('new') && (
+        <NewSchedule
+          flow={query.get('flow') ?? ''}
+          onClose={close}
+          onMade={() => {
+            close()
+            void queries.invalidateQueries({ queryKey: ['schedules'] })
+          }}
+        />
+      )}
       {deleting && (
-        <Confirm title={t('schedules.deleteTitle')} safe={t('do.close')} go={t('schedules.delete')} act={() => remove(deleting)} onClose={() => setDeleting(null)}>
-          <p><b>{deleting.flow_name}</b> <span className="mono faint-text">{short(deleting.schedule_id)}</span></p>
+        <Confirm
+          title={t('schedules.deleteTitle')}
+          safe={t('do.close')}
+          go={t('schedules.delete')}
+          act={() => remove(deleting)}
+          onClose={() => setDeleting(null)}
+        >
+          <p>
+            <b>{deleting.flow_name}</b> <span className="mono faint-text">{short(deleting.schedule_id)}</span>
+          </p>
           <p>{t('schedules.deleteText')}</p>
         </Confirm>
       )}
@@ -60,22 +101,61 @@ export default function Schedules(): JSX.Element {
 function Row({ schedule, remove }: { schedule: Schedule; remove: () => void }): JSX.Element {
   return (
     <tr data-schedule={schedule.schedule_id}>
-      <td><a href={`#/runs?flow=${part(schedule.flow_name)}`}><b>{schedule.flow_name}</b></a><small className="mono">{short(schedule.schedule_id)} · {schedule.tag}</small></td>
-      <td className="nowrap"><When schedule={schedule} /></td>
-      <td className="nowrap"><Ago at={schedule.next_at} /></td>
+      <td>
+        <a href={`#/runs?flow=${part(schedule.flow_name)}`}>
+          <b>{schedule.flow_name}</b>
+        </a>
+        <small className="mono">
+          {short(schedule.schedule_id)} · {schedule.tag}
+        </small>
+      </td>
       <td className="nowrap">
-        {schedule.last_run_id ? <a href={`#/runs/${part(schedule.last_run_id)}`}><Ago at={schedule.last_at} /></a> : '–'}
-        {schedule.last_error && <small className="status tone-bad">{t('schedules.error')}: {schedule.last_error}</small>}
+        <When schedule={schedule} />
+      </td>
+      <td className="nowrap">
+        <Ago at={schedule.next_at} />
+      </td>
+      <td className="nowrap">
+        {schedule.last_run_id ? (
+          <a href={`#/runs/${part(schedule.last_run_id)}`}>
+            <Ago at={schedule.last_at} />
+          </a>
+        ) : (
+          '–'
+        )}
+        {schedule.last_error && (
+          <small className="status tone-bad">
+            {t('schedules.error')}: {schedule.last_error}
+          </small>
+        )}
       </td>
       <td className="nowrap">{word(`schedules.status.${schedule.status}`, schedule.status)}</td>
       <td className="number">{number(schedule.dispatch_count ?? 0)}</td>
-      <td className="right row-actions"><button type="button" className="small danger" aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`} onClick={remove}>{t('schedules.delete')}</button></td>
+      <td className="right row-actions">
+        <button
+          type="button"
+          className="small danger"
+          aria-label={`${t('schedules.delete')}: ${schedule.flow_name}`}
+          onClick={remove}
+        >
+          {t('schedules.delete')}
+        </button>
+      </td>
     </tr>
   )
 }
 
 function When({ schedule }: { schedule: Schedule }): JSX.Element {
-  if (schedule.cron) return <><code>{schedule.cron}</code> <small>{schedule.timezone}</small></>
+  if (schedule.cron)
+    return (
+      <>
+        <code>{schedule.cron}</code> <small>{schedule.timezone}</small>
+      </>
+    )
   if (schedule.interval_seconds) return <>{t('schedules.every', { sec: span(schedule.interval_seconds) })}</>
-  return <>{t('schedules.once')} <small>{schedule.run_at ? exact(schedule.run_at) : '–'}</small></>
+  return (
+    <>
+      {t('schedules.once')} <small>{schedule.run_at ? exact(schedule.run_at) : '–'}</small>
+    </>
+  )
 }

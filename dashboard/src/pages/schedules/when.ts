@@ -6,7 +6,13 @@ export type Kind = (typeof KINDS)[number]
 export type When = { kind: Kind; cron: string; zone: string; seconds: string; at: string }
 
 export function whenToBegin(): When {
-  return { kind: 'cron', cron: '0 3 * * *', zone: Intl.DateTimeFormat().resolvedOptions().timeZone, seconds: '3600', at: '' }
+  return {
+    kind: 'cron',
+    cron: '0 3 * * *',
+    zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    seconds: '3600',
+    at: '',
+  }
 }
 
 export function whenGiven(when: When): Record<string, string | number> {

@@ -1,5 +1,5 @@
 // A recheck under way: how far it is, read again whenever one of its batches has an outcome.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useEffect } from 'react'
 import { get, part } from '../../api/client'
 import type { RecheckRequest } from '../../api/recheck'
@@ -11,25 +11,43 @@ import { t } from '../../text/text'
 
 const SHAPES = { running: 'RUNNING', success: 'COMPLETED', failed: 'FAILED' } as const
 
-export function Request({ id, onEnd, close }: { id: string; onEnd: () => void; close: () => void }): JSX.Element {
-  const request = useQuery({ queryKey: ['recheck', id], queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`) })
+export function Request({ id, close }: { id: string; close: () => void }): JSX.Element {
+  const queries = useQueryClient()
+  const request = useQuery({
+    queryKey: ['recheck', id],
+    queryFn: () => get<RecheckRequest>(`/gui/requests/${part(id)}`),
+  })
   const status = request.data?.status
   useReread('strategies', ['recheck', id])
   useEffect(() => {
-    if (status && status !== 'running') onEnd()
-  }, [status])
+    if (status && status !== 'running') void queries.invalidateQueries({ queryKey: ['strategies'] })
+  }, [status, queries])
   if (!request.data) return <Reading query={request} />
   const { progress } = request.data
   return (
     <section className="card progress-list" data-request={id} aria-label={t('strategies.recheckTitle')}>
       <div className="card-head">
-        <span><Status status={SHAPES[request.data.status]} /> <span className="mono faint-text">{id}</span></span>
-        <button type="button" className="plain small" aria-label={t('do.close')} onClick={close}>×</button>
+        <span>
+          <Status status={SHAPES[request.data.status]} /> <span className="mono faint-text">{id}</span>
+        </span>
+        <button type="button" className="plain small" aria-label={t('do.close')} onClick={close}>
+          ×
+        </button>
       </div>
-      <progress max={Math.max(1, progress.total_strategies)} value={progress.completed_strategies} aria-label={t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })} />
+      <progress
+        max={Math.max(1, progress.total_strategies)}
+        value={progress.completed_strategies}
+        aria-label={t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })}
+      />
       <p role="status">
-        {t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })} · {t('strategies.batches', { done: progress.completed_batches, all: progress.total_batches })}
-        {(request.data.dag?.run_ids ?? []).slice(0, 8).map((run) => <a key={run} className="mono" href={`#/runs/${part(run)}`}> {short(run)}</a>)}
+        {t('strategies.progress', { done: progress.completed_strategies, all: progress.total_strategies })} ·{' '}
+        {t('strategies.batches', { done: progress.completed_batches, all: progress.total_batches })}
+        {(request.data.dag?.run_ids ?? []).slice(0, 8).map((run) => (
+          <a key={run} className="mono" href={`#/runs/${part(run)}`}>
+            {' '}
+            {short(run)}
+          </a>
+        ))}
       </p>
     </section>
   )

@@ -11,7 +11,10 @@ import { t } from '../../text/text'
 import { Health } from './health'
 
 export function Results({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
-  const detail = useQuery({ queryKey: ['strategy', id], queryFn: () => get<StrategyDetail>(`/gui/strategies/${part(id)}`) })
+  const detail = useQuery({
+    queryKey: ['strategy', id],
+    queryFn: () => get<StrategyDetail>(`/gui/strategies/${part(id)}`),
+  })
   return (
     <Dialog title={`${id} · ${t('strategies.results')}`} onClose={onClose} wide>
       <Reading query={detail} />
@@ -19,13 +22,29 @@ export function Results({ id, onClose }: { id: string; onClose: () => void }): J
       {detail.data && detail.data.recent_results.length > 0 && (
         <table>
           <thead>
-            <tr><th scope="col">{t('strategies.checked')}</th><th scope="col">{t('strategies.health')}</th><th scope="col" className="number">winrate</th><th scope="col" className="number">sharpe</th><th scope="col" className="number">max_dd</th></tr>
+            <tr>
+              <th scope="col">{t('strategies.checked')}</th>
+              <th scope="col">{t('strategies.health')}</th>
+              <th scope="col" className="number">
+                winrate
+              </th>
+              <th scope="col" className="number">
+                sharpe
+              </th>
+              <th scope="col" className="number">
+                max_dd
+              </th>
+            </tr>
           </thead>
           <tbody>
             {detail.data.recent_results.map((one) => (
               <tr key={one.request_id + one.completed_at}>
-                <td><Ago at={instant(one.completed_at)} /></td>
-                <td><Health health={one.health} /></td>
+                <td>
+                  <Ago at={instant(one.completed_at)} />
+                </td>
+                <td>
+                  <Health health={one.health} />
+                </td>
                 <td className="number">{one.metrics.winrate ?? '–'}</td>
                 <td className="number">{one.metrics.sharpe ?? '–'}</td>
                 <td className="number">{one.metrics.max_dd ?? '–'}</td>

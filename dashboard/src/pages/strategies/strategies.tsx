@@ -1,5 +1,5 @@
 // Strategies and their health; recheck some or all, and watch it go.
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { ApiError, get } from '../../api/client'
 import type { Strategy, StrategyPage } from '../../api/recheck'
@@ -23,7 +23,6 @@ const PAGE_SIZE = 50
 const HEALTHS = ['healthy', 'degraded', 'unknown'] as const
 
 export default function Strategies(): JSX.Element {
-  const queries = useQueryClient()
   const { query } = usePlace()
   const { page, health, unknown } = wordsIn(query)
   const words = { q: query.get('q') ?? '', health, page, page_size: PAGE_SIZE }
@@ -41,36 +40,78 @@ export default function Strategies(): JSX.Element {
   const pages = Math.max(1, Math.ceil((list.data?.total ?? 0) / PAGE_SIZE))
   const actions = list.data && list.data.total > 0 && (
     <>
-      {selected.size > 0 && <button type="button" className="main" onClick={() => setAsking([...selected])}>{t('strategies.recheck', { n: selected.size })}</button>}
-      <button type="button" onClick={() => setAsking('all')}>{t('strategies.recheckAll')}</button>
+      {selected.size > 0 && (
+        <button type="button" className="main" onClick={() => setAsking([...selected])}>
+          {t('strategies.recheck', { n: selected.size })}
+        </button>
+      )}
+      <button type="button" onClick={() => setAsking('all')}>
+        {t('strategies.recheckAll')}
+      </button>
     </>
   )
   return (
     <Page title={t('strategies.title')} actions={actions}>
-      {requests.map((id) => <Request key={id} id={id} onEnd={() => void queries.invalidateQueries({ queryKey: ['strategies'] })} close={() => rewrite({ requests: requests.filter((one) => one !== id).join(' ') })} />)}
+      {requests.map((id) => (
+        <Request key={id} id={id} close={() => rewrite({ requests: requests.filter((one) => one !== id).join(' ') })} />
+      ))}
       <div className="narrow" role="search">
-        <input type="search" className="search" defaultValue={words.q} maxLength={64} placeholder={t('strategies.search')} aria-label={t('strategies.search')} onChange={(event) => rewrite({ q: event.target.value, page: null })} />
+        <input
+          type="search"
+          className="search"
+          defaultValue={words.q}
+          maxLength={64}
+          placeholder={t('strategies.search')}
+          aria-label={t('strategies.search')}
+          onChange={(event) => rewrite({ q: event.target.value, page: null })}
+        />
         <label>
           <span>{t('strategies.health')}</span>
           <select value={words.health} onChange={(event) => rewrite({ health: event.target.value, page: null })}>
             <option value="">{t('runs.all')}</option>
-            {HEALTHS.map((one) => <option key={one} value={one}>{t(`strategies.health.${one}`)}</option>)}
+            {HEALTHS.map((one) => (
+              <option key={one} value={one}>
+                {t(`strategies.health.${one}`)}
+              </option>
+            ))}
           </select>
         </label>
       </div>
       <LeftOut words={unknown} clear="#/strategies" />
       {refused && <SignIn error={list.error as ApiError} intro={t('strategies.signIn')} />}
       {!refused && <Reading query={list} />}
-      {list.data?.total === 0 && <Empty title={t('strategies.none.title')} text={t('strategies.none.text')} command="pyoco-server-admin strategy import strategies.yaml" />}
-      {list.data && list.data.total > 0 && <List items={list.data.items} selected={selected} select={setSelected} look={setLooking} />}
+      {list.data?.total === 0 && (
+        <Empty
+          title={t('strategies.none.title')}
+          text={t('strategies.none.text')}
+          command="pyoco-server-admin strategy import strategies.yaml"
+        />
+      )}
+      {list.data && list.data.total > 0 && (
+        <List items={list.data.items} selected={selected} select={setSelected} look={setLooking} />
+      )}
       {pages > 1 && (
         <div className="actions">
-          <button type="button" disabled={page <= 1} onClick={() => rewrite({ page: String(page - 1) })}>{t('strategies.previous')}</button>
+          <button type="button" disabled={page <= 1} onClick={() => rewrite({ page: String(page - 1) })}>
+            {t('strategies.previous')}
+          </button>
           <span>{t('strategies.page', { page: number(page), pages: number(pages) })}</span>
-          <button type="button" disabled={page >= pages} onClick={() => rewrite({ page: String(page + 1) })}>{t('strategies.next')}</button>
+          <button type="button" disabled={page >= pages} onClick={() => rewrite({ page: String(page + 1) })}>
+            {t('strategies.next')}
+          </button>
         </div>
       )}
-      {asking && <Recheck which={asking} onClose={() => setAsking(null)} onStarted={(id) => { setAsking(null); setSelected(new Set()); rewrite({ requests: [id, ...requests].slice(0, 5).join(' ') }) }} />}
+      {asking && (
+        <Recheck
+          which={asking}
+          onClose={() => setAsking(null)}
+          onStarted={(id) => {
+            setAsking(null)
+            setSelected(new Set())
+            rewrite({ requests: [id, ...requests].slice(0, 5).join(' ') })
+          }}
+        />
+      )}
       {looking && <Results id={looking} onClose={() => setLooking(null)} />}
     </Page>
   )
@@ -81,11 +122,19 @@ function wordsIn(query: URLSearchParams): { page: number; health: string; unknow
   const asked = { page: query.get('page') ?? '1', health: query.get('health') ?? '' }
   const page = /^[1-9]\d{0,8}$/.test(asked.page) ? Number(asked.page) : null
   const health = HEALTHS.find((one) => one === asked.health) ?? ''
-  const unknown = [...(page === null ? [`page=${asked.page}`] : []), ...(health === asked.health ? [] : [`health=${asked.health}`])]
+  const unknown = [
+    ...(page === null ? [`page=${asked.page}`] : []),
+    ...(health === asked.health ? [] : [`health=${asked.health}`]),
+  ]
   return { page: page ?? 1, health, unknown }
 }
 
-function List(props: { items: Strategy[]; selected: ReadonlySet<string>; select: (next: ReadonlySet<string>) => void; look: (id: string) => void }): JSX.Element {
+function List(props: {
+  items: Strategy[]
+  selected: ReadonlySet<string>
+  select: (next: ReadonlySet<string>) => void
+  look: (id: string) => void
+}): JSX.Element {
   const toggle = (id: string) => {
     const next = new Set(props.selected)
     if (!next.delete(id)) next.add(id)
@@ -93,30 +142,55 @@ function List(props: { items: Strategy[]; selected: ReadonlySet<string>; select:
   }
   return (
     <TableBox label={t('strategies.title')}>
-        <thead>
-          <tr>
-            <th scope="col"><span className="unseen">{t('keys.select')}</span></th>
-            <th scope="col">{t('strategies.id')}</th>
-            <th scope="col">{t('strategies.health')}</th>
-            <th scope="col">{t('strategies.instrument')}</th>
-            <th scope="col">{t('run.tags')}</th>
-            <th scope="col">{t('strategies.checked')}</th>
-            <th scope="col">{t('strategies.enabled')}</th>
+      <thead>
+        <tr>
+          <th scope="col">
+            <span className="unseen">{t('keys.select')}</span>
+          </th>
+          <th scope="col">{t('strategies.id')}</th>
+          <th scope="col">{t('strategies.health')}</th>
+          <th scope="col">{t('strategies.instrument')}</th>
+          <th scope="col">{t('run.tags')}</th>
+          <th scope="col">{t('strategies.checked')}</th>
+          <th scope="col">{t('strategies.enabled')}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {props.items.map((one) => (
+          <tr key={one.id} data-strategy={one.id}>
+            <td>
+              <input
+                type="checkbox"
+                disabled={!one.enabled}
+                checked={props.selected.has(one.id)}
+                aria-label={one.id}
+                onChange={() => toggle(one.id)}
+              />
+            </td>
+            <td>
+              <button type="button" className="plain link" onClick={() => props.look(one.id)}>
+                <b>{one.id}</b>
+              </button>
+              <small>{one.title}</small>
+            </td>
+            <td className="nowrap">
+              <Health health={one.last_health} />
+            </td>
+            <td>{one.instrument ?? '–'}</td>
+            <td>
+              {one.tags.map((tag) => (
+                <span key={tag} className="tag">
+                  {tag}
+                </span>
+              ))}
+            </td>
+            <td className="nowrap">
+              <Ago at={instant(one.last_checked_at)} />
+            </td>
+            <td>{one.enabled ? t('do.yes') : t('do.no')}</td>
           </tr>
-        </thead>
-        <tbody>
-          {props.items.map((one) => (
-            <tr key={one.id} data-strategy={one.id}>
-              <td><input type="checkbox" disabled={!one.enabled} checked={props.selected.has(one.id)} aria-label={one.id} onChange={() => toggle(one.id)} /></td>
-              <td><button type="button" className="plain link" onClick={() => props.look(one.id)}><b>{one.id}</b></button><small>{one.title}</small></td>
-              <td className="nowrap"><Health health={one.last_health} /></td>
-              <td>{one.instrument ?? '–'}</td>
-              <td>{one.tags.map((tag) => <span key={tag} className="tag">{tag}</span>)}</td>
-              <td className="nowrap"><Ago at={instant(one.last_checked_at)} /></td>
-              <td>{one.enabled ? t('do.yes') : t('do.no')}</td>
-            </tr>
-          ))}
-        </tbody>
+        ))}
+      </tbody>
     </TableBox>
   )
 }

@@ -2,11 +2,11 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { JSX } from 'react'
 import { get } from '../../api/client'
-import type { StreamInfo, System as Stands } from '../../api/types'
+import type { System as Stands, StreamInfo } from '../../api/types'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
-import { TableBox } from '../../parts/table-box'
 import { Shape } from '../../parts/status'
+import { TableBox } from '../../parts/table-box'
 import { bytes, number, span } from '../../text/format'
 import { t } from '../../text/text'
 import { Metrics } from './metrics'
@@ -15,7 +15,16 @@ export default function System(): JSX.Element {
   const queries = useQueryClient()
   const system = useQuery({ queryKey: ['system'], queryFn: () => get<Stands>('/system') })
   const again = (
-    <button type="button" onClick={() => void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'system' || queryKey[0] === 'metrics' })}>{t('do.refresh')}</button>
+    <button
+      type="button"
+      onClick={() =>
+        void queries.invalidateQueries({
+          predicate: ({ queryKey }) => queryKey[0] === 'system' || queryKey[0] === 'metrics',
+        })
+      }
+    >
+      {t('do.refresh')}
+    </button>
   )
   return (
     <Page title={t('system.title')} actions={again}>
@@ -43,16 +52,23 @@ function Broker({ stands }: { stands: Stands }): JSX.Element {
         <dt>{t('workers.state')}</dt>
         <dd>
           <span className={`status tone-${stands.ready ? 'good' : 'bad'}`}>
-            <Shape status={stands.ready ? 'COMPLETED' : 'FAILED'} /> {stands.ready ? t('system.ready') : t('system.notReady')}
+            <Shape status={stands.ready ? 'COMPLETED' : 'FAILED'} />{' '}
+            {stands.ready ? t('system.ready') : t('system.notReady')}
           </span>
-          {stands.reasons.map((reason) => <div key={reason}>{reason}</div>)}
+          {stands.reasons.map((reason) => (
+            <div key={reason}>{reason}</div>
+          ))}
         </dd>
         <dt>URL</dt>
-        <dd className="mono">{stands.broker.url} ({stands.broker.embedded ? t('system.embedded') : t('system.external')})</dd>
+        <dd className="mono">
+          {stands.broker.url} ({stands.broker.embedded ? t('system.embedded') : t('system.external')})
+        </dd>
         {durability && (
           <>
             <dt>{t('system.durability')}</dt>
-            <dd><b>{durability}</b> – {t(`system.durability.${durability === 'always' ? 'always' : 'interval'}`)}</dd>
+            <dd>
+              <b>{durability}</b> – {t(`system.durability.${durability === 'always' ? 'always' : 'interval'}`)}
+            </dd>
           </>
         )}
         <dt>{t('system.replicas')}</dt>
@@ -74,7 +90,10 @@ function Versions({ versions }: { versions: Record<string, string> }): JSX.Eleme
       <h2>{t('system.versions')}</h2>
       <dl className="facts">
         {Object.entries(versions).map(([name, version]) => (
-          <div key={name} className="fact"><dt>{name}</dt><dd className="mono">{version}</dd></div>
+          <div key={name} className="fact">
+            <dt>{name}</dt>
+            <dd className="mono">{version}</dd>
+          </div>
         ))}
       </dl>
     </section>
@@ -86,26 +105,32 @@ function Streams({ streams }: { streams: StreamInfo[] }): JSX.Element {
     <section>
       <h2 className="section-title">{t('system.streams')}</h2>
       <TableBox label={t('system.streams')}>
-          <thead>
-            <tr>
-              <th scope="col">{t('system.stream')}</th>
-              <th scope="col" className="number">{t('system.messages')}</th>
-              <th scope="col" className="number">{t('system.bytes')}</th>
-              <th scope="col">{t('system.limit')}</th>
-              <th scope="col">{t('system.age')}</th>
+        <thead>
+          <tr>
+            <th scope="col">{t('system.stream')}</th>
+            <th scope="col" className="number">
+              {t('system.messages')}
+            </th>
+            <th scope="col" className="number">
+              {t('system.bytes')}
+            </th>
+            <th scope="col">{t('system.limit')}</th>
+            <th scope="col">{t('system.age')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {streams.map((one) => (
+            <tr key={one.name}>
+              <td className="mono">{one.name}</td>
+              <td className="number">{number(one.messages)}</td>
+              <td className="number">{bytes(one.bytes)}</td>
+              <td className="nowrap">
+                <Limit stream={one} />
+              </td>
+              <td className="nowrap">{one.age_max_sec ? span(one.age_max_sec) : '–'}</td>
             </tr>
-          </thead>
-          <tbody>
-            {streams.map((one) => (
-              <tr key={one.name}>
-                <td className="mono">{one.name}</td>
-                <td className="number">{number(one.messages)}</td>
-                <td className="number">{bytes(one.bytes)}</td>
-                <td className="nowrap"><Limit stream={one} /></td>
-                <td className="nowrap">{one.age_max_sec ? span(one.age_max_sec) : '–'}</td>
-              </tr>
-            ))}
-          </tbody>
+          ))}
+        </tbody>
       </TableBox>
     </section>
   )
@@ -119,7 +144,9 @@ function Limit({ stream }: { stream: StreamInfo }): JSX.Element {
   const words = t('system.full', { percent: (share * 100).toFixed(share < 0.1 ? 1 : 0) })
   return (
     <span title={words}>
-      <span className={`meter${share > NEARLY_FULL ? ' bad' : ''}`} aria-hidden="true"><span style={{ width: `${Math.min(100, share * 100)}%` }} /></span>
+      <span className={`meter${share > NEARLY_FULL ? ' bad' : ''}`} aria-hidden="true">
+        <span style={{ width: `${Math.min(100, share * 100)}%` }} />
+      </span>
       {bytes(stream.bytes_max)} <span className="faint-text">· {words}</span>
     </span>
   )

@@ -23,13 +23,28 @@ export function Upload({ onClose, onDone }: { onClose: () => void; onDone: () =>
   }
   return (
     <Dialog title={t('wheels.upload')} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); doing.run(upload) }}>
-        <label className="field">{t('wheels.file')}<input type="file" accept=".whl" required onChange={(event) => setFile(event.target.files?.[0] ?? null)} /></label>
-        <label className="field">{t('wheels.tags')}<input value={tags} onChange={(event) => setTags(event.target.value)} /></label>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          doing.run(upload)
+        }}
+      >
+        <label className="field">
+          {t('wheels.file')}
+          <input type="file" accept=".whl" required onChange={(event) => setFile(event.target.files?.[0] ?? null)} />
+        </label>
+        <label className="field">
+          {t('wheels.tags')}
+          <input value={tags} onChange={(event) => setTags(event.target.value)} />
+        </label>
         {doing.error !== null && <Wrong error={doing.error} />}
         <div className="buttons">
-          <button type="button" onClick={onClose}>{t('do.close')}</button>
-          <button type="submit" className="main" disabled={doing.busy || !file}>{t('wheels.do')}</button>
+          <button type="button" onClick={onClose}>
+            {t('do.close')}
+          </button>
+          <button type="submit" className="main" disabled={doing.busy || !file}>
+            {t('wheels.do')}
+          </button>
         </div>
       </form>
     </Dialog>

@@ -20,7 +20,10 @@ const COMMAND = 'pyoco-client wheel-upload --wheel-file dist/my_tasks-1.0-py3-no
 export default function Wheels(): JSX.Element {
   const queries = useQueryClient()
   const wheels = useQuery({ queryKey: ['wheels'], queryFn: () => get<Wheel[]>('/wheels') })
-  const history = useQuery({ queryKey: ['wheels', 'history'], queryFn: () => get<WheelEntry[]>('/wheels/history', { limit: 50 }) })
+  const history = useQuery({
+    queryKey: ['wheels', 'history'],
+    queryFn: () => get<WheelEntry[]>('/wheels/history', { limit: 50 }),
+  })
   useReread('wheels', ['wheels'])
   const workers = useWorkers() ?? []
   const [uploading, setUploading] = useState(false)
@@ -31,15 +34,30 @@ export default function Wheels(): JSX.Element {
     await reread()
   }
   return (
-    <Page title={t('wheels.title')} actions={<button type="button" className="main" onClick={() => setUploading(true)}>{t('wheels.upload')}</button>}>
+    <Page
+      title={t('wheels.title')}
+      actions={
+        <button type="button" className="main" onClick={() => setUploading(true)}>
+          {t('wheels.upload')}
+        </button>
+      }
+    >
       <Reading query={wheels} />
-      {wheels.data?.length === 0 && <Empty title={t('wheels.none.title')} text={t('wheels.none.text')} command={COMMAND} />}
+      {wheels.data?.length === 0 && (
+        <Empty title={t('wheels.none.title')} text={t('wheels.none.text')} command={COMMAND} />
+      )}
       {wheels.data && wheels.data.length > 0 && <List wheels={wheels.data} workers={workers} remove={setDeleting} />}
       <Reading query={history} quiet />
       {history.data && history.data.length > 0 && <History entries={history.data} />}
       {uploading && <Upload onClose={() => setUploading(false)} onDone={() => void reread()} />}
       {deleting && (
-        <Confirm title={t('wheels.deleteTitle', { name: deleting })} safe={t('do.close')} go={t('wheels.delete')} act={() => remove(deleting)} onClose={() => setDeleting(null)}>
+        <Confirm
+          title={t('wheels.deleteTitle', { name: deleting })}
+          safe={t('do.close')}
+          go={t('wheels.delete')}
+          act={() => remove(deleting)}
+          onClose={() => setDeleting(null)}
+        >
           <p>{t('wheels.deleteText')}</p>
         </Confirm>
       )}
@@ -47,43 +65,92 @@ export default function Wheels(): JSX.Element {
   )
 }
 
-function List({ wheels, workers, remove }: { wheels: Wheel[]; workers: Worker[]; remove: (name: string) => void }): JSX.Element {
+function List({
+  wheels,
+  workers,
+  remove,
+}: {
+  wheels: Wheel[]
+  workers: Worker[]
+  remove: (name: string) => void
+}): JSX.Element {
   return (
     <TableBox label={t('wheels.title')}>
-        <thead>
-          <tr>
-            <th scope="col">{t('wheels.name')}</th>
-            <th scope="col">{t('workers.tags')}</th>
-            <th scope="col">{t('wheels.inUse')}</th>
-            <th scope="col" className="number">{t('wheels.size')}</th>
-            <th scope="col">{t('wheels.when')}</th>
-            <th scope="col"><span className="unseen">{t('wheels.delete')}</span></th>
+      <thead>
+        <tr>
+          <th scope="col">{t('wheels.name')}</th>
+          <th scope="col">{t('workers.tags')}</th>
+          <th scope="col">{t('wheels.inUse')}</th>
+          <th scope="col" className="number">
+            {t('wheels.size')}
+          </th>
+          <th scope="col">{t('wheels.when')}</th>
+          <th scope="col">
+            <span className="unseen">{t('wheels.delete')}</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {wheels.map((wheel) => (
+          <tr key={wheel.name} data-wheel={wheel.name}>
+            <td>
+              <b>{wheel.package}</b> {wheel.version}
+              <small className="mono">{wheel.name}</small>
+            </td>
+            <td className="nowrap">
+              {wheel.tags.length ? (
+                wheel.tags.map((tag) => (
+                  <span key={tag} className="tag">
+                    {tag}
+                  </span>
+                ))
+              ) : (
+                <span className="faint-text">{t('runs.all')}</span>
+              )}
+            </td>
+            <td className="nowrap">
+              <InUse wheel={wheel} workers={workers} />
+            </td>
+            <td className="number">{bytes(wheel.size_bytes)}</td>
+            <td className="nowrap">
+              <Ago at={instant(wheel.modified)} />
+            </td>
+            <td className="right row-actions">
+              <button
+                type="button"
+                className="small danger"
+                aria-label={`${t('wheels.delete')}: ${wheel.name}`}
+                onClick={() => remove(wheel.name)}
+              >
+                {t('wheels.delete')}
+              </button>
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {wheels.map((wheel) => (
-            <tr key={wheel.name} data-wheel={wheel.name}>
-              <td><b>{wheel.package}</b> {wheel.version}<small className="mono">{wheel.name}</small></td>
-              <td className="nowrap">{wheel.tags.length ? wheel.tags.map((tag) => <span key={tag} className="tag">{tag}</span>) : <span className="faint-text">{t('runs.all')}</span>}</td>
-              <td className="nowrap"><InUse wheel={wheel} workers={workers} /></td>
-              <td className="number">{bytes(wheel.size_bytes)}</td>
-              <td className="nowrap"><Ago at={instant(wheel.modified)} /></td>
-              <td className="right row-actions"><button type="button" className="small danger" aria-label={`${t('wheels.delete')}: ${wheel.name}`} onClick={() => remove(wheel.name)}>{t('wheels.delete')}</button></td>
-            </tr>
-          ))}
-        </tbody>
+        ))}
+      </tbody>
     </TableBox>
   )
 }
 
 /** Of the living workers that synchronise wheels and have one of its tags. */
 function InUse({ wheel, workers }: { wheel: Wheel; workers: Worker[] }): JSX.Element {
-  const meant = workers.filter((one) => (one.state === 'RUNNING' || one.state === 'IDLE') && one.wheel_sync?.enabled && (wheel.tags.length === 0 || one.tags.some((tag) => wheel.tags.includes(tag))))
-  const using = meant.filter((one) => one.wheel_sync?.installed_wheels.some((installed) => installed.wheel_name === wheel.name))
+  const meant = workers.filter(
+    (one) =>
+      (one.state === 'RUNNING' || one.state === 'IDLE') &&
+      one.wheel_sync?.enabled &&
+      (wheel.tags.length === 0 || one.tags.some((tag) => wheel.tags.includes(tag))),
+  )
+  const using = meant.filter((one) =>
+    one.wheel_sync?.installed_wheels.some((installed) => installed.wheel_name === wheel.name),
+  )
   const words = t('wheels.inUseOn', { n: using.length, all: meant.length })
   return (
     <>
-      {meant.length > 0 && <span className="meter" aria-hidden="true"><span style={{ width: `${(using.length / meant.length) * 100}%` }} /></span>}
+      {meant.length > 0 && (
+        <span className="meter" aria-hidden="true">
+          <span style={{ width: `${(using.length / meant.length) * 100}%` }} />
+        </span>
+      )}
       {words}
     </>
   )
@@ -94,17 +161,25 @@ function History({ entries }: { entries: WheelEntry[] }): JSX.Element {
     <section>
       <h2 className="section-title">{t('wheels.history')}</h2>
       <TableBox label={t('wheels.history')}>
-          <tbody>
-            {entries.map((one) => (
-              <tr key={one.event_id}>
-                <td className="nowrap"><Ago at={one.occurred_at} /></td>
-                <td>{word(`wheels.action.${one.action}`, one.action)}</td>
-                <td className="mono">{one.wheel_name}</td>
-                <td>{one.tags.map((tag) => <span key={tag} className="tag">{tag}</span>)}</td>
-                <td className="faint-text">{one.actor.api_key_id ?? one.source.remote_addr ?? ''}</td>
-              </tr>
-            ))}
-          </tbody>
+        <tbody>
+          {entries.map((one) => (
+            <tr key={one.event_id}>
+              <td className="nowrap">
+                <Ago at={one.occurred_at} />
+              </td>
+              <td>{word(`wheels.action.${one.action}`, one.action)}</td>
+              <td className="mono">{one.wheel_name}</td>
+              <td>
+                {one.tags.map((tag) => (
+                  <span key={tag} className="tag">
+                    {tag}
+                  </span>
+                ))}
+              </td>
+              <td className="faint-text">{one.actor.api_key_id ?? one.source.remote_addr ?? ''}</td>
+            </tr>
+          ))}
+        </tbody>
       </TableBox>
     </section>
   )

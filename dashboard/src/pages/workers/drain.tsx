@@ -25,7 +25,8 @@ export function DrainMark({ worker }: { worker: Worker }): JSX.Element | null {
   const [shape, tone] = left ? ['CANCELLING', 'wait'] : ['WAITING', 'quiet']
   return (
     <span className={`status drain-mark tone-${tone}`} data-drain={left ? 'draining' : 'drained'}>
-      <Shape status={shape} /> {left === 0 ? t('workers.drained') : left === 1 ? t('workers.draining.one') : t('workers.draining', { n: left })}
+      <Shape status={shape} />{' '}
+      {left === 0 ? t('workers.drained') : left === 1 ? t('workers.draining.one') : t('workers.draining', { n: left })}
     </span>
   )
 }
@@ -36,14 +37,27 @@ export function Drain({ worker }: { worker: Worker }): JSX.Element {
   const drains = worker.draining || worker.drain_requested
   const alone = onlyServedBy(worker, useWorkers() ?? [])
   const words = drains ? t('workers.resume') : t('workers.drain')
-  const resume = () => doing.run(() => setDraining(worker.worker_id, false).catch((error: unknown) => say(sentence(error), true)))
+  const resume = () =>
+    doing.run(() => setDraining(worker.worker_id, false).catch((error: unknown) => say(sentence(error), true)))
   return (
     <>
-      <button type="button" className="small" disabled={doing.busy} onClick={drains ? resume : () => setAsking(true)} aria-label={`${words}: ${worker.worker_id}`}>
+      <button
+        type="button"
+        className="small"
+        disabled={doing.busy}
+        onClick={drains ? resume : () => setAsking(true)}
+        aria-label={`${words}: ${worker.worker_id}`}
+      >
         {words}
       </button>
       {asking && (
-        <Confirm title={t('workers.drain.title', { worker: worker.worker_id })} safe={t('do.close')} go={t('workers.drain')} act={() => setDraining(worker.worker_id, true)} onClose={() => setAsking(false)}>
+        <Confirm
+          title={t('workers.drain.title', { worker: worker.worker_id })}
+          safe={t('do.close')}
+          go={t('workers.drain')}
+          act={() => setDraining(worker.worker_id, true)}
+          onClose={() => setAsking(false)}
+        >
           <p>{t('workers.drain.text')}</p>
           {alone.length > 0 && <p className="hint warning">{t('workers.drain.alone', { tags: alone.join(', ') })}</p>}
         </Confirm>
@@ -54,7 +68,9 @@ export function Drain({ worker }: { worker: Worker }): JSX.Element {
 
 /** The tags that no other worker would take runs of. */
 function onlyServedBy(worker: Worker, workers: Worker[]): string[] {
-  const others = workers.filter((one) => one.worker_id !== worker.worker_id && (one.state === 'RUNNING' || one.state === 'IDLE') && !one.draining)
+  const others = workers.filter(
+    (one) => one.worker_id !== worker.worker_id && (one.state === 'RUNNING' || one.state === 'IDLE') && !one.draining,
+  )
   return worker.tags.filter((tag) => !others.some((one) => one.tags.includes(tag)))
 }
 

@@ -7,7 +7,7 @@ import { Cell, useCell } from '../../live/cell'
 
 type Told = { workers: Worker[]; gone: string[]; all: boolean }
 
-const known = new Cell<Map<string, Worker> | null>(null)
+export const known = new Cell<Map<string, Worker> | null>(null)
 /** Why we are not told, where that is so. */
 export const refused = new Cell<ApiError | null>(null)
 /** Whether the first answer is still to come. Not while the connection is lost or refused, and not for long: it may be held back on its way. */
@@ -24,7 +24,8 @@ export function useWorkers(wanted = true): Worker[] | null {
   return wanted && workers ? [...workers.values()] : null
 }
 
-function look(): () => void {
+/** Until the returned function is called. */
+export function look(): () => void {
   looking += 1
   if (looking === 1) {
     ask()
@@ -58,7 +59,7 @@ export function ask(): void {
 function take({ workers, gone, all }: Told): void {
   const before = all ? [] : (known.get() ?? [])
   const now = new Map([...before, ...workers.map((one) => [one.worker_id, one] as const)])
-  gone.forEach((id) => now.delete(id))
+  for (const id of gone) now.delete(id)
   known.set(now)
   awaited.set(false)
 }
