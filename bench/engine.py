@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 
 SMALL, LARGE = 1_000, 10_000
 ROUNDS = 4  # the best of so many: the machine is shared
@@ -74,7 +74,7 @@ def run_sec(
     begun = clock()
     outcome = engine.run(flow)
     seconds = clock() - begun
-    assert outcome.status is Status.COMPLETED, outcome.error
+    assert outcome.status is OutcomeStatus.COMPLETED, outcome.error
     return seconds
 
 

@@ -11,7 +11,7 @@ from bench.http_client import Connection
 from bench.stack import TAG, Stack, percentile, stack
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_token
-from pyoco_server.store.logs.writer import Line, LogEnd
+from pyoco_server.store.logs.writer import LogEnd, LogLine
 from pyoco_server.store.store import Store
 
 TICKS = 60
@@ -91,7 +91,7 @@ async def _written(store: Store, connection: Connection, lines: int) -> tuple[st
     end, at = LogEnd(), time.time()
     for begin in range(0, lines, CHUNK_LINES):
         chunk = [
-            Line(at, "stdout", f"step {number} of the computation has ended well", "compute", 1)
+            LogLine(at, "stdout", f"step {number} of the computation has ended well", "compute", 1)
             for number in range(begin, min(begin + CHUNK_LINES, lines))
         ]
         end = await store.logs.append(str(job["id"]), end, chunk, fence=1, chunk_id=new_token())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyoco_server.ids import new_token
-from pyoco_server.store.logs.writer import Line, LogEnd, encode_lines
+from pyoco_server.store.logs.writer import LogEnd, LogLine, encode_lines
 from pyoco_server.store.store import Store
 
 AT = 1_800_000_000.25
@@ -23,10 +23,10 @@ class Writer:
         self.texts = b""
 
     async def write(self, *texts: str, task: str | None = None, omitted: int = 0) -> None:
-        lines = [Line(AT + self.end.lines + n, "stdout", text, task, 1) for n, text in enumerate(texts)]
+        lines = [LogLine(AT + self.end.lines + n, "stdout", text, task, 1) for n, text in enumerate(texts)]
         await self.write_lines(lines, omitted=omitted)
 
-    async def write_lines(self, lines: Sequence[Line], *, omitted: int = 0) -> None:
+    async def write_lines(self, lines: Sequence[LogLine], *, omitted: int = 0) -> None:
         self.written += encode_lines(lines, self.end.lines + 1)[0]
         self.texts += b"".join(line.text.encode() + b"\n" for line in lines)
         self.end = await self._store.logs.append(

@@ -30,7 +30,7 @@ _ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _HOUR = 1
 
 
-class Kind(StrEnum):
+class ScheduleKind(StrEnum):
     ONCE = "once"
     INTERVAL = "interval"
     CRON = "cron"
@@ -44,7 +44,7 @@ class ScheduleStatus(StrEnum):
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When. Which members are set is a matter of the kind."""
 
-    kind: Kind
+    kind: ScheduleKind
     run_at: float | None = None
     interval_seconds: float | None = None
     start_at: float | None = None
@@ -82,12 +82,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 def next_instant(timing: Timing, after: float) -> float | None:
     """The first planned instant later than `after`; None when there is none any more."""
     match timing.kind:
-        case Kind.ONCE:
+        case ScheduleKind.ONCE:
             assert timing.run_at is not None
             return timing.run_at if timing.run_at > after else None
-        case Kind.INTERVAL:
+        case ScheduleKind.INTERVAL:
             return _next_of_interval(timing, after)
-        case Kind.CRON:
+        case ScheduleKind.CRON:
             return _next_of_cron(timing, after)
 
 

@@ -9,7 +9,7 @@ import nats
 import pytest
 from nats.errors import Error as NatsError
 
-from pyoco_server.broker import Credentials, EmbeddedBroker, find_nats_server, kept_credentials
+from pyoco_server.broker import BrokerCredentials, EmbeddedBroker, find_nats_server, kept_credentials
 from pyoco_server.broker.credentials import FILE_NAME
 from pyoco_server.broker.server_conf import server_conf
 from pyoco_server.broker.server_log import parse_line
@@ -19,7 +19,7 @@ def broker_in(folder: Path, port: int, **wishes: object) -> EmbeddedBroker:
     return EmbeddedBroker(data_dir=folder, preferred_port=port, asks_for_credentials=True, **wishes)  # type: ignore[arg-type]
 
 
-async def comes_in(url: str, credentials: Credentials | None) -> bool:
+async def comes_in(url: str, credentials: BrokerCredentials | None) -> bool:
     named = {"user": credentials.user, "password": credentials.password} if credentials else {}
     try:
         client = await nats.connect(url, allow_reconnect=False, max_reconnect_attempts=0, **named)
@@ -57,7 +57,7 @@ async def test_they_are_kept_over_restarts_and_given_ones_win(tmp_path: Path, fr
         first = broker.credentials
     async with broker_in(tmp_path, free_port) as broker:
         assert broker.credentials == first
-    given = Credentials("me", 'my "pass" \\word$HOME')
+    given = BrokerCredentials("me", 'my "pass" \\word$HOME')
     async with broker_in(tmp_path, free_port, credentials=given) as broker:
         assert broker.credentials == given == kept_credentials(tmp_path)
         assert await comes_in(broker.url, given)
@@ -68,7 +68,7 @@ async def test_a_broker_that_does_not_ask_lets_in_whoever_brings_some(tmp_path: 
     """So that authentication can be switched off again without cleaning up."""
     async with EmbeddedBroker(data_dir=tmp_path, preferred_port=free_port) as broker:
         assert broker.credentials is None
-        assert await comes_in(broker.url, Credentials("pyoco", "whatever"))
+        assert await comes_in(broker.url, BrokerCredentials("pyoco", "whatever"))
         assert await comes_in(broker.url, None)
 
 
@@ -88,7 +88,7 @@ def test_a_real_server_accepts_any_password(tmp_path: Path) -> None:
             port=4999,
             store_dir=tmp_path,
             durability="always",
-            credentials=Credentials("ユーザ", 'quo"te back\\slash #;{} $HOME'),
+            credentials=BrokerCredentials("ユーザ", 'quo"te back\\slash #;{} $HOME'),
         )
     )
     checked = subprocess.run([str(find_nats_server()), "-t", "-c", str(conf)], capture_output=True, text=True)

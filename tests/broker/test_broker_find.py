@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.broker import BrokerNotFound, BrokerTooOld, find_nats_server
+from pyoco_server.broker import BrokerNotFound, ServerTooOld, find_nats_server
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_without_any_server_we_say_what_to_install(path_folder: Path) -> None:
 def test_an_old_server_is_refused_with_both_versions(path_folder: Path, version: str) -> None:
     put_program(path_folder, f"echo 'nats-server: v{version}'")
     with pytest.raises(
-        BrokerTooOld, match=rf"is nats-server {version.rpartition('.')[0]}, but 2\.14 or newer"
+        ServerTooOld, match=rf"is nats-server {version.rpartition('.')[0]}, but 2\.14 or newer"
     ):
         find_nats_server()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyoco_server.broker import recorded_broker_url
-from pyoco_server.processes.lifeline import HAS_PDEATHSIG, Guard
+from pyoco_server.processes.lifeline import HAS_PDEATHSIG, ProcessGuard
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Eventually, IsRunning, MakeBroker, RunScript
@@ -146,7 +146,7 @@ async def test_where_the_kernel_does_not_help_a_guard_kills_the_child(
 
 def test_a_released_guard_harms_nobody() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
-        Guard(child.pid).release()
+        ProcessGuard(child.pid).release()
         assert child.poll() is None
         child.kill()
 

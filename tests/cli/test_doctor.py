@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.cli.admin import examination
-from pyoco_server.cli.admin.examination import Finding, Level
+from pyoco_server.cli.admin.examination import Finding, FindingLevel
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, field_names, variable_of
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.queue.dead_letters import DeadLetter
@@ -96,9 +96,9 @@ async def test_looking_makes_nothing(nats_server: NatsServer) -> None:
     config = config_for(nats_server)
     for _ in range(2):
         looked = await found(config)
-        assert looked["streams"].level is Level.WARN
+        assert looked["streams"].level is FindingLevel.WARN
         assert config.events_stream in looked["streams"].what
-        assert looked["dead letters"].level is Level.OK
+        assert looked["dead letters"].level is FindingLevel.OK
 
 
 async def test_jobs_that_nobody_will_take_and_dead_letters_are_warnings(
@@ -107,10 +107,12 @@ async def test_jobs_that_nobody_will_take_and_dead_letters_are_warnings(
     await submit(store, Submission(flow_name="x", tag="gpu"))
     await store.dead_letters.publish(DeadLetter(timestamp=1.0, reason="max_deliver"), letter_id="1")
     looked = await found(config)
-    assert looked["queue"].level is Level.WARN
+    assert looked["queue"].level is FindingLevel.WARN
     assert looked["queue"].what == "0 workers alive; jobs waiting: gpu 1"
     assert looked["queue"].do == "Start a worker: pyoco-worker --tags gpu"
-    assert looked["dead letters"] == Finding("dead letters", Level.WARN, "1 kept", "pyoco-client dlq list")
+    assert looked["dead letters"] == Finding(
+        "dead letters", FindingLevel.WARN, "1 kept", "pyoco-client dlq list"
+    )
 
 
 async def test_workers_that_drain_are_counted_and_serve_nobody(
@@ -120,10 +122,16 @@ async def test_workers_that_drain_are_counted_and_serve_nobody(
         assert (await found(config))["queue"].what == "1 worker alive; jobs waiting: none"
         await store.registry.merge("w1", {"draining": True})
         drained = (await found(config))["queue"]
-        assert (drained.level, drained.what) == (Level.OK, "1 worker alive, 1 draining; jobs waiting: none")
+        assert (drained.level, drained.what) == (
+            FindingLevel.OK,
+            "1 worker alive, 1 draining; jobs waiting: none",
+        )
         await submit(store, Submission(flow_name="x"))
         looked = (await found(config))["queue"]
-    assert (looked.level, looked.what) == (Level.WARN, "1 worker alive, 1 draining; jobs waiting: default 1")
+    assert (looked.level, looked.what) == (
+        FindingLevel.WARN,
+        "1 worker alive, 1 draining; jobs waiting: default 1",
+    )
     assert looked.do == "Let one take runs again: pyoco-client worker-resume --worker-id w1"
 
 
@@ -133,12 +141,14 @@ async def test_a_worker_registry_that_forgets_is_a_warning(store: Store, config:
     forgetful = {"max_age": 15_000_000_000, "duplicate_window": 1_000_000_000}
     await store.jetstream.api(f"STREAM.UPDATE.{name}", info["config"] | forgetful)
     looked = (await found(config))["streams"]
-    assert (looked.level, "15 s" in looked.what) == (Level.WARN, True)
+    assert (looked.level, "15 s" in looked.what) == (FindingLevel.WARN, True)
 
 
-@pytest.mark.parametrize(("apart", "level"), [(0.0, Level.OK), (5.0, Level.WARN), (60.0, Level.FAIL)])
+@pytest.mark.parametrize(
+    ("apart", "level"), [(0.0, FindingLevel.OK), (5.0, FindingLevel.WARN), (60.0, FindingLevel.FAIL)]
+)
 async def test_clocks_that_disagree_are_said(
-    store: Store, monkeypatch: pytest.MonkeyPatch, apart: float, level: Level
+    store: Store, monkeypatch: pytest.MonkeyPatch, apart: float, level: FindingLevel
 ) -> None:
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + apart)
@@ -151,7 +161,7 @@ def test_a_full_disk_and_a_slow_one_are_said(
     monkeypatch.setattr(examination, "DISK_FREE_BYTES", (2**60, 2**61))
     monkeypatch.setattr(examination, "FSYNC_SLOW_SEC", 0.0)
     looked = {one.name: one for one in examination.here(config_in(config, tmp_path))}
-    assert (looked["disk"].level, looked["fsync"].level) == (Level.FAIL, Level.WARN)
+    assert (looked["disk"].level, looked["fsync"].level) == (FindingLevel.FAIL, FindingLevel.WARN)
     assert list(tmp_path.glob(".doctor-*")) == []
 
 

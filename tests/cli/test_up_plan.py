@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli.entry import Refusal, WrongArguments
+from pyoco_server.cli.entry import CliRefusal, WrongArguments
 from pyoco_server.cli.server.listening import Listening, check_reach
 from pyoco_server.cli.server.up_plan import UpPlan, WorkerWishes, plan_up
 from pyoco_server.cli.server.up_screen import as_typed, facts, next_command
@@ -112,7 +112,7 @@ def test_loopback_needs_no_authentication(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]", "192.0.2.7", "2001:db8::7"])
 def test_more_than_loopback_needs_authentication_or_leave(host: str) -> None:
-    with pytest.raises(Refusal, match="--allow-unauthenticated"):
+    with pytest.raises(CliRefusal, match="--allow-unauthenticated"):
         check_reach(NatsBackendConfig(http_host=host))
     check_reach(NatsBackendConfig(http_host=host, allow_unauthenticated=True))
     check_reach(NatsBackendConfig(http_host=host, http_auth_mode="api_key"))

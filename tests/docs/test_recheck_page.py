@@ -13,7 +13,7 @@ from pyoco_server.http_api.faces.recheck.errors import WORDS
 from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.recheck.catalogue import catalogue_in
 from pyoco_server.recheck.judging import attached_to, judged, returned_for
-from pyoco_server.recheck.thresholds import BUILT_IN, Health
+from pyoco_server.recheck.thresholds import BUILT_IN, StrategyHealth
 from tests import issuer
 from tests.docs.test_examples import blocks, typed, up
 
@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: p
 def test_what_a_flow_returns_on_the_page_is_healthy() -> None:
     (returned,) = blocks(PAGE, "json")
     of_one = returned_for(json.loads(returned), ["strat.meanrev.m1"])["strat.meanrev.m1"]
-    assert judged("strat.meanrev.m1", of_one, BUILT_IN).health is Health.HEALTHY
+    assert judged("strat.meanrev.m1", of_one, BUILT_IN).health is StrategyHealth.HEALTHY
     assert [one.content for one in attached_to(of_one)] == [b"<svg/>"]
 
 

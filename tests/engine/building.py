@@ -9,7 +9,7 @@ from typing import Any
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
-from pyoco_server.engine import Answer, Asked, Engine, NullListener, Outcome
+from pyoco_server.engine import Engine, NullListener, RunOutcome, WaitAnswer, WaitPrompt
 
 DEADLINE_SEC = 20.0
 Acknowledge = Callable[[], None]
@@ -104,7 +104,7 @@ class Diary(NullListener):
     def task_cancelled(self, name: str) -> None:
         self.note("cancelled", name)
 
-    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         self.note("waiting", name, attempt, asked.key, dict(asked.prompt))
 
 
@@ -114,7 +114,7 @@ class Background:
     def __init__(self, engine: Engine, flow: Flow, **arguments: Any) -> None:
         self.engine = engine
         self.context = RunContext()
-        self._outcomes: list[Outcome | BaseException] = []
+        self._outcomes: list[RunOutcome | BaseException] = []
         self._thread = threading.Thread(target=self._run, args=(flow, arguments), daemon=True)
 
     def __enter__(self) -> "Background":
@@ -137,10 +137,10 @@ class Background:
     def abandon(self) -> None:
         self.engine.abandon(self.context.run_id)
 
-    def answer(self, name: str, answer: Answer) -> None:
+    def answer(self, name: str, answer: WaitAnswer) -> None:
         self.engine.answer(self.context.run_id, name, answer)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         self._thread.join(DEADLINE_SEC)
         assert self._outcomes, "the run did not end"
         outcome = self._outcomes[0]

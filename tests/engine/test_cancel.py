@@ -8,7 +8,7 @@ import pytest
 from pyoco.core.models import RunContext, RunStatus, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Cancelled, Engine, Status
+from pyoco_server.engine import Cancelled, Engine, OutcomeStatus
 from pyoco_server.engine.tasks.context import EngineContext
 from tests.engine.building import (
     DEADLINE_SEC,
@@ -29,7 +29,7 @@ def test_a_cancel_before_the_run_executes_nothing() -> None:
     engine.cancel(context.run_id)
     engine.cancel(context.run_id)
     outcome = engine.run(flow_of(make_task("a", raising(AssertionError("executed")))), run_context=context)
-    assert outcome.status is Status.CANCELLED
+    assert outcome.status is OutcomeStatus.CANCELLED
     assert diary.entries == [("planned", "a"), ("cancelled", "a")]
     assert context.tasks == {"a": TaskState.CANCELLED}
 
@@ -37,7 +37,7 @@ def test_a_cancel_before_the_run_executes_nothing() -> None:
 def test_a_context_that_is_already_cancelling_executes_nothing() -> None:
     context = RunContext(status=RunStatus.CANCELLING)
     outcome = Engine().run(flow_of(make_task("a", raising(AssertionError("executed")))), run_context=context)
-    assert outcome.status is Status.CANCELLED
+    assert outcome.status is OutcomeStatus.CANCELLED
     assert context.status is RunStatus.CANCELLED
 
 
@@ -45,7 +45,7 @@ def test_a_cancel_of_an_unknown_run_is_fine_and_does_not_touch_others() -> None:
     engine = Engine()
     for number in range(3000):
         engine.cancel(f"unknown-{number}")
-    assert engine.run(flow_of(make_task("a", lambda: 1))).status is Status.COMPLETED
+    assert engine.run(flow_of(make_task("a", lambda: 1))).status is OutcomeStatus.COMPLETED
 
 
 def test_a_running_task_sees_the_cancel_and_nothing_starts_after_it() -> None:
@@ -58,7 +58,7 @@ def test_a_running_task_sees_the_cancel_and_nothing_starts_after_it() -> None:
         run.cancel()
         run.cancel()
         outcome = run.outcome()
-    assert outcome.status is Status.CANCELLED
+    assert outcome.status is OutcomeStatus.CANCELLED
     assert outcome.results == {"first": "returned"}
     assert diary.of("cancelled") == [("second",)]
     assert run.context.tasks == {"first": TaskState.SUCCEEDED, "second": TaskState.CANCELLED}
@@ -70,7 +70,7 @@ def test_a_cancel_during_the_last_task_ends_cancelled() -> None:
     with Background(Engine(), flow_of(make_task("only", work))) as run:
         await_signal(work.running)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
 
 
 def test_a_task_that_raises_because_of_the_cancel_is_cancelled_and_not_failed() -> None:
@@ -79,7 +79,7 @@ def test_a_task_that_raises_because_of_the_cancel_is_cancelled_and_not_failed() 
     with Background(Engine(listener=diary), flow_of(make_task("a", work, retries=3))) as run:
         await_signal(work.running)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert diary.of("failed") == []
     assert diary.of("cancelled") == [("a",)]
 
@@ -97,7 +97,7 @@ def test_an_async_task_is_cancelled_where_it_awaits() -> None:
     with Background(Engine(), flow_of(make_task("a", wait_for_ever))) as run:
         await_signal(running)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert ended.is_set()
 
 
@@ -119,7 +119,7 @@ def test_a_task_that_does_not_return_is_waited_for_until_the_run_is_abandoned() 
         outcome = run.outcome()
         let_go.set()
         await_signal(came_back)
-    assert outcome.status is Status.CANCELLED
+    assert outcome.status is OutcomeStatus.CANCELLED
     assert outcome.context.results == {}
     assert outcome.context.is_cancelled
     assert diary.of("cancelled") == [("a",)]
@@ -138,7 +138,7 @@ def test_a_cancel_ends_the_wait_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> 
     with Background(Engine(listener=Signal()), flow) as run:
         await_signal(failed)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert run.context.tasks == {"a": TaskState.CANCELLED}
 
 
@@ -153,7 +153,7 @@ def test_a_cancel_reaches_a_run_that_waits_for_an_acknowledgement() -> None:
     with Background(Engine(listener=Silent()), flow_of(a, make_task("b", lambda: 1, [a]))) as run:
         await_signal(succeeded)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
 
 
 def test_a_cancel_from_inside_a_callback_is_honoured_at_once() -> None:
@@ -166,7 +166,7 @@ def test_a_cancel_from_inside_a_callback_is_honoured_at_once() -> None:
     engine = Engine(listener=Cancelling(), parallelism=4)
     started: list[str] = []
     tasks = [make_task(name, lambda name=name: started.append(name)) for name in "abcd"]
-    assert engine.run(flow_of(*tasks), run_context=context).status is Status.CANCELLED
+    assert engine.run(flow_of(*tasks), run_context=context).status is OutcomeStatus.CANCELLED
     assert len(started) <= 1
 
 
@@ -186,9 +186,9 @@ def test_cancelling_one_run_leaves_another_of_the_same_engine_alone() -> None:
         await_signal(work.running)
         await_signal(other_running)
         cancelled.cancel()
-        assert cancelled.outcome().status is Status.CANCELLED
+        assert cancelled.outcome().status is OutcomeStatus.CANCELLED
         finish.set()
-        assert untouched.outcome().status is Status.COMPLETED
+        assert untouched.outcome().status is OutcomeStatus.COMPLETED
 
 
 def test_a_task_stops_where_it_asks_whether_it_should() -> None:
@@ -208,7 +208,7 @@ def test_a_task_stops_where_it_asks_whether_it_should() -> None:
     with Background(Engine(listener=diary), flow_of(make_task("a", work, retries=3))) as run:
         await_signal(running)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert (diary.of("failed"), diary.of("cancelled")) == ([], [("a",)])
 
 
@@ -226,18 +226,18 @@ def test_a_coroutine_may_raise_cancelled_too() -> None:
     with Background(Engine(listener=diary), flow_of(make_task("a", work))) as run:
         await_signal(running)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert diary.of("cancelled") == [("a",)]
 
 
 def test_asking_without_a_cancel_does_nothing() -> None:
     outcome = Engine().run(flow_of(make_task("a", lambda ctx: ctx.raise_if_cancelled())))
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
 
 
 def test_cancelled_without_a_cancel_is_a_failure_that_says_so() -> None:
     outcome = Engine().run(flow_of(make_task("a", raising(Cancelled()))))
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert outcome.error == "The task raised Cancelled, but no cancel had been asked for"
 
 
@@ -250,5 +250,5 @@ def test_calling_a_task_object_inside_a_task_executes_nothing() -> None:
         executed.append("inner")
 
     assert inner() is inner
-    assert Engine().run(flow_of(make_task("a", lambda: inner() and None))).status is Status.COMPLETED
+    assert Engine().run(flow_of(make_task("a", lambda: inner() and None))).status is OutcomeStatus.COMPLETED
     assert executed == []

@@ -22,7 +22,7 @@ from pyoco.core.engine import Engine as PyocoEngine
 from pyoco.core.models import Flow, RunContext, Task
 from pyoco.trace.backend import TraceBackend
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from tests.engine.building import Diary, flow_of, make_task
 
 TASKS_MAX = 9
@@ -171,7 +171,7 @@ def test_same_results_and_states_as_pyoco_where_failures_are_isolated(drawn: lis
     drawn = [replace(each, isolate=each.isolate or each.fails) for each in drawn]
     context = RunContext()
     outcome = Engine().run(build(drawn), PARAMS, context)
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert states_of(context) == states_by_rule(drawn)
     with but_for_its_deadlocks(drawn):
         theirs, ctx = pyoco_run(build(drawn))
@@ -183,8 +183,8 @@ def test_same_results_and_states_as_pyoco_where_failures_are_isolated(drawn: lis
 @given(shapes())
 def test_same_verdict_as_pyoco_where_a_failure_stops_the_run(drawn: list[Shape]) -> None:
     outcome = Engine().run(build(drawn), PARAMS)
-    assert (outcome.status is Status.FAILED) == stops_by_rule(drawn)
-    if outcome.status is Status.FAILED:
+    assert (outcome.status is OutcomeStatus.FAILED) == stops_by_rule(drawn)
+    if outcome.status is OutcomeStatus.FAILED:
         assert outcome.error == f"{outcome.failed_task} fails"
     with but_for_its_deadlocks(drawn):
         try:

@@ -17,7 +17,7 @@ from pyoco.core.models import Flow, RunContext, Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.syntax import FlowFragment, TaskWrapper, switch
 
-from pyoco_server.engine import Engine, Outcome, Status
+from pyoco_server.engine import Engine, OutcomeStatus, RunOutcome
 from tests.engine.building import Diary
 from tests.engine.test_differential import Quiet, side_by_side
 
@@ -163,7 +163,7 @@ def _engines_side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield
 
 
-def ours(drawn: Body, behaviour: list[Behaviour], **arguments: Any) -> tuple[Outcome, RunContext]:
+def ours(drawn: Body, behaviour: list[Behaviour], **arguments: Any) -> tuple[RunOutcome, RunContext]:
     context = RunContext()
     return Engine().run(build(drawn, behaviour), dict(PARAMS), context, **arguments), context
 
@@ -197,11 +197,11 @@ def test_a_random_program_does_what_it_does_in_pyoco(drawn: Body, behaviour: lis
     outcome, context = ours(drawn, behaviour)
     reference = theirs(drawn, behaviour)
     assert outcome.error == reference.error
-    assert outcome.status is (Status.COMPLETED if reference.error is None else Status.FAILED)
+    assert outcome.status is (OutcomeStatus.COMPLETED if reference.error is None else OutcomeStatus.FAILED)
     assert outcome.results == reference.ctx.results
     assert outcome.context.scratch == reference.ctx.scratch
     assert outcome.context.params == reference.ctx.params
-    if outcome.status is Status.COMPLETED:
+    if outcome.status is OutcomeStatus.COMPLETED:
         assert_same_records(context, reference.context)
     elif outcome.failed_task is not None:
         plain = outcome.failed_task.split("[")[0].split("#")[0]
@@ -233,7 +233,7 @@ def test_a_program_resumed_from_any_recorded_part_gives_the_same_results(
     assert (again.status, again.error, again.results) == (outcome.status, outcome.error, outcome.results)
     told = {entry[1] for entry in diary.entries if entry[0] in ("started", "succeeded", "cancelled")}
     assert told & kept == set()
-    if outcome.status is Status.COMPLETED:
+    if outcome.status is OutcomeStatus.COMPLETED:
         assert {name for name, *_ in diary.of("succeeded")} == set(known) - kept
 
 

@@ -11,7 +11,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, Status
+from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, OutcomeStatus
 from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, make_task, raising
 
 
@@ -34,7 +34,7 @@ def flaky(failures: int) -> Callable[[], str]:
 
 def test_a_failure_fails_the_run_with_error_task_and_the_authors_traceback() -> None:
     outcome = Engine().run(flow_of(make_task("a", raising(ValueError("the reason")))))
-    assert (outcome.status, outcome.error, outcome.failed_task) == (Status.FAILED, "the reason", "a")
+    assert (outcome.status, outcome.error, outcome.failed_task) == (OutcomeStatus.FAILED, "the reason", "a")
     assert outcome.traceback is not None
     assert "building.py" in outcome.traceback
     assert "attempt.py" not in outcome.traceback
@@ -66,7 +66,7 @@ def test_a_failure_stops_siblings_without_waiting_for_stubborn_ones() -> None:
     flow = flow_of(bad, after, make_task("obedient", obedient), make_task("stubborn", stubborn))
     outcome = Engine(listener=diary).run(flow, run_context=context)
     let_go.set()
-    assert (outcome.status, outcome.failed_task, seen) == (Status.FAILED, "bad", [True])
+    assert (outcome.status, outcome.failed_task, seen) == (OutcomeStatus.FAILED, "bad", [True])
     assert diary.of("cancelled") == [("after",), ("stubborn",)]
     assert context.tasks["obedient"] is TaskState.SUCCEEDED
     assert outcome.context.is_cancelled  # for the one that was left behind
@@ -79,7 +79,7 @@ def test_no_exception_of_user_code_ends_the_engine(exc: BaseException) -> None:
     bad = make_task("bad", raising(exc), fail_policy="isolate")
     diary = Diary()
     outcome = Engine(listener=diary, parallelism=1).run(flow_of(bad, make_task("good", lambda: 1)))
-    assert (outcome.status, outcome.results) == (Status.COMPLETED, {"good": 1})
+    assert (outcome.status, outcome.results) == (OutcomeStatus.COMPLETED, {"good": 1})
     assert len(diary.of("failed")[0][2]) > 20
 
 
@@ -88,7 +88,7 @@ def test_a_recursion_error_is_a_failure() -> None:
         return deeper()
 
     outcome = Engine().run(flow_of(make_task("a", deeper)))
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert "recursion" in (outcome.error or "")
 
 
@@ -127,7 +127,7 @@ def test_a_task_is_retried_as_often_as_it_says() -> None:
 def test_the_last_failure_counts_when_retries_are_used_up() -> None:
     diary = Diary()
     outcome = Engine(listener=diary).run(flow_of(make_task("a", flaky(9), retries=1)))
-    assert (outcome.status, outcome.error) == (Status.FAILED, "7 left")
+    assert (outcome.status, outcome.error) == (OutcomeStatus.FAILED, "7 left")
     assert [will_retry for *_, will_retry in diary.of("failed")] == [True, False]
 
 
@@ -153,7 +153,7 @@ def test_a_timeout_ends_the_wait_tells_the_task_and_ignores_what_it_returns() ->
     late = make_task("late", slow, timeout_sec=0.05, fail_policy="isolate", retries=3)
     other = make_task("other", lambda: came_back.wait(DEADLINE_SEC))
     outcome = Engine(listener=diary).run(flow_of(late, other))
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert outcome.results == {"other": True}
     assert diary.of("failed") == [("late", 1, "Task 'late' exceeded timeout of 0.05s", False)]
     assert not outcome.context.is_cancelled
@@ -163,7 +163,7 @@ def test_a_timeout_of_a_stop_task_fails_the_run() -> None:
     let_go = threading.Event()
     outcome = Engine().run(flow_of(make_task("a", lambda: let_go.wait(DEADLINE_SEC), timeout_sec=0.02)))
     let_go.set()
-    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "a")
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "a")
 
 
 def test_the_thread_of_a_timed_out_task_is_replaced() -> None:
@@ -178,7 +178,7 @@ def test_the_time_of_a_task_begins_with_its_start_and_not_while_it_waits_for_a_t
     # waits: longer than the other task may take
     slow = make_task("a", lambda: time.sleep(0.6))
     quick = make_task("b", lambda: 1, timeout_sec=0.5)
-    assert Engine(parallelism=1).run(flow_of(slow, quick)).status is Status.COMPLETED
+    assert Engine(parallelism=1).run(flow_of(slow, quick)).status is OutcomeStatus.COMPLETED
 
 
 def test_a_timeout_counts_inside_loops_too() -> None:
@@ -189,19 +189,21 @@ def test_a_timeout_counts_inside_loops_too() -> None:
     outcome = Engine(listener=diary).run(Flow() >> waiting[3])
     let_go.set()
     error = "Task 'waiting[0]' exceeded timeout of 0.02s"
-    assert (outcome.status, outcome.error) == (Status.FAILED, error)
+    assert (outcome.status, outcome.error) == (OutcomeStatus.FAILED, error)
     assert [entry[:3] for entry in diary.of("failed")] == [("waiting[0]", 1, error), ("waiting", 1, error)]
 
 
 def test_no_retry_begins_after_the_time_of_the_task_is_up() -> None:
     diary = Diary()
     outcome = Engine(listener=diary).run(flow_of(make_task("a", flaky(1), retries=1, timeout_sec=0.01)))
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert diary.of("failed") == [("a", 1, "0 left", False)]
 
 
 def test_a_timeout_longer_than_any_clock_is_no_problem() -> None:
-    assert Engine().run(flow_of(make_task("a", lambda: 1, timeout_sec=1e300))).status is Status.COMPLETED
+    assert (
+        Engine().run(flow_of(make_task("a", lambda: 1, timeout_sec=1e300))).status is OutcomeStatus.COMPLETED
+    )
 
 
 def test_async_tasks_are_awaited_each_on_its_own_loop() -> None:
@@ -228,5 +230,5 @@ def test_a_timed_out_async_task_is_cancelled() -> None:
         finally:
             ended.set()
 
-    assert Engine().run(flow_of(make_task("a", work, timeout_sec=0.02))).status is Status.FAILED
+    assert Engine().run(flow_of(make_task("a", work, timeout_sec=0.02))).status is OutcomeStatus.FAILED
     await_signal(ended)

@@ -8,14 +8,14 @@ import pytest
 from pyoco.core.models import Flow, RunContext, RunStatus, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from tests.engine.building import Diary, flow_of, make_task, raising
 
 
 def test_an_empty_flow_completes() -> None:
     diary = Diary()
     outcome = Engine(listener=diary).run(Flow())
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert diary.entries == [("planned",)]
 
 
@@ -29,7 +29,7 @@ def test_a_chain_built_with_the_dsl_passes_results_along_by_name() -> None:
         return one * 10
 
     outcome = Engine().run(Flow() >> one >> two, {"start": 1})
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert outcome.results == {"one": 2, "two": 20}
     assert outcome.error is outcome.failed_task is outcome.traceback is None
 
@@ -99,14 +99,14 @@ def test_an_output_path_through_something_that_is_no_dict_is_skipped() -> None:
     first = make_task("a", lambda: 1, outputs=["scratch.x"])
     second = make_task("b", lambda: 2, [first], outputs=["scratch.x.y"])
     outcome = Engine().run(flow_of(first, second))
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert outcome.context.scratch == {"x": 1}
 
 
 def test_a_reference_that_leads_nowhere_fails_the_task() -> None:
     diary = Diary()
     outcome = Engine(listener=diary).run(flow_of(make_task("a", lambda x: x, inputs={"x": "$ctx.params.no"})))
-    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "a")
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "a")
     assert "no" in (outcome.error or "")
     assert [entry[0] for entry in diary.entries] == ["planned", "started", "failed"]
 
@@ -116,7 +116,7 @@ def test_an_any_task_starts_with_the_first_success_and_survives_a_failure() -> N
     good = make_task("good", lambda: 1)
     join = make_task("join", lambda: "joined", [bad, good], trigger_policy="ANY")
     outcome = Engine().run(flow_of(bad, good, join))
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert outcome.results == {"good": 1, "join": "joined"}
 
 
@@ -135,7 +135,7 @@ def test_an_isolated_failure_fails_what_depends_on_it_near_and_far_and_the_run_c
     far = make_task("far", lambda: 1, [near])
     free = make_task("free", lambda: 1)
     outcome = Engine(listener=diary).run(flow_of(bad, near, far, free))
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert outcome.results == {"free": 1}
     assert ("near", 0, "Not run, because task 'bad' failed", False) in diary.of("failed")
     assert ("far", 0, "Not run, because task 'near' failed", False) in diary.of("failed")
@@ -162,7 +162,7 @@ def test_a_circle_fails_the_run_before_anything_is_executed() -> None:
     c = make_task("c", lambda: 1, [b])
     b.dependencies.add(c)
     outcome = Engine(listener=diary).run(flow_of(a, b, c))
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert outcome.error == "Deadlock or cycle detected in workflow: these tasks wait for each other: b, c"
     assert diary.entries == [("planned", "a", "b", "c"), *(("cancelled", name) for name in "abc")]
 
@@ -181,14 +181,14 @@ def test_a_circle_whose_opener_failed_is_a_deadlock() -> None:
     c = make_task("c", lambda: 3, [b])
     b.dependencies.add(c)
     outcome = Engine().run(flow_of(a, b, c))
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert "Deadlock" in (outcome.error or "")
 
 
 @pytest.mark.parametrize("settings", [{"timeout_sec": "soon"}, {"retries": "twice"}])
 def test_a_setting_that_is_no_number_fails_the_run_with_a_clear_error(settings: dict[str, Any]) -> None:
     outcome = Engine().run(flow_of(make_task("a", lambda: 1, **settings)))
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert "must be a number" in (outcome.error or "")
 
 
@@ -222,7 +222,7 @@ def test_a_run_with_everything_recorded_starts_no_thread(monkeypatch: pytest.Mon
     b = make_task("b", lambda: 1, [a])
     monkeypatch.setattr(threading.Thread, "start", refuse)
     outcome = Engine().run(flow_of(a, b), recorded={"a": 1, "b": 2})
-    assert (outcome.status, outcome.results) == (Status.COMPLETED, {"a": 1, "b": 2})
+    assert (outcome.status, outcome.results) == (OutcomeStatus.COMPLETED, {"a": 1, "b": 2})
 
 
 def test_task_records_are_written_as_pyoco_writes_them() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyoco.core.models import Flow, RunContext, RunStatus, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Engine, Outcome, Status
+from pyoco_server.engine import Engine, OutcomeStatus, RunOutcome
 from pyoco_server.engine.tasks.backoff import RETRY_BACKOFF_MAX_SEC, backoff_sec
 from tests.engine.building import (
     DEADLINE_SEC,
@@ -35,7 +35,7 @@ def test_a_run_over_its_time_fails_and_its_tasks_are_asked_to_return() -> None:
     flow = flow_of(first, make_task("other", failing), make_task("after", lambda: 1, [first]))
     context = RunContext()
     outcome = Engine(listener=diary).run(flow, run_context=context, timeout_sec=TIMEOUT_SEC)
-    assert (outcome.status, outcome.error, outcome.failed_task) == (Status.FAILED, OVER_TIME, None)
+    assert (outcome.status, outcome.error, outcome.failed_task) == (OutcomeStatus.FAILED, OVER_TIME, None)
     assert outcome.results == {"first": "returned"}
     assert sorted(diary.of("cancelled")) == [("after",), ("other",)]
     assert diary.of("failed") == []
@@ -48,7 +48,7 @@ def test_a_task_that_does_not_return_in_the_grace_is_left_behind() -> None:
     flow = flow_of(make_task("stubborn", lambda: let_go.wait(DEADLINE_SEC)))
     outcome = Engine().run(flow, run_context=context, timeout_sec=TIMEOUT_SEC)
     let_go.set()
-    assert (outcome.status, outcome.error) == (Status.FAILED, OVER_TIME)
+    assert (outcome.status, outcome.error) == (OutcomeStatus.FAILED, OVER_TIME)
     assert context.tasks == {"stubborn": TaskState.CANCELLED}
     assert outcome.context.is_cancelled
 
@@ -84,7 +84,7 @@ def test_loops_end_with_the_time_too() -> None:
     context = RunContext()
     flow = Flow() >> step[10_000_000]
     outcome = Engine().run(flow, run_context=context, timeout_sec=TIMEOUT_SEC)
-    assert (outcome.status, outcome.error) == (Status.FAILED, OVER_TIME)
+    assert (outcome.status, outcome.error) == (OutcomeStatus.FAILED, OVER_TIME)
     assert context.tasks["step"] is TaskState.CANCELLED
 
 
@@ -111,16 +111,16 @@ def test_a_cancel_that_came_before_wins() -> None:
         run.abandon()
         outcome = run.outcome()
         let_go.set()
-    assert (outcome.status, outcome.error) == (Status.CANCELLED, None)
+    assert (outcome.status, outcome.error) == (OutcomeStatus.CANCELLED, None)
     engine, context = Engine(), RunContext()
     engine.cancel(context.run_id)
     flow = flow_of(make_task("a", lambda: 1))
-    assert engine.run(flow, run_context=context, timeout_sec=1e-9).status is Status.CANCELLED
+    assert engine.run(flow, run_context=context, timeout_sec=1e-9).status is OutcomeStatus.CANCELLED
 
 
 def test_a_run_in_time_is_not_touched() -> None:
     outcome = Engine().run(flow_of(make_task("a", lambda: 1)), timeout_sec=1e300)
-    assert (outcome.status, outcome.results) == (Status.COMPLETED, {"a": 1})
+    assert (outcome.status, outcome.results) == (OutcomeStatus.COMPLETED, {"a": 1})
 
 
 @pytest.mark.parametrize("timeout_sec", [0, -1.0, math.nan])
@@ -154,7 +154,7 @@ class Leave:
 
 
 @contextmanager
-def running(engine: Engine, flow: Flow, context: RunContext | None = None) -> Iterator[Future[Outcome]]:
+def running(engine: Engine, flow: Flow, context: RunContext | None = None) -> Iterator[Future[RunOutcome]]:
     with ThreadPoolExecutor(max_workers=1) as pool:
         yield pool.submit(engine.run, flow, None, context)
 
@@ -174,7 +174,7 @@ def test_without_leave_nothing_more_is_started_and_with_it_the_run_goes_on() -> 
         assert [name for name, *_ in diary.of("started")] == ["t0", "t1"]
         leave.times = 100
         engine.wake()
-        assert outcome.result(timeout=10).status is Status.COMPLETED
+        assert outcome.result(timeout=10).status is OutcomeStatus.COMPLETED
     assert [name for name, *_ in diary.of("started")] == ["t0", "t1", "t2", "t3", "t4"]
     assert len(set(leave.asked)) == 1
 
@@ -185,7 +185,7 @@ def test_a_missed_wake_up_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> Non
     with running(Engine(may_start=leave), chain_of(3)) as outcome:
         await_signal(leave.refused)
         leave.times = 100
-        assert outcome.result(timeout=10).status is Status.COMPLETED
+        assert outcome.result(timeout=10).status is OutcomeStatus.COMPLETED
 
 
 @pytest.mark.parametrize("ends", ["cancel", "abandon"])
@@ -195,13 +195,13 @@ def test_a_run_without_leave_can_be_stopped(ends: str) -> None:
     with running(engine, chain_of(3), context) as outcome:
         await_signal(leave.refused)
         getattr(engine, ends)("r")
-        assert outcome.result(timeout=10).status is Status.CANCELLED
+        assert outcome.result(timeout=10).status is OutcomeStatus.CANCELLED
 
 
 def test_a_run_without_leave_ends_by_its_timeout() -> None:
     leave = Leave(1)
     outcome = Engine(may_start=leave).run(chain_of(3), timeout_sec=0.05)
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
 
 
 def test_what_was_started_goes_on_and_is_told_without_leave() -> None:
@@ -236,7 +236,7 @@ def test_each_retry_and_each_iteration_needs_leave(monkeypatch: pytest.MonkeyPat
 
 def test_what_is_recorded_needs_no_leave() -> None:
     flow = flow_of(make_task("a", lambda: 1))
-    assert Engine(may_start=lambda: False).run(flow, recorded={"a": 1}).status is Status.COMPLETED
+    assert Engine(may_start=lambda: False).run(flow, recorded={"a": 1}).status is OutcomeStatus.COMPLETED
 
 
 # Backoff

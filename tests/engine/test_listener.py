@@ -8,7 +8,7 @@ import pytest
 from pyoco.core.context import Context
 from pyoco.core.models import RunContext, RunStatus
 
-from pyoco_server.engine import Engine, Status, StopRun
+from pyoco_server.engine import Engine, OutcomeStatus, StopRun
 from tests.engine.building import (
     DEADLINE_SEC,
     Acknowledge,
@@ -61,7 +61,10 @@ def test_a_delayed_acknowledgement_holds_only_the_successors_back() -> None:
 
 
 def test_nothing_of_a_run_waits_for_an_acknowledgement_on_which_no_task_depends() -> None:
-    assert Engine(listener=Withholding()).run(flow_of(make_task("a", lambda: 1))).status is Status.COMPLETED
+    assert (
+        Engine(listener=Withholding()).run(flow_of(make_task("a", lambda: 1))).status
+        is OutcomeStatus.COMPLETED
+    )
 
 
 @pytest.mark.parametrize("where", ["planned", "task_started", "task_succeeded", "task_failed"])
@@ -69,7 +72,7 @@ def test_stop_run_abandons_the_run_wherever_it_is_raised(where: str, monkeypatch
     heard = _raise_in(where, StopRun("fenced out"), monkeypatch)
     context = RunContext()
     outcome = Engine(listener=heard).run(_good_and_bad(), run_context=context)
-    assert (outcome.status, outcome.error) == (Status.ABANDONED, "fenced out")
+    assert (outcome.status, outcome.error) == (OutcomeStatus.ABANDONED, "fenced out")
     assert heard.of("raised") == [(where,)]
     assert heard.entries[-1] == ("raised", where)
     assert context.status is RunStatus.CANCELLED
@@ -100,7 +103,7 @@ def test_a_run_that_stops_for_its_listener_asks_running_tasks_to_return() -> Non
             raise StopRun
 
     tasks = [make_task("a", patient), make_task("b", lambda: both_run.wait(DEADLINE_SEC))]
-    assert Engine(listener=Stopping()).run(flow_of(*tasks)).status is Status.ABANDONED
+    assert Engine(listener=Stopping()).run(flow_of(*tasks)).status is OutcomeStatus.ABANDONED
     assert returned.is_set()
 
 
@@ -111,7 +114,7 @@ def test_stop_run_while_a_cancel_winds_down_still_abandons() -> None:
 
     engine, context = Engine(listener=Stopping()), RunContext()
     engine.cancel(context.run_id)
-    assert engine.run(_good_and_bad(), run_context=context).status is Status.ABANDONED
+    assert engine.run(_good_and_bad(), run_context=context).status is OutcomeStatus.ABANDONED
 
 
 def _good_and_bad() -> Any:

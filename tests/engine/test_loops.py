@@ -9,7 +9,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, TaskState
 from pyoco.dsl.syntax import TaskWrapper, switch, task
 
-from pyoco_server.engine import Engine, Outcome, Status
+from pyoco_server.engine import Engine, OutcomeStatus, RunOutcome
 from tests.engine.building import Acknowledge, Background, Diary, Obedient, await_signal
 
 
@@ -63,7 +63,7 @@ def test_nested_loops_add_an_index_each_and_the_whole_ends_with_the_outermost() 
     diary = Diary()
     context = RunContext()
     outcome = Engine(listener=diary).run(looping(), COLUMNS, context)
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     succeeded = [name for name, *_ in diary.of("succeeded")]
     assert succeeded == ["row[0]", *CELLS[:3], "row[1]", *CELLS[3:], "row", "cell", "end"]
     assert [name for name, *_ in diary.of("started")][:4] == ["row", "row[0]", "cell", CELLS[0]]
@@ -85,7 +85,7 @@ def test_each_iteration_counts_its_own_attempts(monkeypatch: pytest.MonkeyPatch)
 
     flaking = named("flaky", flaky)
     flaking.task.retries = 1
-    assert Engine(listener=diary).run(Flow() >> flaking[2]).status is Status.COMPLETED
+    assert Engine(listener=diary).run(Flow() >> flaking[2]).status is OutcomeStatus.COMPLETED
     assert [entry[:2] for entry in diary.of("started")] == [
         ("flaky", 1),
         ("flaky[0]", 1),
@@ -102,7 +102,7 @@ def test_an_iteration_that_fails_for_good_fails_the_whole() -> None:
     item = named("item", lambda ctx: 1 // (1 - ctx.loop.index))
     other = named("other", lambda: 1)
     outcome = Engine(listener=diary).run(Flow() >> (other >> item)[3], run_context=context)
-    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "item[1]")
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "item[1]")
     error = "integer division or modulo by zero"
     assert diary.of("failed") == [("item[1]", 1, error, False), ("item", 1, error, False)]
     assert diary.of("cancelled") == [("other",)]
@@ -116,7 +116,7 @@ def test_a_cancel_inside_an_iteration_cancels_it_and_the_whole() -> None:
     with Background(Engine(listener=diary), Flow() >> named("item", lambda ctx: work(ctx))[3]) as run:
         await_signal(work.running)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert sorted(diary.of("cancelled")) == [("item",), ("item[0]",)]
     assert run.context.tasks == {"item": TaskState.CANCELLED, "item[0]": TaskState.CANCELLED}
 
@@ -125,7 +125,7 @@ def test_a_body_task_that_is_never_reached_stays_planned() -> None:
     context = RunContext()
     cases = ["x" >> named("left", lambda: 1), "*" >> named("right", lambda: 2)]
     flow = Flow() >> switch("$ctx.params.way")[cases][2] >> named("none", lambda: 0)[0]
-    assert Engine().run(flow, {"way": "x"}, context).status is Status.COMPLETED
+    assert Engine().run(flow, {"way": "x"}, context).status is OutcomeStatus.COMPLETED
     assert (context.tasks["right"], context.tasks["none"]) == (TaskState.PENDING, TaskState.PENDING)
     assert context.tasks["left"] is TaskState.SUCCEEDED
 
@@ -157,14 +157,14 @@ def test_the_next_step_waits_for_the_acknowledgement_of_iterations_and_wholes(na
         await_signal(listener.holds)
         assert listener.entries[-1] == ("succeeded", name, 1, 1)
         listener.kept[0]()
-        assert run.outcome().status is Status.COMPLETED
+        assert run.outcome().status is OutcomeStatus.COMPLETED
     assert listener.entries[-1][:2] == ("succeeded", "end")
 
 
 # Coming back
 
 
-def resumed(recorded: dict[str, Any], flow: Any = None) -> tuple[Outcome, Diary]:
+def resumed(recorded: dict[str, Any], flow: Any = None) -> tuple[RunOutcome, Diary]:
     diary = Diary()
     return Engine(listener=diary).run(flow or looping(), COLUMNS, recorded=recorded), diary
 
@@ -192,7 +192,7 @@ def test_iterations_that_could_not_be_kept_are_executed_again_without_telling_th
     record = whole_record()
     del record["cell[0][1]"]
     outcome, diary = resumed(record)
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert told(diary, "started", "succeeded", "failed", "cancelled") == [
         ("started", "cell[0][1]"),
         ("succeeded", "cell[0][1]"),
@@ -253,7 +253,7 @@ def test_the_first_place_that_is_reached_has_the_plain_name() -> None:
     notify = named("notify", lambda: 1)
     cases = ["x" >> notify, "*" >> notify]
     flow = Flow() >> switch("$ctx.params.way")[cases] >> named("none", lambda: 0)[0] >> notify
-    assert Engine().run(flow, {"way": "y"}, context).status is Status.COMPLETED
+    assert Engine().run(flow, {"way": "y"}, context).status is OutcomeStatus.COMPLETED
     assert set(context.tasks) == {"notify", "notify#2", "none"}
 
 
@@ -286,7 +286,7 @@ def test_a_task_that_is_really_called_so_keeps_its_name() -> None:
     context = RunContext()
     twice = named("a", lambda: 1)
     flow = Flow() >> twice >> named("a#2", lambda: 2) >> twice >> named("loop", lambda: 0)[1]
-    assert Engine().run(flow, run_context=context).status is Status.COMPLETED
+    assert Engine().run(flow, run_context=context).status is OutcomeStatus.COMPLETED
     outputs = {name: record.output for name, record in context.task_records.items()}
     assert (outputs["a"], outputs["a#2"], outputs["a#3"]) == (1, 2, 1)
 
@@ -295,6 +295,6 @@ def test_a_task_called_like_an_iteration_of_another_is_refused() -> None:
     diary = Diary()
     flow = Flow() >> named("a", lambda: 1)[2] >> named("a[0]", lambda: 2)
     outcome = Engine(listener=diary).run(flow)
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert "'a[0]' is called like an iteration of task 'a'" in (outcome.error or "")
     assert diary.of("started") == []

@@ -12,7 +12,7 @@ from pyoco.core.models import Flow, RunContext, TaskState
 from pyoco.dsl.expressions import ExpressionEvaluationError
 from pyoco.dsl.syntax import TaskWrapper, switch, task
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from tests.engine.building import Diary
 from tests.engine.test_differential import Quiet
 
@@ -97,11 +97,11 @@ def test_a_program_ends_as_in_pyoco(
     if build in FAILING:
         with pytest.raises((ControlFlowError, TypeError, ExpressionEvaluationError)) as raised:
             PyocoEngine(trace_backend=Quiet()).run(build(), dict(params), theirs)
-        assert (outcome.status, outcome.error) == (Status.FAILED, str(raised.value))
+        assert (outcome.status, outcome.error) == (OutcomeStatus.FAILED, str(raised.value))
         return
     ctx = PyocoEngine(trace_backend=Quiet()).run(build(), dict(params), theirs)
     assert (outcome.results, outcome.context.scratch) == (ctx.results, ctx.scratch)
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert {name: ours.tasks[name] for name in theirs.tasks} == theirs.tasks
 
 
@@ -117,7 +117,7 @@ def test_a_cancel_is_honoured_between_iterations() -> None:
     listener = Cancelling()
     engine = Engine(listener=listener)
     outcome = engine.run(Flow() >> counting()[1000] >> named("end"), run_context=context)
-    assert outcome.status is Status.CANCELLED
+    assert outcome.status is OutcomeStatus.CANCELLED
     assert outcome.results == {"count": 2}
     assert context.tasks["end"] is TaskState.CANCELLED
     assert listener.of("cancelled") == [("count",), ("end",)]
@@ -130,7 +130,7 @@ def test_a_failing_task_names_itself_and_the_rest_is_cancelled() -> None:
 
     context = RunContext()
     outcome = Engine().run(Flow() >> counting()[2] >> bad >> named("end"), run_context=context)
-    assert (outcome.status, outcome.failed_task, outcome.error) == (Status.FAILED, "bad", "no")
+    assert (outcome.status, outcome.failed_task, outcome.error) == (OutcomeStatus.FAILED, "bad", "no")
     assert context.tasks["end"] is TaskState.CANCELLED
 
 
@@ -140,7 +140,7 @@ def test_a_setting_that_is_no_number_fails_the_run_before_anything_is_executed()
     diary = Diary()
     outcome = Engine(listener=diary).run(Flow() >> counting()[2] >> bad)
     assert (outcome.status, outcome.error) == (
-        Status.FAILED,
+        OutcomeStatus.FAILED,
         "Task 'bad': retries must be a number, not 'twice'",
     )
     assert diary.of("started") == []

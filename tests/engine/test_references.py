@@ -8,7 +8,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
-from pyoco_server.engine import Engine, Outcome, Status
+from pyoco_server.engine import Engine, OutcomeStatus, RunOutcome
 from tests.engine.building import flow_of, make_task
 
 SECRET = "hunter2"
@@ -23,13 +23,13 @@ def wrapped(name: str, result: Any = None) -> TaskWrapper:
     return TaskWrapper(Task(func=lambda: result, name=name))
 
 
-def branched(expression: str, first: Any = None, **params: Any) -> Outcome:
+def branched(expression: str, first: Any = None, **params: Any) -> RunOutcome:
     """`first`, then in a loop `hit` when the expression is true, else `miss`."""
     ways: Any = switch(expression)[True >> wrapped("hit"), "*" >> wrapped("miss")]
     return Engine().run(Flow("x") >> wrapped("first", first) >> ways[1], params)
 
 
-def given_to_a_task(reference: str, first: Any = None, **params: Any) -> Outcome:
+def given_to_a_task(reference: str, first: Any = None, **params: Any) -> RunOutcome:
     def show(value: Any) -> str:
         return f"given {value}"
 
@@ -57,7 +57,7 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_expression_does_not_walk_attributes(path: str) -> None:
     outcome = branched(f"$ctx.{path} >= 'b'", Tool())
-    assert outcome.status is Status.FAILED
+    assert outcome.status is OutcomeStatus.FAILED
     assert "No part of a path may begin with _" in (outcome.error or "")
     assert "hit" not in outcome.results
 
@@ -71,7 +71,7 @@ def test_public_attributes_are_not_there_either(path: str) -> None:
 @pytest.mark.parametrize("name", ["PYOCO_NATS_PASSWORD", "pyoco_auth_pepper"])
 def test_settings_of_the_server_are_not_in_the_environment_of_a_flow(name: str) -> None:
     for outcome in (branched(f"$env.{name} == '{SECRET}'"), given_to_a_task(f"$env.{name}")):
-        assert outcome.status is Status.FAILED
+        assert outcome.status is OutcomeStatus.FAILED
         assert "Variables that begin with PYOCO_ are the server's own" in (outcome.error or "")
 
 
@@ -114,7 +114,7 @@ def test_operators_do_not_ask_objects_of_tasks() -> None:
 def test_an_expression_that_would_cost_too_much_fails_the_run() -> None:
     for expression in ("'Y' * 10**9 == $ctx.params.x", "9**9**9 > $ctx.params.x"):
         outcome = branched(expression, x=1)
-        assert outcome.status is Status.FAILED
+        assert outcome.status is OutcomeStatus.FAILED
         assert "do it in a task" in (outcome.error or "")
 
 
@@ -131,5 +131,5 @@ class Undecided:
 def test_a_result_that_is_neither_true_nor_equal_to_anything_fails_the_run_and_not_the_engine() -> None:
     step = wrapped("step", Undecided())
     until = Engine().run(Flow("x") >> step % "$ctx.results.step")
-    assert (until.status, until.error) == (Status.FAILED, "neither true nor false")
+    assert (until.status, until.error) == (OutcomeStatus.FAILED, "neither true nor false")
     assert branched("$ctx.results.first", Undecided()).error == "not to be compared"

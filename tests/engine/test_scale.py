@@ -6,9 +6,9 @@ import pytest
 from pyoco.core.models import Flow, RunContext
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from pyoco_server.engine.walk.ready import ReadySet
-from pyoco_server.engine.walk.scheduler import Supervisor
+from pyoco_server.engine.walk.scheduler import Scheduler
 from tests.engine.building import DEADLINE_SEC, flow_of, make_task
 
 TASKS = 2000
@@ -21,9 +21,9 @@ class Steps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pumped = 0
         self.edges = 0
-        pump, decide = Supervisor._pump, ReadySet._decide
+        pump, decide = Scheduler._pump, ReadySet._decide
 
-        def counted_pump(supervisor: Supervisor, until: float) -> None:
+        def counted_pump(supervisor: Scheduler, until: float) -> None:
             self.pumped += 1
             pump(supervisor, until)
 
@@ -32,7 +32,7 @@ class Steps:
             self.edges += len(touched)
             return touched
 
-        monkeypatch.setattr(Supervisor, "_pump", counted_pump)
+        monkeypatch.setattr(Scheduler, "_pump", counted_pump)
         monkeypatch.setattr(ReadySet, "_decide", counted_decide)
 
 
@@ -55,14 +55,14 @@ def fan(width: int) -> Flow:
 
 
 def test_a_chain_of_2000_takes_three_steps_a_task(steps: Steps) -> None:
-    assert Engine().run(chain(TASKS)).status is Status.COMPLETED
+    assert Engine().run(chain(TASKS)).status is OutcomeStatus.COMPLETED
     assert steps.pumped <= STEPS_PER_TASK * TASKS
     assert steps.edges == TASKS - 1
 
 
 def test_a_fan_out_of_2000_takes_three_steps_a_task(steps: Steps) -> None:
     outcome = Engine().run(fan(TASKS))
-    assert outcome.status is Status.COMPLETED
+    assert outcome.status is OutcomeStatus.COMPLETED
     assert len(outcome.results) == TASKS + 2
     assert steps.pumped <= STEPS_PER_TASK * (TASKS + 2)
     assert steps.edges == 2 * TASKS
@@ -72,7 +72,7 @@ def test_an_isolated_failure_runs_down_a_chain_of_2000_in_as_many_steps(steps: S
     flow = chain(TASKS)
     first = next(task for task in flow.tasks if task.name == "t0")
     first.func, first.fail_policy = lambda: 1 / 0, "isolate"
-    assert Engine().run(flow).status is Status.COMPLETED
+    assert Engine().run(flow).status is OutcomeStatus.COMPLETED
     assert steps.edges == TASKS - 1
 
 
@@ -87,14 +87,14 @@ def loop(iterations: int) -> Flow:
 
 def test_a_loop_of_2000_takes_three_steps_an_iteration(steps: Steps) -> None:
     context = RunContext()
-    assert Engine().run(loop(TASKS), run_context=context).status is Status.COMPLETED
+    assert Engine().run(loop(TASKS), run_context=context).status is OutcomeStatus.COMPLETED
     assert len(context.tasks) == TASKS + 1
     assert steps.pumped <= STEPS_PER_TASK * (TASKS + 1)
 
 
 def test_a_loop_whose_iterations_are_recorded_takes_no_steps_but_the_missing_ones(steps: Steps) -> None:
     recorded = {f"step[{index}]": 0 for index in range(TASKS - 1)}
-    assert Engine().run(loop(TASKS), recorded=recorded).status is Status.COMPLETED
+    assert Engine().run(loop(TASKS), recorded=recorded).status is OutcomeStatus.COMPLETED
     assert steps.pumped <= STEPS_PER_TASK * 2
 
 
@@ -114,7 +114,7 @@ def test_as_many_tasks_run_at_once_as_asked_for_and_never_more(parallelism: int)
             now -= 1
 
     tasks = [make_task(f"t{index}", work) for index in range(4 * parallelism)]
-    assert Engine(parallelism=parallelism).run(flow_of(*tasks)).status is Status.COMPLETED
+    assert Engine(parallelism=parallelism).run(flow_of(*tasks)).status is OutcomeStatus.COMPLETED
     assert most == parallelism
 
 

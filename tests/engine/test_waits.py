@@ -8,7 +8,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 from pyoco.dsl.syntax import task
 
-from pyoco_server.engine import Answer, Asked, Engine, Outcome, Status
+from pyoco_server.engine import Engine, OutcomeStatus, RunOutcome, WaitAnswer, WaitPrompt
 from pyoco_server.engine.control import EARLY_ANSWERED_MAX
 from pyoco_server.flows import waits
 from pyoco_server.flows.waits import approval
@@ -42,10 +42,10 @@ class Waiting(Diary):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: dict[str, Asked] = {}
+        self.asked: dict[str, WaitPrompt] = {}
         self.is_waiting = threading.Event()
 
-    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         super().task_waiting(name, attempt, asked)
         self.asked[name] = asked
         self.is_waiting.set()
@@ -55,7 +55,7 @@ def test_a_run_that_has_nothing_left_but_a_wait_is_parked_and_nothing_is_cancell
     diary, context = Diary(), RunContext()
     outcome = Engine(listener=diary).run(release_flow(), run_context=context)
     assert (outcome.status, outcome.waiting, outcome.results) == (
-        Status.PARKED,
+        OutcomeStatus.PARKED,
         ("release",),
         {"build": "v1"},
     )
@@ -73,7 +73,7 @@ def test_a_parked_run_goes_on_after_the_wait_and_tells_nothing_twice() -> None:
     outcome = Engine(listener=diary).run(
         release_flow(ran), recorded={"build": "v1", "release": {"by": "ann"}}
     )
-    assert (outcome.status, outcome.waiting) == (Status.COMPLETED, ())
+    assert (outcome.status, outcome.waiting) == (OutcomeStatus.COMPLETED, ())
     assert outcome.results["deploy"] == ["v1", {"by": "ann"}]
     assert ran == ["deploy"]
     assert [entry[:2] for entry in diary.entries[1:]] == [("started", "deploy"), ("succeeded", "deploy")]
@@ -84,7 +84,11 @@ def test_a_rejected_wait_fails_the_run_by_its_recorded_failure_and_is_not_told_a
     outcome = Engine(listener=diary).run(
         release_flow(), recorded={"build": "v1"}, failures={"release": "too risky"}
     )
-    assert (outcome.status, outcome.error, outcome.failed_task) == (Status.FAILED, "too risky", "release")
+    assert (outcome.status, outcome.error, outcome.failed_task) == (
+        OutcomeStatus.FAILED,
+        "too risky",
+        "release",
+    )
     assert diary.entries[1:] == [("cancelled", "deploy")]
 
 
@@ -95,7 +99,7 @@ def test_a_rejected_wait_that_fails_alone_dooms_only_what_needs_it() -> None:
     deploy = make_task("deploy", lambda: 1, [release])
     report = make_task("report", lambda: "reported")
     outcome = Engine(listener=diary).run(flow_of(release, deploy, report), failures={"release": "no"})
-    assert (outcome.status, outcome.results) == (Status.COMPLETED, {"report": "reported"})
+    assert (outcome.status, outcome.results) == (OutcomeStatus.COMPLETED, {"report": "reported"})
     assert diary.of("failed") == [("deploy", 0, "Not run, because task 'release' failed", False)]
 
 
@@ -113,12 +117,12 @@ def test_what_failed_alone_before_the_park_neither_runs_nor_is_told_again() -> N
         return flow_of(bad, after_bad, release, make_task("deploy", lambda: "done", [release]))
 
     first = Diary()
-    assert Engine(listener=first).run(flow()).status is Status.PARKED
+    assert Engine(listener=first).run(flow()).status is OutcomeStatus.PARKED
     failures = {name: error for name, _, error, _ in first.of("failed")}
     assert set(failures) == {"bad", "after_bad"}
     second = Diary()
     outcome = Engine(listener=second).run(flow(), recorded={"release": None}, failures=failures)
-    assert (outcome.status, outcome.results["deploy"], ran) == (Status.COMPLETED, "done", ["bad"])
+    assert (outcome.status, outcome.results["deploy"], ran) == (OutcomeStatus.COMPLETED, "done", ["bad"])
     assert second.of("failed") == []
 
 
@@ -142,10 +146,10 @@ def test_other_branches_go_on_while_one_waits_and_an_answer_continues_it_at_once
     engine = Engine(listener=listener, lone_tasks_here=True)
     with Background(engine, flow_of(busy, release, deploy)) as run:
         await_signal(listener.is_waiting)
-        run.answer("release", Answer({"ok": True}))
+        run.answer("release", WaitAnswer({"ok": True}))
         outcome = run.outcome()
     assert (outcome.status, outcome.results) == (
-        Status.COMPLETED,
+        OutcomeStatus.COMPLETED,
         {"busy": True, "release": {"ok": True}, "deploy": {"ok": True}},
     )
     assert [entry[0] for entry in listener.of("succeeded")].count("release") == 0
@@ -162,7 +166,7 @@ def test_a_task_beside_a_wait_does_not_keep_the_answer_from_being_heard() -> Non
     engine = Engine(listener=listener, lone_tasks_here=True)
     with Background(engine, flow_of(first, busy, release, deploy)) as run:
         await_signal(listener.is_waiting)
-        run.answer("release", Answer(None))
+        run.answer("release", WaitAnswer(None))
         assert run.outcome().results["busy"] is True
 
 
@@ -173,28 +177,32 @@ def test_a_rejection_while_the_run_is_live_fails_it_and_stops_the_others() -> No
     ) as run:
         await_signal(other.running)
         await_signal(listener.is_waiting)
-        run.answer("release", Answer(error="too risky"))
+        run.answer("release", WaitAnswer(error="too risky"))
         outcome = run.outcome()
-    assert (outcome.status, outcome.error, outcome.failed_task) == (Status.FAILED, "too risky", "release")
+    assert (outcome.status, outcome.error, outcome.failed_task) == (
+        OutcomeStatus.FAILED,
+        "too risky",
+        "release",
+    )
     assert listener.of("failed") == []
 
 
 def test_an_answer_before_the_run_or_before_its_task_is_kept_for_it() -> None:
     context, diary = RunContext(), Diary()
     engine = Engine(listener=diary)
-    engine.answer(context.run_id, "release", Answer("early"))
+    engine.answer(context.run_id, "release", WaitAnswer("early"))
     outcome = engine.run(release_flow(), run_context=context)
-    assert (outcome.status, outcome.results["deploy"]) == (Status.COMPLETED, ["v1", "early"])
+    assert (outcome.status, outcome.results["deploy"]) == (OutcomeStatus.COMPLETED, ["v1", "early"])
     assert diary.of("waiting") == []
-    assert engine.run(release_flow(), run_context=RunContext()).status is Status.PARKED
+    assert engine.run(release_flow(), run_context=RunContext()).status is OutcomeStatus.PARKED
 
 
 def test_answers_for_runs_that_never_come_do_not_gather_for_ever() -> None:
     engine, first = Engine(), RunContext()
-    engine.answer(first.run_id, "release", Answer("forgotten"))
+    engine.answer(first.run_id, "release", WaitAnswer("forgotten"))
     for number in range(EARLY_ANSWERED_MAX):
-        engine.answer(f"run {number}", "release", Answer(None))
-    assert engine.run(release_flow(), run_context=first).status is Status.PARKED
+        engine.answer(f"run {number}", "release", WaitAnswer(None))
+    assert engine.run(release_flow(), run_context=first).status is OutcomeStatus.PARKED
 
 
 def test_a_cancel_wins_over_an_open_wait() -> None:
@@ -205,28 +213,28 @@ def test_a_cancel_wins_over_an_open_wait() -> None:
         await_signal(other.running)
         await_signal(listener.is_waiting)
         run.cancel()
-        assert run.outcome().status is Status.CANCELLED
+        assert run.outcome().status is OutcomeStatus.CANCELLED
     assert listener.of("cancelled") == [("release",)]
 
 
 def test_a_cancelled_run_is_not_parked() -> None:
     engine, context = Engine(), RunContext()
     engine.cancel(context.run_id)
-    assert engine.run(release_flow(), run_context=context).status is Status.CANCELLED
+    assert engine.run(release_flow(), run_context=context).status is OutcomeStatus.CANCELLED
 
 
 def test_a_failure_beside_an_open_wait_ends_the_run_and_the_wait() -> None:
     diary = Diary()
     bad = make_task("bad", lambda: 1 / 0)
     outcome = Engine(listener=diary).run(flow_of(bad, wait_task("release")))
-    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "bad")
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "bad")
     assert diary.of("cancelled") == [("release",)]
 
 
 def test_a_prompt_that_refers_to_nothing_fails_the_wait() -> None:
     diary = Diary()
     outcome = Engine(listener=diary).run(flow_of(wait_task("release", prompt={"v": "$ctx.params.version"})))
-    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "release")
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "release")
     assert "version" in (outcome.error or "")
     assert [entry[:2] for entry in diary.of("failed")] == [("release", 1)]
 
@@ -239,11 +247,15 @@ def test_several_waits_are_open_at_once_and_any_of_them_can_be_enough() -> None:
         return flow_of(ann, bob, both, either)
 
     first = Engine().run(flow())
-    assert (first.status, first.waiting) == (Status.PARKED, ("ann", "bob"))
+    assert (first.status, first.waiting) == (OutcomeStatus.PARKED, ("ann", "bob"))
     second = Engine().run(flow(), recorded={"bob": 2})
-    assert (second.status, second.waiting, second.results["either"]) == (Status.PARKED, ("ann",), ["bob"])
+    assert (second.status, second.waiting, second.results["either"]) == (
+        OutcomeStatus.PARKED,
+        ("ann",),
+        ["bob"],
+    )
     third = Engine().run(flow(), recorded={"bob": 2, "ann": 1, "either": ["bob"]})
-    assert (third.status, third.results["both"]) == (Status.COMPLETED, [1, 2])
+    assert (third.status, third.results["both"]) == (OutcomeStatus.COMPLETED, [1, 2])
 
 
 def test_a_run_waits_for_acknowledgements_before_it_is_parked() -> None:
@@ -266,7 +278,7 @@ def test_a_run_waits_for_acknowledgements_before_it_is_parked() -> None:
         kept[0]()
         await_signal(succeeded)
         kept[1]()
-        assert run.outcome().status is Status.PARKED
+        assert run.outcome().status is OutcomeStatus.PARKED
 
 
 def test_two_waits_of_one_name_are_refused_before_anything_runs() -> None:
@@ -275,7 +287,7 @@ def test_two_waits_of_one_name_are_refused_before_anything_runs() -> None:
     work = make_task("work", lambda: ran.append(1))
     flow = Flow("f") >> first >> work >> second >> make_task("end", lambda: ran.append(2))
     outcome = Engine().run(flow)
-    assert (outcome.status, ran) == (Status.FAILED, [])
+    assert (outcome.status, ran) == (OutcomeStatus.FAILED, [])
     assert outcome.error == "Two tasks of the flow are called 'sleep_5'; give each its own name"
 
 
@@ -299,7 +311,7 @@ def test_inputs_of_a_wait_are_asked_too_and_outputs_are_saved_at_their_paths() -
         return flow_of(release, make_task("look", look, [release]))
 
     listener = Waiting()
-    assert Engine(listener=listener).run(flow(), {"x": 2}).status is Status.PARKED
+    assert Engine(listener=listener).run(flow(), {"x": 2}).status is OutcomeStatus.PARKED
     assert listener.asked["release"].prompt == {"a": 1, "b": 2}
     assert Engine().run(flow(), {"x": 2}, recorded={"release": "yes"}).results["look"] == "yes"
 
@@ -310,16 +322,16 @@ def test_what_a_wait_says_of_its_time_is_told() -> None:
         wait_task("release", timeout_sec=60, on_timeout="succeed", wait_key="go"), waits.sleep(5).task
     )
     assert Engine(listener=listener).run(flow).waiting == ("release", "sleep_5")
-    told: Mapping[str, Asked] = listener.asked
-    assert told["release"] == Asked("go", {}, 60, "succeed")
-    assert told["sleep_5"] == Asked("sleep:sleep_5", {}, 5, "succeed")
+    told: Mapping[str, WaitPrompt] = listener.asked
+    assert told["release"] == WaitPrompt("go", {}, 60, "succeed")
+    assert told["sleep_5"] == WaitPrompt("sleep:sleep_5", {}, 5, "succeed")
 
 
-def lives(flow: Any, answers: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> list[Outcome]:
+def lives(flow: Any, answers: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> list[RunOutcome]:
     """Run it again and again, each time with what was recorded and an answer to whatever waits."""
     recorded: dict[str, Any] = {}
-    outcomes: list[Outcome] = []
-    while not outcomes or outcomes[-1].status is Status.PARKED:
+    outcomes: list[RunOutcome] = []
+    while not outcomes or outcomes[-1].status is OutcomeStatus.PARKED:
         assert len(outcomes) < 10, "it is parked for ever"
         diary = Diary()
         outcomes.append(Engine(listener=diary).run(flow(), dict(params or {}), recorded=recorded))

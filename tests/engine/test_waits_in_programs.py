@@ -5,7 +5,7 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 from pyoco.dsl.syntax import TaskWrapper, switch, task
 
-from pyoco_server.engine import Answer, Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus, WaitAnswer
 from pyoco_server.flows import waits
 from pyoco_server.flows.waits import approval
 from tests.engine.building import Background, Diary, await_signal
@@ -28,7 +28,7 @@ def test_every_iteration_waits_under_its_own_name_and_the_run_goes_on_in_the_mid
 
     outcomes = lives(flow, {"release[0]": "first", "release[1]": "second"})
     assert [outcome.waiting for outcome in outcomes] == [("release[0]",), ("release[1]",), ()]
-    assert (outcomes[-1].status, outcomes[-1].results["end"]) == (Status.COMPLETED, "second")
+    assert (outcomes[-1].status, outcomes[-1].results["end"]) == (OutcomeStatus.COMPLETED, "second")
     assert ran == ["build 0", "build 1"]
 
 
@@ -37,7 +37,7 @@ def test_a_loop_can_ask_until_the_answer_is_good() -> None:
         return Flow() >> approval("review", prompt={"x": 1}) % "$ctx.results.review == 'good'"
 
     outcomes = lives(flow, {"review[0]": "bad", "review[1]": "worse", "review[2]": "good"})
-    assert [outcome.status for outcome in outcomes] == [Status.PARKED] * 3 + [Status.COMPLETED]
+    assert [outcome.status for outcome in outcomes] == [OutcomeStatus.PARKED] * 3 + [OutcomeStatus.COMPLETED]
     assert outcomes[-1].results == {"review": "good"}
 
 
@@ -73,17 +73,21 @@ def test_a_recorded_rejection_in_a_loop_fails_the_whole_and_the_run() -> None:
     outcome = Engine(listener=diary).run(
         flow, recorded={"release[0]": "ok"}, failures={"release[1]": "too risky"}
     )
-    assert (outcome.status, outcome.error, outcome.failed_task) == (Status.FAILED, "too risky", "release[1]")
+    assert (outcome.status, outcome.error, outcome.failed_task) == (
+        OutcomeStatus.FAILED,
+        "too risky",
+        "release[1]",
+    )
     assert diary.of("failed") == [("release", 1, "too risky", False)]
     assert diary.of("cancelled") == [("end",)]
 
 
 def test_an_answer_that_overtakes_the_walk_is_used_where_it_belongs() -> None:
     engine, context = Engine(), RunContext()
-    engine.answer(context.run_id, "release[1]", Answer("second"))
-    engine.answer(context.run_id, "release[0]", Answer("first"))
+    engine.answer(context.run_id, "release[1]", WaitAnswer("second"))
+    engine.answer(context.run_id, "release[0]", WaitAnswer("first"))
     outcome = engine.run(Flow() >> approval("release")[2], run_context=context)
-    assert (outcome.status, outcome.results) == (Status.COMPLETED, {"release": "second"})
+    assert (outcome.status, outcome.results) == (OutcomeStatus.COMPLETED, {"release": "second"})
 
 
 def test_a_program_parks_at_once_because_it_has_nothing_beside_the_wait() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyoco.core.models import RunContext
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from pyoco_server.engine.tasks import current_attempt
-from pyoco_server.engine.tasks.current_attempt import CURRENT, Speaker, install_thread_inheritance
+from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, install_thread_inheritance
 from tests.engine.building import DEADLINE_SEC, flow_of, make_task
 
 
@@ -33,7 +33,7 @@ def here() -> tuple[str, int] | None:
 
 def seen_by(work: Callable[[], Any], **settings: Any) -> Any:
     outcome = Engine().run(flow_of(make_task("a", work, **settings)))
-    assert outcome.status is Status.COMPLETED, outcome.error
+    assert outcome.status is OutcomeStatus.COMPLETED, outcome.error
     return outcome.results["a"]
 
 
@@ -65,7 +65,7 @@ def test_a_task_is_known_in_its_thread_and_nowhere_else() -> None:
 def test_the_run_is_known_too() -> None:
     context = RunContext(run_id="r7", flow_name="f")
     outcome = Engine().run(flow_of(make_task("a", lambda: CURRENT.get())), run_context=context)
-    assert outcome.results == {"a": Speaker("a", 1, "r7")}
+    assert outcome.results == {"a": CurrentAttempt("a", 1, "r7")}
 
 
 def test_each_attempt_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

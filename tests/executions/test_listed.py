@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.canonical_json import canonical_bytes
 from pyoco_server.http_api.faces.executions import wire
-from pyoco_server.http_api.faces.executions.event_history import Chronicle, event_ids
+from pyoco_server.http_api.faces.executions.event_history import EventHistory, event_ids
 from pyoco_server.http_api.faces.executions.event_mapping import EventType
 from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.lifecycle import events as e
@@ -34,9 +34,9 @@ def shown(run: Run) -> Any:
     return msgspec.json.decode(msgspec.json.encode(wire.execution(run)))
 
 
-def lawful(commits: Sequence[Sequence[e.Event]]) -> Chronicle:
+def lawful(commits: Sequence[Sequence[e.Event]]) -> EventHistory:
     """After every commit: the listed events fold into the body of GET, and a terminal status stays."""
-    chronicle = Chronicle()
+    chronicle = EventHistory()
     ended = None
     for number, events in enumerate(commits, start=1):
         ids, listed = event_ids(chronicle.run, events, f"c{number}"), len(chronicle.events)
@@ -52,7 +52,7 @@ def lawful(commits: Sequence[Sequence[e.Event]]) -> Chronicle:
     return chronicle
 
 
-def _chained(chronicle: Chronicle) -> None:
+def _chained(chronicle: EventHistory) -> None:
     """As anybody can check who has only the list."""
     before = ""
     for number, encoded in enumerate(chronicle.events, start=1):
@@ -101,11 +101,11 @@ def test_a_result_without_a_canonical_form_is_chained_all_the_same() -> None:
     deep: Any = 1
     for _ in range(80):
         deep = [deep]
-    chronicle = Chronicle()
+    chronicle = EventHistory()
     chronicle.add(commit(1, [submitted()]))
     ended = e.TaskSucceeded(at=AT, task="a", attempt=1, started_at=AT, output=deep)
     chronicle.add(commit(2, [ended]))
-    again = Chronicle()
+    again = EventHistory()
     again.add(commit(1, [submitted()]))
     again.add(commit(2, [ended]))
     assert len(chronicle.head) == 64

@@ -22,7 +22,7 @@ from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.erase import StillLive, erase_run
 from pyoco_server.operations.runs.query import get_run
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
@@ -185,7 +185,7 @@ async def _one_round(brokers: RoutedCluster, made: Store) -> bool:
         with pytest.raises(Unavailable):
             await erase_run(inside, live, by=None, tenant_id=None)  # not StillLive: it is over
         with pytest.raises(Unavailable):
-            await retry(inside, live, Retry(), ANYBODY)
+            await retry(inside, live, RetryRequest(), ANYBODY)
     finally:
         heal()
     await until(lambda: _is_shown(inside, run_id), within_sec=60, every_sec=0.2)

@@ -11,7 +11,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.lifecycle.commands import AddTag, ClaimRun
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.submit import Submission, begin, checked
@@ -29,10 +29,10 @@ SLOW_SEC = 0.8
 
 
 async def keyed_submit(store: Store) -> str:
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         wanted = Submission(flow_name="noop", run_id=reservation.resource_id)
         stored = await begin(store, checked(wanted, store.config), commit_id=reservation.command_id)
-        return Answer(status=200, body=stored.run.run_id.encode(), headers={}, event_ids=[])
+        return RecordedAnswer(status=200, body=stored.run.run_id.encode(), headers={}, event_ids=[])
 
     return (await once(store, KEY, b'{"flow_name":"noop"}', do)).body.decode()
 

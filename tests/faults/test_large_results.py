@@ -24,7 +24,7 @@ from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.recording.checkpoints import recorded_results
 from pyoco_server.worker.recording.uploads import Uploads
-from pyoco_server.worker.recording.values import Result
+from pyoco_server.worker.recording.values import StoredResult
 from tests.conftest import NatsServer, until
 from tests.faults.faulty_client import Fault, Faults, faulty
 from tests.worker.stage import config_on, submitted, the_run
@@ -33,7 +33,7 @@ TASKS = 12
 SIZE = 300_000
 CHUNKS = re.compile(r"^\$O\.[^.]+\.C\.")
 METAS = re.compile(r"^\$O\.[^.]+\.M\.")
-RESULT = Result(msgspec.json.encode("x" * SIZE), OutputKept.REFERENCED)
+RESULT = StoredResult(msgspec.json.encode("x" * SIZE), OutputKept.REFERENCED)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ async def test_a_lost_answer_to_an_upload_makes_one_object(
     store: Store, faulty_store: Store, faults: Faults, where: re.Pattern[str], fault: Fault
 ) -> None:
     run_id = await _claimed(store)
-    put: list[Result] = []
+    put: list[StoredResult] = []
     faults.add(where, fault, times=2)
     uploads = _uploads(faulty_store, run_id, [])
     uploads.begin("t", 1, RESULT, put.append)
@@ -178,7 +178,7 @@ async def test_an_upload_waits_for_the_leader_of_its_stream(
 ) -> None:
     """While a leader is being chosen nobody answers: that says nothing about the result."""
     run_id = await _claimed(store)
-    put: list[Result] = []
+    put: list[StoredResult] = []
     faults.add(where, Fault.NOBODY_ANSWERS, times=3)
     uploads = _uploads(faulty_store, run_id, [])
     uploads.begin("t", 1, RESULT, put.append)
@@ -194,7 +194,7 @@ async def test_an_upload_that_is_stopped_leaves_nothing(
 ) -> None:
     run_id = await _claimed(store)
     uploads = _uploads(faulty_store, run_id, [])
-    done: list[Result] = []
+    done: list[StoredResult] = []
     uploads.begin("done", 1, RESULT, done.append)
     await until(lambda: done)
     faults.add(CHUNKS, Fault.DELAY, times=100, sec=0.2)
@@ -212,7 +212,7 @@ async def test_what_the_log_refers_to_is_not_removed_by_a_worker_that_did_not_he
 ) -> None:
     run_id = await _claimed(store)
     uploads = _uploads(faulty_store, run_id, [])
-    put: list[Result] = []
+    put: list[StoredResult] = []
     uploads.begin("t", 1, RESULT, put.append)
     await uploads.finished()
     succeeded = SucceedTask(
@@ -232,7 +232,7 @@ async def test_a_successor_stores_its_result_beside_one_that_was_never_recorded(
     loss = ReportLoss(fence=1, cause=LossCause.WORKER_LOST, losses_max=9, crashes_max=9, detail="")
     await apply(store, run_id, loss)
     await apply(store, run_id, ClaimRun(worker_id="v", instance_id="v.1", job_no=2))
-    put: list[Result] = []
+    put: list[StoredResult] = []
     uploads = Uploads(store, run_id, 2, lambda: None)
     uploads.begin("t", 1, RESULT, put.append)
     await uploads.finished()

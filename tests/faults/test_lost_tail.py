@@ -23,7 +23,7 @@ from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.query import list_runs
 from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.logs.writer import Line, LogEnd
+from pyoco_server.store.logs.writer import LogEnd, LogLine
 from pyoco_server.store.runs.log import Overtaken
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -336,7 +336,7 @@ async def test_whoever_follows_a_log_begins_again_with_what_the_broker_has(
 
 
 async def printed(store: Store, run_id: str, at: LogEnd, text: str) -> LogEnd:
-    line = Line(1.0, "stdout", text)
+    line = LogLine(1.0, "stdout", text)
     return await store.logs.append(run_id, at, [line], fence=1, chunk_id=text)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from pyoco_server import clock
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.faces.executions.event_history import Chronicle
-from pyoco_server.jetstream.kv import Bucket, Entry
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
+from pyoco_server.jetstream.kv import Bucket, KvEntry
 from pyoco_server.lifecycle.commands import AddTag
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.graph import GraphTask
@@ -25,7 +25,7 @@ from pyoco_server.operations.runs.query import get_run
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.operations.schedules import create
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.schedules import Kind, Timing
+from pyoco_server.schedules import ScheduleKind, Timing
 from pyoco_server.store.fleet.registry import DRAIN
 from pyoco_server.store.graphs import _head_key
 from pyoco_server.store.store import Store
@@ -50,7 +50,7 @@ async def test_the_history_of_an_erased_run_is_not_found(store: Store) -> None:
     run_id = await _erased(store)
     model = ReadModel(store.client, store.jetstream, store.config)
     with pytest.raises(NotFound):
-        await Histories(store, model, Chronicle).read(run_id)
+        await Histories(store, model, EventHistory).read(run_id)
 
 
 async def test_a_crowd_that_asks_for_one_unknown_run_is_confirmed_together(store: Store) -> None:
@@ -96,17 +96,17 @@ async def test_what_a_schedule_begins_with_is_not_missing_because_one_node_lacks
     store: Store, faulty_store: Store, faults: Faults
 ) -> None:
     with_copies(faulty_store)
-    timing = Timing(kind=Kind.INTERVAL, interval_seconds=3600.0, start_at=clock.now())
+    timing = Timing(kind=ScheduleKind.INTERVAL, interval_seconds=3600.0, start_at=clock.now())
     made = await create(store, Submission(flow_name="five"), timing, None, now=clock.now())
     faults.add(READ, Fault.NO_MESSAGE)
     assert await faulty_store.schedules.begins_with(made.schedule_id) is not None
 
 
-def _shown_once(monkeypatch: pytest.MonkeyPatch, bucket: Bucket, old: Entry) -> None:
+def _shown_once(monkeypatch: pytest.MonkeyPatch, bucket: Bucket, old: KvEntry) -> None:
     """The next reader is shown this, and later ones what is there."""
     read = bucket.get_at_leader
 
-    async def get_at_leader(key: str) -> Entry:
+    async def get_at_leader(key: str) -> KvEntry:
         monkeypatch.setattr(bucket, "get_at_leader", read)
         return old
 

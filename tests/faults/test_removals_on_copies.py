@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pyoco_server.clock import elapsed
-from pyoco_server.engine import Answer
+from pyoco_server.engine import WaitAnswer
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping.missing_letters import MissingLetters
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, FailRun, ReportLoss, SucceedTask
@@ -21,9 +21,9 @@ from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.runs.leftovers import Noted
 from pyoco_server.store.runs.log import StoredRun
-from pyoco_server.store.runs.results import Reference
+from pyoco_server.store.runs.results import ResultReference
 from pyoco_server.store.store import Store
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.recording.uploads import Uploads
@@ -94,7 +94,7 @@ async def test_a_worker_goes_on_with_a_run_that_is_shown_as_before_its_claim(
     delivery = await _delivery(store)
     await show_as_of_now(faulty_store)
     recorder = Recorder(faulty_store, await _claim(store, run_id), lambda _: None)
-    async with UnderWay(faulty_store, delivery, run_id, LeaseDeadline(5.0)) as under_way:
+    async with AttemptMonitor(faulty_store, delivery, run_id, LeaseDeadline(5.0)) as under_way:
         under_way.begin(_Engine(), recorder)
         await under_way._catch_up()
         assert not under_way.is_abandoned
@@ -113,7 +113,7 @@ async def test_a_worker_whose_lease_had_lapsed_starts_nothing_by_an_old_log(
     await apply(store, run_id, loss)
     lease = LeaseDeadline(5.0)
     lease.renewed(elapsed())
-    async with UnderWay(faulty_store, delivery, run_id, lease) as under_way:
+    async with AttemptMonitor(faulty_store, delivery, run_id, lease) as under_way:
         under_way.begin(_Engine(), recorder)
         assert under_way.may_start()
         under_way._on_renewed(has_lapsed=True)
@@ -160,7 +160,7 @@ class _Engine:
 
     def abandon(self, run_id: str) -> None: ...
 
-    def answer(self, run_id: str, task: str, answer: Answer) -> None: ...
+    def answer(self, run_id: str, task: str, answer: WaitAnswer) -> None: ...
 
     def grant(self, run_id: str, until: float) -> None: ...
 
@@ -194,7 +194,7 @@ async def _claim(store: Store, run_id: str) -> StoredRun:
     return claimed
 
 
-async def _record(store: Store, run_id: str, reference: Reference) -> None:
+async def _record(store: Store, run_id: str, reference: ResultReference) -> None:
     succeeded = SucceedTask(
         fence=1, task="t", attempt=1, started_at=1.0, ended_at=2.0,
         output=msgspec.Raw(msgspec.json.encode(reference)), kept=OutputKept.REFERENCED,

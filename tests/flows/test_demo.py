@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from pyoco_server.flows import demo
 from tests.engine.building import Background, await_signal
 
@@ -51,13 +51,13 @@ def test_ticker_returns_soon_after_a_cancel(monkeypatch: pytest.MonkeyPatch) -> 
         await_signal(ticking)
         ticker.cancel()
         outcome = ticker.outcome()
-    assert (outcome.status, outcome.results) == (Status.CANCELLED, {"tick": 1})
+    assert (outcome.status, outcome.results) == (OutcomeStatus.CANCELLED, {"tick": 1})
     assert max(naps) <= demo.CANCEL_CHECK_SEC
 
 
 def test_fails_fails_in_its_second_task_and_says_so() -> None:
     outcome = run("fails")
-    assert (outcome.status, outcome.failed_task) == (Status.FAILED, "explode")
+    assert (outcome.status, outcome.failed_task) == (OutcomeStatus.FAILED, "explode")
     assert outcome.results == {"prepare": "prepared"}
     assert "on purpose" in outcome.error
 
@@ -77,7 +77,7 @@ def test_an_unknown_flow_is_a_key_error_that_names_those_there_are() -> None:
 
 def test_release_waits_for_an_approval_and_then_deploys() -> None:
     parked = run("release", version="2.0")
-    assert (parked.status, parked.waiting) == (Status.PARKED, ("approve",))
+    assert (parked.status, parked.waiting) == (OutcomeStatus.PARKED, ("approve",))
     recorded = {"build": "2.0", "approve": {"by": "you"}}
     ended = Engine().run(demo.resolver("release"), recorded=recorded)
-    assert (ended.status, ended.results["deploy"]) == (Status.COMPLETED, "2.0 is out")
+    assert (ended.status, ended.results["deploy"]) == (OutcomeStatus.COMPLETED, "2.0 is out")

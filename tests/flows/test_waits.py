@@ -12,12 +12,12 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server import approval
 from pyoco_server.flows import waits
-from pyoco_server.flows.waits import PROMPT_BYTES_MAX, Wait
+from pyoco_server.flows.waits import PROMPT_BYTES_MAX, WaitTask
 
 
-def wait_of(wrapped: TaskWrapper) -> Wait:
+def wait_of(wrapped: TaskWrapper) -> WaitTask:
     wait = wrapped.task.func
-    assert isinstance(wait, Wait)
+    assert isinstance(wait, WaitTask)
     return wait
 
 

@@ -12,7 +12,7 @@ from pyoco_server.housekeeping.delayed_runs import DelayedRuns
 from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.housekeeping.test_owed_jobs import Clock
@@ -62,7 +62,7 @@ async def test_a_cancel_before_its_time_is_the_end(store: Store, read_model: Rea
     clock.ahead_sec = HOUR_SEC + 1
     assert await started(store, read_model) == 0
     await ended_as(store, run_id, "CANCELLED")
-    again = await retry(store, run_id, Retry(), ANYBODY)
+    again = await retry(store, run_id, RetryRequest(), ANYBODY)
     assert (await the_run(store, again.run.run_id)).start_at is None
     assert await jobs_queued(store) == 1
 

@@ -15,7 +15,7 @@ from pyoco_server.housekeeping import Housekeeper, due_runs
 from pyoco_server.housekeeping.due_runs import DueRuns
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.events import TaskFailed
-from pyoco_server.lifecycle.graph import Graph, GraphTask, OnTimeout, Retry
+from pyoco_server.lifecycle.graph import Graph, GraphTask, OnTimeout, RetryPolicy
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.runs.apply import Applied, apply
@@ -215,7 +215,7 @@ class TestBetweenRounds:
 
     @pytest.mark.usefixtures("keeper")
     async def test_a_backoff_ends_at_its_instant(self, store: Store) -> None:
-        retry = Retry(max_attempts=3, backoff_sec=0.2)
+        retry = RetryPolicy(max_attempts=3, backoff_sec=0.2)
         run_id = await driven(store, GraphTask(id="a", retry=retry))
         for attempt in (1, 2):
             fail = c.FailClientTask(task="a", code="E", message="no")

@@ -19,10 +19,17 @@ from pyoco_server.operations import schedules
 from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs import submit
 from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.schedules import Kind, Schedule, ScheduleStatus, Timing, next_instant, planned_run_id
+from pyoco_server.schedules import (
+    Schedule,
+    ScheduleKind,
+    ScheduleStatus,
+    Timing,
+    next_instant,
+    planned_run_id,
+)
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.housekeeping.test_owed_jobs import Clock
@@ -48,7 +55,11 @@ def due(store: Store) -> DueSchedules:
 async def made(store: Store, **members: Any) -> Schedule:
     """Every hour, from in an hour on, unless told otherwise."""
     now = time.time()
-    hourly = {"kind": Kind.INTERVAL, "interval_seconds": HOUR_SEC, "start_at": round(now + HOUR_SEC, 6)}
+    hourly = {
+        "kind": ScheduleKind.INTERVAL,
+        "interval_seconds": HOUR_SEC,
+        "start_at": round(now + HOUR_SEC, 6),
+    }
     wanted = Submission(flow_name="nightly", tenant_id="acme")
     return await schedules.create(store, wanted, Timing(**(members or hourly)), WORKFLOW, now=now)
 
@@ -89,7 +100,7 @@ async def test_a_run_begins_when_its_time_has_come(
 async def test_what_is_due_once_is_completed_and_kept_for_a_while(
     store: Store, due: DueSchedules, clock: Clock
 ) -> None:
-    schedule = await made(store, kind=Kind.ONCE, run_at=round(time.time() + HOUR_SEC, 6))
+    schedule = await made(store, kind=ScheduleKind.ONCE, run_at=round(time.time() + HOUR_SEC, 6))
     clock.ahead_sec = 10 * HOUR_SEC
     assert (await due.look(), await due.look()) == (1, 0)
     ended = await as_stored(store, schedule)
@@ -309,9 +320,9 @@ async def test_another_try_of_a_run_is_listed_with_it(
     await due.look()
     [run_id] = await runs_of(store, read_model, schedule)
     with pytest.raises(Conflict):
-        await retry(store, run_id, Retry(), ANYBODY)
+        await retry(store, run_id, RetryRequest(), ANYBODY)
     await apply(store, run_id, CancelRun())
-    again = await retry(store, run_id, Retry(), ANYBODY)
+    again = await retry(store, run_id, RetryRequest(), ANYBODY)
     assert await runs_of(store, read_model, schedule) == {run_id, again.run.run_id}
 
 
@@ -319,7 +330,7 @@ async def test_a_gateway_started_anew_goes_on_where_the_last_one_ended(
     store: Store, config: NatsBackendConfig
 ) -> None:
     schedule = await made(
-        store, kind=Kind.INTERVAL, interval_seconds=0.2, start_at=round(time.time() + 0.2, 6)
+        store, kind=ScheduleKind.INTERVAL, interval_seconds=0.2, start_at=round(time.time() + 0.2, 6)
     )
     for wanted in (2, 4):
         async with serving(config) as client:

@@ -18,9 +18,9 @@ from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs import erase as erase_module
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.erase import erase_run
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission
-from pyoco_server.schedules import Kind, Timing
+from pyoco_server.schedules import ScheduleKind, Timing
 from pyoco_server.store.runs.commits import ERASED_MARK_TTL
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.refusals import Refusal
@@ -193,7 +193,7 @@ async def test_what_was_copied_for_a_retry_that_never_began_is_removed(
     with monkeypatch.context() as patch:
         patch.setattr(store.runs, "create", broken)
         with pytest.raises(BrokerAway):
-            await retry(store, run_id, Retry(), CALLER)
+            await retry(store, run_id, RetryRequest(), CALLER)
     assert len(await store.results.objects.list()) == 2
     assert await keeper.look() == 1
     [kept] = await store.results.objects.list()
@@ -212,7 +212,7 @@ async def test_what_a_retry_copies_is_not_removed_while_it_has_not_begun(
         return await create(*asked)
 
     monkeypatch.setattr(store.runs, "create", create_late)
-    begun = (await retry(store, run_id, Retry(), CALLER)).run
+    begun = (await retry(store, run_id, RetryRequest(), CALLER)).run
     for task, record in begun.tasks.items():
         assert len(await store.results.get(Recorded(begun.run_id, task, record.output))) > len(LARGE)
     assert begun.tasks
@@ -246,7 +246,7 @@ async def test_a_schedule_that_the_broker_does_not_name_is_left_alone(
 ) -> None:
     """Of a stream with more than a hundred thousand subjects only so many are told."""
     now = time.time()
-    hourly = Timing(kind=Kind.INTERVAL, interval_seconds=3600.0, start_at=now)
+    hourly = Timing(kind=ScheduleKind.INTERVAL, interval_seconds=3600.0, start_at=now)
     schedule = await schedules.create(store, Submission(flow_name="f"), hourly, None, now=now)
     ids = store.schedules._ids
 

@@ -99,7 +99,7 @@ async def test_nothing_is_read_until_something_is_due(
     await over(store)
     await read_model.caught_up()
     assert await keeper.look() == 0
-    monkeypatch.delattr(housekeeping_queries.RunsThatNeedCare, "oldest_over")
+    monkeypatch.delattr(housekeeping_queries.HousekeepingQueries, "oldest_over")
     assert await keeper.look() == 0
 
 

@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.middleware.authentication import Authentication
 from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.middleware.credentials import Checks
+from pyoco_server.http_api.middleware.credentials import Authenticators
 from pyoco_server.operations.identity.api_keys import revoke_key
 from pyoco_server.operations.identity.authenticate import KeyCheck
 from pyoco_server.operations.identity.callers import ANYBODY, Caller
@@ -47,7 +47,7 @@ class House:
             Route("/health", self._health),
             WebSocketRoute("/runs/socket", self._socket),
         ]
-        self.door = Authentication(Starlette(routes=rooms), config, Checks(keys))
+        self.door = Authentication(Starlette(routes=rooms), config, Authenticators(keys))
 
     async def _stream(self, request: Request) -> Response:
         self.callers.append(caller_of(request))

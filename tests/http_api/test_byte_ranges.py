@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_api.responses.byte_ranges import Part, Wanted, is_known, is_same, wanted_part
+from pyoco_server.http_api.responses.byte_ranges import Part, RangeRequest, is_known, is_same, wanted_part
 from pyoco_server.http_api.responses.negotiation import best_kind
 
 KINDS = ("application/json", "application/x-ndjson", "text/plain")
@@ -15,7 +15,7 @@ KINDS = ("application/json", "application/x-ndjson", "text/plain")
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        (None, Wanted.WHOLE),
+        (None, RangeRequest.WHOLE),
         ("bytes=0-", Part(0, 10)),
         ("bytes=0-0", Part(0, 1)),
         ("bytes=3-5", Part(3, 6)),
@@ -26,37 +26,37 @@ KINDS = ("application/json", "application/x-ndjson", "text/plain")
         ("Bytes=1-2", Part(1, 3)),
         (" bytes=1-2 ", Part(1, 3)),
         ("bytes=007-8", Part(7, 9)),
-        ("bytes=10-", Wanted.NOTHING),
-        ("bytes=10-20", Wanted.NOTHING),
-        (f"bytes={'9' * 5000}-", Wanted.NOTHING),
-        ("bytes=-0", Wanted.NOTHING),
-        ("bytes=5-2", Wanted.WHOLE),
-        ("bytes=-", Wanted.WHOLE),
-        ("bytes=", Wanted.WHOLE),
-        ("bytes=a-b", Wanted.WHOLE),
-        ("bytes=1", Wanted.WHOLE),
-        ("bytes 1-2", Wanted.WHOLE),
-        ("bytes=0-1,3-4", Wanted.WHOLE),
-        ("lines=0-1", Wanted.WHOLE),
-        ("bytes=+1-2", Wanted.WHOLE),
-        ("bytes=1-2x", Wanted.WHOLE),
-        ("bytes=\u0661-", Wanted.WHOLE),
+        ("bytes=10-", RangeRequest.NOTHING),
+        ("bytes=10-20", RangeRequest.NOTHING),
+        (f"bytes={'9' * 5000}-", RangeRequest.NOTHING),
+        ("bytes=-0", RangeRequest.NOTHING),
+        ("bytes=5-2", RangeRequest.WHOLE),
+        ("bytes=-", RangeRequest.WHOLE),
+        ("bytes=", RangeRequest.WHOLE),
+        ("bytes=a-b", RangeRequest.WHOLE),
+        ("bytes=1", RangeRequest.WHOLE),
+        ("bytes 1-2", RangeRequest.WHOLE),
+        ("bytes=0-1,3-4", RangeRequest.WHOLE),
+        ("lines=0-1", RangeRequest.WHOLE),
+        ("bytes=+1-2", RangeRequest.WHOLE),
+        ("bytes=1-2x", RangeRequest.WHOLE),
+        ("bytes=\u0661-", RangeRequest.WHOLE),
     ],
 )
-def test_which_part_of_ten_bytes_is_wanted(header: str | None, expected: Part | Wanted) -> None:
+def test_which_part_of_ten_bytes_is_wanted(header: str | None, expected: Part | RangeRequest) -> None:
     assert wanted_part(header, 10) == expected
 
 
 def test_of_nothing_no_part_can_be_had() -> None:
-    assert wanted_part("bytes=0-", 0) is Wanted.NOTHING
-    assert wanted_part("bytes=-5", 0) is Wanted.NOTHING
-    assert wanted_part(None, 0) is Wanted.WHOLE
+    assert wanted_part("bytes=0-", 0) is RangeRequest.NOTHING
+    assert wanted_part("bytes=-5", 0) is RangeRequest.NOTHING
+    assert wanted_part(None, 0) is RangeRequest.WHOLE
 
 
 @given(st.text(alphabet="bytes=-,0123456789 ", max_size=30), st.integers(0, 50))
 def test_whatever_is_sent_the_part_is_there(header: str, size: int) -> None:
     part = wanted_part(header, size)
-    assert part in Wanted if isinstance(part, Wanted) else 0 <= part.start < part.stop <= size
+    assert part in RangeRequest if isinstance(part, RangeRequest) else 0 <= part.start < part.stop <= size
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.middleware import refusal_log
 from pyoco_server.http_api.server import connections
 from pyoco_server.http_api.server.connections import is_proxy
-from pyoco_server.http_api.server.protocol import BODY, PIPELINED_MAX, OneWrite
+from pyoco_server.http_api.server.protocol import BODY, PIPELINED_MAX, HttpProtocol
 from tests.conftest import NatsServer, free_port, until
 from tests.http_api.live import Live, live
 from tests.worker.stage import config_on
@@ -61,7 +61,7 @@ async def peer(gateway: Live) -> AsyncIterator[Peer]:
 async def gateway(**changes: Any) -> AsyncIterator[Live]:
     """Without a broker: what is tested here happens before one is needed."""
     config = NatsBackendConfig(nats_url=f"nats://127.0.0.1:{free_port()}", start_wait_sec=0, **changes)
-    async with live(config, wait_ready=False, http=OneWrite) as started:
+    async with live(config, wait_ready=False, http=HttpProtocol) as started:
         yield started
 
 
@@ -120,7 +120,7 @@ async def test_a_body_that_never_ends_is_ended(nats_server: NatsServer, length: 
         b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + length + b"\r\n\r\n"
     )
     limits = {"http_body_timeout_sec": 0.3, "http_body_min_bytes_per_sec": 1_000}
-    async with live(config_on(nats_server, **limits), http=OneWrite) as started, peer(started) as slow:
+    async with live(config_on(nats_server, **limits), http=HttpProtocol) as started, peer(started) as slow:
         slow.send(head)
         assert (await slow.ended()).startswith(b"HTTP/1.1 408 ")
         await until(lambda: started.gateway.connections.open == 0)
@@ -339,7 +339,7 @@ async def test_one_address_cannot_take_all_connections_unless_it_is_a_proxy() ->
     )
     for proxies, status in (("10.0.0.1", 503), ("127.0.0.0/8", 200)):
         async with (
-            live(config, wait_ready=False, http=OneWrite, forwarded_allow_ips=proxies) as started,
+            live(config, wait_ready=False, http=HttpProtocol, forwarded_allow_ips=proxies) as started,
             peer(started),
             peer(started),
             peer(started) as third,
@@ -358,7 +358,7 @@ def test_proxies_are_named_as_for_uvicorn() -> None:
 
 async def test_streams_sockets_and_long_polls_are_not_cut(nats_server: NatsServer) -> None:
     limits = {"http_header_timeout_sec": 0.3, "http_idle_timeout_sec": 0.3, "http_body_timeout_sec": 0.3}
-    async with live(config_on(nats_server, **limits), http=OneWrite) as started:
+    async with live(config_on(nats_server, **limits), http=HttpProtocol) as started:
         job = (await started.client.post("/jobs", json={"parameters": {}})).json()["id"]
         loop = asyncio.get_running_loop()
 
@@ -387,7 +387,7 @@ async def test_streams_sockets_and_long_polls_are_not_cut(nats_server: NatsServe
 
 
 async def test_a_closed_websocket_is_no_longer_counted(nats_server: NatsServer) -> None:
-    async with live(config_on(nats_server), http=OneWrite) as started:
+    async with live(config_on(nats_server), http=HttpProtocol) as started:
         job = (await started.client.post("/jobs", json={"parameters": {}})).json()["id"]
         await until(lambda: started.gateway.connections.open == 1)
         for _ in range(3):
@@ -401,7 +401,7 @@ async def test_a_refused_handshake_is_no_error_in_the_log(
     nats_server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with live(config_on(nats_server), http=OneWrite) as started:
+    async with live(config_on(nats_server), http=HttpProtocol) as started:
         caplog.clear()
         for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {}):
             with pytest.raises(InvalidStatus) as refused:
@@ -427,7 +427,7 @@ async def test_pipelined_requests_wait_outside_of_memory_and_all_are_answered() 
             nonlocal waiting
             while True:
                 for protocol in tuple(started.gateway.connections._swept):
-                    assert isinstance(protocol, OneWrite)
+                    assert isinstance(protocol, HttpProtocol)
                     waiting = max(waiting, len(protocol.pipeline))
                 await asyncio.sleep(0)
 
@@ -492,7 +492,7 @@ async def test_a_socket_cannot_begin_while_an_answer_is_under_way(nats_server: N
     upgrade = b"GET /jobs/x/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     upgrade += b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     stream = b"GET /stream?topic=runs HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    async with live(config_on(nats_server), http=OneWrite) as started, peer(started) as both:
+    async with live(config_on(nats_server), http=HttpProtocol) as started, peer(started) as both:
         both.send(stream)
         await both.reader.readuntil(b"retry: ")
         both.send(upgrade)

@@ -231,14 +231,14 @@ async def test_a_request_under_way_has_no_answer_yet(
     client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
-    carry_out = once_module._Turn.carry_out
+    carry_out = once_module._Request.carry_out
 
     async def slowly(turn: Any, do: Any) -> Any:
         begun.set()
         await go_on.wait()
         return await carry_out(turn, do)
 
-    monkeypatch.setattr(once_module._Turn, "carry_out", slowly)
+    monkeypatch.setattr(once_module._Request, "carry_out", slowly)
     first = asyncio.create_task(client.post("/runs", json=BODY, headers=KEY))
     await begun.wait()
     shown = (await client.get("/idempotency/order-4711")).json()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.logs.writer import Line
+from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.http_api.serving import serving
@@ -356,7 +356,7 @@ async def test_what_cannot_be_had_in_this_form(client: httpx.AsyncClient, job: s
 
 async def test_whatever_was_printed_comes_back(client: httpx.AsyncClient, job: str, writer: Writer) -> None:
     odd = ["", " ", "\t", "\x00\x1b[31m", "a\rb", "\u2028", '{"seq": 7}', "x" * 8_192, "🙂"]
-    await writer.write_lines([Line(AT, "stderr", text, None, None, "ERROR") for text in odd])
+    await writer.write_lines([LogLine(AT, "stderr", text, None, None, "ERROR") for text in odd])
     page = await page_of(client, job)
     assert messages(page) == odd
     assert page["entries"][0] == {

@@ -12,7 +12,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Invalid
-from pyoco_server.operations.logs.search import Search, Sought
+from pyoco_server.operations.logs.search import LogSearch, Sought
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.http_api.holding import HOLD_SEC_MAX, held
@@ -163,5 +163,5 @@ def test_a_pattern_that_is_too_large_is_refused_before_it_is_compiled_whole(patt
     """RE2 holds the interpreter's lock meanwhile: no thread would help."""
     began = time.thread_time()
     with pytest.raises(Invalid, match="smaller counted repetitions"):
-        Search(Sought(pattern, is_pattern=True))
+        LogSearch(Sought(pattern, is_pattern=True))
     assert time.thread_time() - began < COMPILE_SEC_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from pyoco_server.http_api.server.head_buffer import Joined
+from pyoco_server.http_api.server.head_buffer import HeadBufferingTransport
 
 
 class Sink:
@@ -27,9 +27,9 @@ class Sink:
         return "close" in self.told
 
 
-def joined() -> tuple[Sink, Joined]:
+def joined() -> tuple[Sink, HeadBufferingTransport]:
     sink = Sink()
-    return sink, Joined(cast(asyncio.Transport, sink))
+    return sink, HeadBufferingTransport(cast(asyncio.Transport, sink))
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"

@@ -13,7 +13,7 @@ from pyoco_server.lifecycle.commands import CancelRun, EraseRun
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.identity.callers import ANYBODY, Caller
 from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission, begin
 from pyoco_server.operations.runs.submit import submit as submitted
 from pyoco_server.store.store import Store
@@ -254,8 +254,10 @@ async def test_a_retry_stays_with_its_tenant_and_names_who_asked(store: Store) -
     old = await submitted(store, wanted)
     await apply(store, old.run.run_id, CancelRun())
     with pytest.raises(NotFound):
-        await retry(store, old.run.run_id, Retry(), Caller(tenant_id="theirs", id="k2"))
-    new = await retry(store, old.run.run_id, Retry(traceparent="t2"), Caller(tenant_id="ours", id="k3"))
+        await retry(store, old.run.run_id, RetryRequest(), Caller(tenant_id="theirs", id="k2"))
+    new = await retry(
+        store, old.run.run_id, RetryRequest(traceparent="t2"), Caller(tenant_id="ours", id="k3")
+    )
     first, *_ = await history(store, new.run.run_id)
     assert isinstance(first, RunSubmitted)
     assert (first.tenant_id, first.api_key_id, first.retry_of) == ("ours", "k3", old.run.run_id)
@@ -270,7 +272,7 @@ async def test_the_yaml_goes_with_it(store: Store) -> None:
     }
     old = await begin(store, a_submission(tag="nobody", **yaml))
     await apply(store, old.run.run_id, CancelRun())
-    new = await retry(store, old.run.run_id, Retry(), ANYBODY)
+    new = await retry(store, old.run.run_id, RetryRequest(), ANYBODY)
     first = await store.runs.submission(new.run.run_id)
     assert first is not None
     assert {name: getattr(first, name) for name in yaml} == yaml

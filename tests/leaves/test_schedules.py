@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.schedules import (
-    Kind,
     Schedule,
+    ScheduleKind,
     ScheduleStatus,
     Timing,
     is_cron,
@@ -28,15 +28,15 @@ def at(text: str) -> float:
 
 
 def cron(expression: str, timezone: str = "Europe/Berlin") -> Timing:
-    return Timing(kind=Kind.CRON, cron=expression, timezone=timezone)
+    return Timing(kind=ScheduleKind.CRON, cron=expression, timezone=timezone)
 
 
 def every(seconds: float, start_at: float) -> Timing:
-    return Timing(kind=Kind.INTERVAL, interval_seconds=seconds, start_at=start_at)
+    return Timing(kind=ScheduleKind.INTERVAL, interval_seconds=seconds, start_at=start_at)
 
 
 def once(run_at: float) -> Timing:
-    return Timing(kind=Kind.ONCE, run_at=run_at)
+    return Timing(kind=ScheduleKind.ONCE, run_at=run_at)
 
 
 def a_schedule(timing: Timing, next_at: float | None, **changes: Any) -> Schedule:
@@ -111,7 +111,7 @@ def test_cron_by_the_clock_of_its_zone(expression: str, after: str, expected: st
 
 
 def test_without_a_zone_it_is_utc() -> None:
-    timing = Timing(kind=Kind.CRON, cron="0 3 * * *")
+    timing = Timing(kind=ScheduleKind.CRON, cron="0 3 * * *")
     assert next_instant(timing, at("2026-05-01T12:00:00Z")) == at("2026-05-02T03:00:00Z")
 
 

@@ -2,14 +2,14 @@
 
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.graph import Join, OnTimeout, Retry
+from pyoco_server.lifecycle.graph import Join, OnTimeout, RetryPolicy
 from tests.lifecycle.alphabet import AT, claim, start
 from tests.lifecycle.graphs import answer, asks, client_run, lost, take, task, wait_for, won
 
 # When time is told to pass: everything of these runs is due by then.
 LATER = AT + 1000
 
-A = task("a", retry=Retry(max_attempts=2, backoff_sec=5), timeout_sec=60)
+A = task("a", retry=RetryPolicy(max_attempts=2, backoff_sec=5), timeout_sec=60)
 B = wait_for("b", "a", join=Join.ALL_DONE, wait_timeout_sec=60, on_timeout=OnTimeout.SUCCEED)
 SUBMITTED = client_run(A, B)
 

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.decide import Refused, decide
-from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, Retry, TaskKind, graph_problems
+from pyoco_server.lifecycle.graph import (
+    Graph,
+    GraphTask,
+    Join,
+    OnTimeout,
+    RetryPolicy,
+    TaskKind,
+    graph_problems,
+)
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import TaskStatus
@@ -15,7 +23,7 @@ from tests.lifecycle.graphs import answer, asks, client_run, lost, take, won
 from tests.lifecycle.random_runs import Commit
 
 _JOINS = (Join.ALL_SUCCESS, Join.ALL_SUCCESS, Join.ANY_SUCCESS, Join.ALL_DONE)
-_RETRIES = (Retry(), Retry(max_attempts=2), *(Retry(max_attempts=3, backoff_sec=7.5),) * 2)
+_RETRIES = (RetryPolicy(), RetryPolicy(max_attempts=2), *(RetryPolicy(max_attempts=3, backoff_sec=7.5),) * 2)
 _SPANS = (None, None, 30.0)
 _SIZES = (0, 1, 50, 5000)
 

@@ -5,7 +5,7 @@ import pytest
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Reason, decide
-from pyoco_server.lifecycle.graph import GraphTask, Join, Retry
+from pyoco_server.lifecycle.graph import GraphTask, Join, RetryPolicy
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
 from tests.lifecycle.alphabet import AT, claim, run_after
@@ -99,7 +99,7 @@ def test_a_wait_succeeds_with_what_the_answer_brought() -> None:
 
 
 def test_a_no_is_final_whatever_the_retries() -> None:
-    again = Retry(max_attempts=5)
+    again = RetryPolicy(max_attempts=5)
     run = led(wait_for("ok", retry=again), task("b", "ok")).ask(
         answer("ok", "ok", rejected=True, comment="not today", by="ann")
     )
@@ -116,10 +116,12 @@ def test_a_no_is_final_whatever_the_retries() -> None:
 
 
 def test_a_failed_attempt_is_tried_again_at_once_or_after_its_backoff() -> None:
-    at_once = led(task("a", retry=Retry(max_attempts=2))).ask(take("a"), lost("a"))
+    at_once = led(task("a", retry=RetryPolicy(max_attempts=2))).ask(take("a"), lost("a"))
     assert at_once.kinds == ["TaskFailed(a)", "TaskReadied(a)"]
     assert at_once.ask(take("a", 2), lost("a")).kinds == ["TaskFailed(a)", "RunFailed(a)"]
-    later = led(task("a", retry=Retry(max_attempts=3, backoff_sec=2, factor=3))).ask(take("a"), lost("a"))
+    later = led(task("a", retry=RetryPolicy(max_attempts=3, backoff_sec=2, factor=3))).ask(
+        take("a"), lost("a")
+    )
     assert (later.kinds, later.run.due) == (["TaskFailed(a)"], {"a": AT + 2})
     assert refused(later.run, take("a", 2)) is Reason.TASK_STATUS
     later.ask(c.PassTime(), after_sec=2).ask(take("a", 2), lost("a"))
@@ -267,7 +269,7 @@ def test_it_goes_on_until_every_task_has_ended() -> None:
 
 
 def test_a_late_success_of_one_to_be_tried_again_does_not_ready_it_early() -> None:
-    slow = Retry(max_attempts=2, backoff_sec=60)
+    slow = RetryPolicy(max_attempts=2, backoff_sec=60)
     run = ended(A, task("b"), task("c", "a", "b", join=ANY, retry=slow), a="won")
     run.ask(take("c"), lost("c"), take("b"), won("b"))
     assert run.states["c"] == "PENDING"

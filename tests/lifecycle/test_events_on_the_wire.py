@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, Retry, TaskKind
+from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, RetryPolicy, TaskKind
 from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
 from tests.lifecycle.alphabet import AT, EVENTS, submitted
 from tests.lifecycle.client_alphabet import CLIENT_EVENTS
@@ -25,7 +25,7 @@ _VALUES: dict[Any, Any] = {
         id="g",
         version=3,
         nodes=(
-            GraphTask(id="a", retry=Retry(max_attempts=3), timeout_sec=1.5),
+            GraphTask(id="a", retry=RetryPolicy(max_attempts=3), timeout_sec=1.5),
             GraphTask(id="b", type=TaskKind.WAIT, after=("a",), join=Join.ALL_DONE, prompt={"q": [1]}),
         ),
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyoco_server.lifecycle.graph import Graph, GraphTask, Retry, graph_problems, last_of, named_only
+from pyoco_server.lifecycle.graph import Graph, GraphTask, RetryPolicy, graph_problems, last_of, named_only
 from tests.lifecycle.graphs import task
 
 
@@ -31,11 +31,11 @@ def test_it_has_one_to_a_thousand_tasks(count: int) -> None:
         (task("ok"), "used twice"),
         (task("a", "nowhere"), "'nowhere'"),
         (task("a", "ok", "ok"), "twice in 'after'"),
-        (task("a", retry=Retry(max_attempts=0)), "max_attempts"),
-        (task("a", retry=Retry(max_attempts=1001)), "max_attempts"),
-        (task("a", retry=Retry(backoff_sec=-1)), "backoff_sec"),
-        (task("a", retry=Retry(backoff_sec=float("nan"))), "backoff_sec"),
-        (task("a", retry=Retry(factor=0.5)), "factor"),
+        (task("a", retry=RetryPolicy(max_attempts=0)), "max_attempts"),
+        (task("a", retry=RetryPolicy(max_attempts=1001)), "max_attempts"),
+        (task("a", retry=RetryPolicy(backoff_sec=-1)), "backoff_sec"),
+        (task("a", retry=RetryPolicy(backoff_sec=float("nan"))), "backoff_sec"),
+        (task("a", retry=RetryPolicy(factor=0.5)), "factor"),
         (task("a", timeout_sec=0), "'timeout_sec'"),
         (task("a", timeout_sec=float("inf")), "'timeout_sec'"),
         (task("a", wait_timeout_sec=-1), "'wait_timeout_sec'"),

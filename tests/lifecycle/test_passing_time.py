@@ -4,7 +4,7 @@ import pytest
 
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.decide import Reason, decide
-from pyoco_server.lifecycle.graph import BACKOFF_SEC_MAX, Join, OnTimeout, Retry
+from pyoco_server.lifecycle.graph import BACKOFF_SEC_MAX, Join, OnTimeout, RetryPolicy
 from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.lifecycle.status import RunStatus
 from tests.lifecycle.alphabet import AT, claim, run_after, start, submitted
@@ -43,7 +43,7 @@ def test_nothing_is_due_before_its_instant() -> None:
 
 
 def test_an_attempt_that_takes_too_long_fails_and_is_tried_again_as_usual() -> None:
-    run = led(task("a", timeout_sec=10, retry=Retry(max_attempts=2, backoff_sec=3))).ask(take("a"))
+    run = led(task("a", timeout_sec=10, retry=RetryPolicy(max_attempts=2, backoff_sec=3))).ask(take("a"))
     run.ask(PASS, after_sec=11)
     assert (run.kinds, run.run.due) == (["TaskFailed(a)"], {"a": AT + 14})
     assert run.run.tasks["a"].code == "ERR_TIMEOUT"
@@ -83,7 +83,7 @@ def test_a_wait_that_nobody_answers_comes_to_what_the_graph_says(
 
 
 def test_a_wait_is_tried_again_if_the_graph_says_so() -> None:
-    run = led(wait_for("ok", wait_timeout_sec=5, retry=Retry(max_attempts=2)))
+    run = led(wait_for("ok", wait_timeout_sec=5, retry=RetryPolicy(max_attempts=2)))
     assert run.ask(PASS, after_sec=5).kinds == ["TaskFailed(ok)", "TaskReadied(ok)", "TaskWaiting(ok)"]
     assert run.run.due == {"ok": AT + 10}
 
@@ -104,9 +104,9 @@ def test_what_has_ended_is_not_due_any_more(ended: c.Command) -> None:
 
 
 def test_a_backoff_grows_and_has_a_limit() -> None:
-    retry = Retry(max_attempts=1000, backoff_sec=0.5, factor=3)
+    retry = RetryPolicy(max_attempts=1000, backoff_sec=0.5, factor=3)
     assert [retry.after_sec(attempt) for attempt in (1, 2, 3)] == [0.5, 1.5, 4.5]
-    assert Retry(backoff_sec=1, factor=100).after_sec(1000) == BACKOFF_SEC_MAX
+    assert RetryPolicy(backoff_sec=1, factor=100).after_sec(1000) == BACKOFF_SEC_MAX
 
 
 # Worker-driven

@@ -18,7 +18,7 @@ from pyoco_server.operations.logs.views import LogViews
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import as_asked, cancel_run
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.logs.writer import Entry
+from pyoco_server.store.logs.writer import LogEntry
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import begun, submission
@@ -120,7 +120,7 @@ class SlowLogs:
         monkeypatch.setattr(store.logs, "append", wait_for_leader)
 
 
-async def entries(store: Store, run_id: str) -> list[Entry]:
+async def entries(store: Store, run_id: str) -> list[LogEntry]:
     return await store.logs.entries(run_id)
 
 

@@ -12,13 +12,13 @@ from pyoco_server.errors import Invalid
 from pyoco_server.jetstream.api import StoredMessage
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.decide import Reason
-from pyoco_server.lifecycle.graph import Graph, GraphTask, Retry, TaskKind
+from pyoco_server.lifecycle.graph import Graph, GraphTask, RetryPolicy, TaskKind
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import Applied, apply
-from pyoco_server.operations.runs.retry import Retry as Again
+from pyoco_server.operations.runs.retry import RetryRequest as Again
 from pyoco_server.operations.runs.retry import retry
 from pyoco_server.operations.runs.submit import begin
 from pyoco_server.operations.runs.verify import verify
@@ -164,7 +164,7 @@ class TestWhatDoesNotFit:
 
     async def test_they_are_driven_to_their_end_all_the_same(self, store: Store) -> None:
         chain = [GraphTask(id=f"t{n}", after=(f"t{n - 1}",) if n else ()) for n in range(15)]
-        run_id = await driven(store, *chain, GraphTask(id="r", retry=Retry(max_attempts=2)))
+        run_id = await driven(store, *chain, GraphTask(id="r", retry=RetryPolicy(max_attempts=2)))
         await accepted(store, run_id, take("r"), c.FailClientTask(task="r", code="E", message="x"))
         for task in chain:
             await accepted(store, run_id, take(task.id))

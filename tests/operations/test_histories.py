@@ -15,7 +15,7 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.operations.executions import histories
 from pyoco_server.operations.executions.histories import Commit, Histories
-from pyoco_server.operations.executions.run_cache import HeldRuns
+from pyoco_server.operations.executions.run_cache import RunCache
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.read_model.runs import ReadModel
@@ -154,7 +154,7 @@ def _stored(run_id: str, log_seq: int, size: int = 100, **changes: Any) -> Store
 
 
 def test_held_runs_never_go_back_and_stay_within_bounds() -> None:
-    held = HeldRuns(bytes_max=1000)
+    held = RunCache(bytes_max=1000)
     held.put(_stored("a", 5))
     held.put(_stored("a", 4))
     assert held.log_seq("a") == 5

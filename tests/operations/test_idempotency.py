@@ -12,8 +12,8 @@ from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, IdempotencyConflict, Internal, Invalid, NotFound, Unavailable
 from pyoco_server.operations.idempotency import once as once_module
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer, Do, Once, Reservation, once
-from pyoco_server.store.idempotency import Record, State
+from pyoco_server.operations.idempotency.once import Do, Once, RecordedAnswer, Reservation, once
+from pyoco_server.store.idempotency import Record, RecordState
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import Mishap
@@ -28,14 +28,14 @@ class Effects:
     def __init__(self) -> None:
         self.made: list[Reservation] = []
 
-    async def __call__(self, reservation: Reservation) -> Answer:
+    async def __call__(self, reservation: Reservation) -> RecordedAnswer:
         self.made.append(reservation)
         body = b'{ "id" : "%s" }' % reservation.resource_id.encode()
-        return Answer(status=202, body=body, headers={"Location": "/x"}, event_ids=["e1"])
+        return RecordedAnswer(status=202, body=body, headers={"Location": "/x"}, event_ids=["e1"])
 
 
 def raising(error: Exception) -> Do:
-    async def do(_: Reservation) -> Answer:
+    async def do(_: Reservation) -> RecordedAnswer:
         raise error
 
     return do
@@ -49,7 +49,7 @@ class Held:
         self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def __call__(self, reservation: Reservation) -> Answer:
+    async def __call__(self, reservation: Reservation) -> RecordedAnswer:
         self.begun.set()
         await self.go_on.wait()
         return await self._then(reservation)
@@ -226,9 +226,9 @@ async def test_a_slow_holder_gives_the_answer_of_who_took_over(
 ) -> None:
     seen: list[bool] = []
 
-    async def late(reservation: Reservation) -> Answer:
+    async def late(reservation: Reservation) -> RecordedAnswer:
         seen.append(reservation.may_have_happened)
-        return Answer(status=200, body=b"late")
+        return RecordedAnswer(status=200, body=b"late")
 
     held = Held(late)
     slow = asyncio.create_task(once(store, KEY, BODY, held))
@@ -278,7 +278,7 @@ async def test_trouble_is_not_remembered_and_the_next_goes_on_at_once(store: Sto
         await once(store, KEY, BODY, raising(error))
     left = await record_of(store)
     assert left is not None
-    assert (left.state, left.held, left.status) == (State.RESERVED, False, 0)
+    assert (left.state, left.held, left.status) == (RecordState.RESERVED, False, 0)
     effects = Effects()
     # Nobody is waited for: the time for that is not over when this is.
     async with asyncio.timeout(once_module.TAKE_OVER_AFTER_SEC):
@@ -287,14 +287,14 @@ async def test_trouble_is_not_remembered_and_the_next_goes_on_at_once(store: Sto
 
 
 async def test_an_answer_that_is_an_error_is_a_mistake_and_not_kept(store: Store) -> None:
-    async def do(_: Reservation) -> Answer:
-        return Answer(status=503, body=b"{}")
+    async def do(_: Reservation) -> RecordedAnswer:
+        return RecordedAnswer(status=503, body=b"{}")
 
     with pytest.raises(AssertionError):
         await once(store, KEY, BODY, do)
     left = await record_of(store)
     assert left is not None
-    assert left.state is State.RESERVED
+    assert left.state is RecordState.RESERVED
 
 
 async def test_an_answer_that_cannot_be_kept_is_not_given(
@@ -302,7 +302,7 @@ async def test_an_answer_that_cannot_be_kept_is_not_given(
 ) -> None:
     effects = Effects()
 
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         Mishap(monkeypatch, store, f"$KV.{store.config.idempotency_kv_bucket}.", times=99, sent=False)
         return await effects(reservation)
 
@@ -337,8 +337,8 @@ async def test_whoever_cannot_take_over_in_time_is_told_to_come_again(
 async def test_a_large_answer_is_given_again_whole(store: Store, other_store: Store) -> None:
     large = bytes(range(256)) * 16 + b"".join(b"%08x" % (n * 2654435761 % 2**32) for n in range(300_000))
 
-    async def do(_: Reservation) -> Answer:
-        return Answer(status=200, body=large)
+    async def do(_: Reservation) -> RecordedAnswer:
+        return RecordedAnswer(status=200, body=large)
 
     assert (await once(store, KEY, BODY, do)).body == large
     again = await once(other_store, KEY, BODY, do)
@@ -389,12 +389,12 @@ async def test_a_gateway_that_was_suspended_knows_that_others_may_have_taken_ove
     slept_sec, knew = 0.0, []
     monkeypatch.setattr(once_module, "elapsed", lambda: elapsed() + slept_sec, raising=False)
 
-    async def sleeps(reservation: Reservation) -> Answer:
+    async def sleeps(reservation: Reservation) -> RecordedAnswer:
         nonlocal slept_sec
         knew.append(reservation.may_have_happened)
         slept_sec = 3600.0  # the loop's clock does not count this
         knew.append(reservation.may_have_happened)
-        return Answer(status=202, body=b"{}")
+        return RecordedAnswer(status=202, body=b"{}")
 
     await once(store, KEY, BODY, sleeps)
     assert knew == [False, True]

@@ -10,12 +10,12 @@ import pytest
 
 from pyoco_server.ids import new_token
 from pyoco_server.operations.live.run_views import RunViews
-from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.logs.cursors import LogPosition
 from pyoco_server.operations.logs.follower import LogFollower, NewLines
 from pyoco_server.operations.logs.views import LogViews
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.logs.chunks import Chunk
-from pyoco_server.store.logs.writer import Line
+from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import begun
@@ -27,7 +27,7 @@ async def test_what_was_being_read_is_forgotten_when_the_reader_begins_again(
     run_id = (await begun(store)).run.run_id
     for number in range(1, 5):
         end = await store.logs.end(run_id)
-        line = Line(0.0, "stdout", f"line {number}")
+        line = LogLine(0.0, "stdout", f"line {number}")
         await store.logs.append(run_id, end, [line], fence=1, chunk_id=new_token())
     views = LogViews(store, RunViews(store, read_model))
     view = await views.enter(run_id)
@@ -41,7 +41,7 @@ async def test_what_was_being_read_is_forgotten_when_the_reader_begins_again(
             await goes_on.wait()
             yield chunk
 
-    follower = LogFollower(store, run_id, view, Place(2, 0))
+    follower = LogFollower(store, run_id, view, LogPosition(2, 0))
     with monkeypatch.context() as patch:
         patch.setattr(store.log_reader, "from_place", held)
         assert follower.take() is None

@@ -20,7 +20,7 @@ from pyoco_server.lifecycle.events import (
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.operations.fleet.counters import BOUNDS_SEC, OTHER, REASONS_MAX, Observed, Spread
+from pyoco_server.operations.fleet.counters import BOUNDS_SEC, OTHER, REASONS_MAX, Counters, Spread
 
 
 def submitted(at: float = 100.0, **members: Any) -> RunSubmitted:
@@ -31,8 +31,8 @@ def claimed(at: float, fence: int = 1) -> RunClaimed:
     return RunClaimed(at=at, worker_id="w", instance_id="w.1", fence=fence)
 
 
-def seen(*commits: list[Event]) -> Observed:
-    observed, run = Observed(), None
+def seen(*commits: list[Event]) -> Counters:
+    observed, run = Counters(), None
     for events in commits:
         before: Run | None = run
         run = fold(before, events)
@@ -100,7 +100,7 @@ def test_a_time_falls_below_the_first_bound_that_is_not_less() -> None:
 
 
 def test_strange_reasons_do_not_become_ever_more_names() -> None:
-    observed = Observed()
+    observed = Counters()
     for number in range(REASONS_MAX + 10):
         observed.letter(f"reason {number}")
     assert observed.letters[OTHER] == 10

@@ -18,11 +18,11 @@ from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceed
 from pyoco_server.operations.idempotency import once as once_module
 from pyoco_server.operations.idempotency.apply_once import applied_before, apply_once
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer, Once, Reservation, once
+from pyoco_server.operations.idempotency.once import Once, RecordedAnswer, Reservation, once
 from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.operations.runs.cancel import as_asked, cancel_run
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission, begin, checked
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
@@ -75,10 +75,10 @@ class Death:
 async def submit_once(store: Store, wanted: Submission = WANTED) -> Once:
     valid = checked(wanted, store.config)
 
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         named = replace(valid, run_id=reservation.resource_id)
         stored = await begin(store, named, commit_id=reservation.command_id)
-        return Answer(status=200, body=stored.run.run_id.encode())
+        return RecordedAnswer(status=200, body=stored.run.run_id.encode())
 
     return await once(store, KEY, b"{}", do)
 
@@ -86,9 +86,9 @@ async def submit_once(store: Store, wanted: Submission = WANTED) -> Once:
 async def command_once(store: Store, run_id: str, asked: Command) -> tuple[Once, Applied | None]:
     seen: list[Applied] = []
 
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         seen.append(await apply_once(store, reservation, run_id, asked))
-        return Answer(status=200, body=b"{}")
+        return RecordedAnswer(status=200, body=b"{}")
 
     return await once(store, KEY, b"{}", do, resource_id=run_id), seen[0] if seen else None
 
@@ -214,9 +214,9 @@ async def test_a_cancel_that_is_found_again_is_shown_as_it_was_asked(
     run_id = await submitted(store)
 
     async def cancelled(at: Store) -> Once:
-        async def do(reservation: Reservation) -> Answer:
+        async def do(reservation: Reservation) -> RecordedAnswer:
             applied = await cancel_run(at, run_id, by="me", reason="enough", reservation=reservation)
-            return Answer(status=200, body=as_asked(applied).run.status.encode())
+            return RecordedAnswer(status=200, body=as_asked(applied).run.status.encode())
 
         return await once(at, KEY, b"{}", do)
 
@@ -250,9 +250,9 @@ async def test_results_that_a_retry_carries_over_are_there_once(
         monkeypatch.setattr(one, "config", small)
 
     async def retried(at: Store) -> Once:
-        async def do(reservation: Reservation) -> Answer:
-            stored = await retry(at, old.run_id, Retry(), ANYBODY, reservation=reservation)
-            return Answer(status=200, body=stored.run.run_id.encode())
+        async def do(reservation: Reservation) -> RecordedAnswer:
+            stored = await retry(at, old.run_id, RetryRequest(), ANYBODY, reservation=reservation)
+            return RecordedAnswer(status=200, body=stored.run.run_id.encode())
 
         return await once(at, KEY, b"", do)
 

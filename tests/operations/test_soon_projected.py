@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pyoco_server.lifecycle.commands import AddTag, CancelRun
-from pyoco_server.operations.executions.snapshot_coalescer import SoonProjected
+from pyoco_server.operations.executions.snapshot_coalescer import SnapshotCoalescer
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.runs.log import StoredRun
@@ -32,7 +32,7 @@ async def _commits(store: Store, stored: StoredRun) -> int:
 
 async def test_of_many_commits_few_are_written_and_the_last_one_stands(store: Store) -> None:
     stored = await _begun(store)
-    soon = SoonProjected(store)
+    soon = SnapshotCoalescer(store)
     for number in range(30):
         stored = await _tagged(store, stored, number)
         await soon.project(stored)
@@ -47,7 +47,7 @@ async def test_of_many_commits_few_are_written_and_the_last_one_stands(store: St
 
 async def test_an_end_is_written_without_a_pause(store: Store) -> None:
     stored = await _begun(store)
-    soon = SoonProjected(store)
+    soon = SnapshotCoalescer(store)
     await soon.project(await _tagged(store, stored, 1))
     ended = await apply(store, stored.run.run_id, CancelRun(), project=False)
     assert ended.after is not None
@@ -65,7 +65,7 @@ async def test_an_older_one_never_follows_a_newer_one(store: Store) -> None:
     first = await _begun(store)
     second = await _tagged(store, first, 1)
     third = await _tagged(store, second, 2)
-    soon = SoonProjected(store)
+    soon = SnapshotCoalescer(store)
     await soon.project(third)
     await soon.project(second)
     await soon.close()
@@ -75,7 +75,7 @@ async def test_an_older_one_never_follows_a_newer_one(store: Store) -> None:
 
 
 async def test_what_another_gateway_wrote_meanwhile_is_not_undone(store: Store) -> None:
-    here, there = SoonProjected(store), SoonProjected(store)
+    here, there = SnapshotCoalescer(store), SnapshotCoalescer(store)
     stored = await _begun(store)
     history = [stored := await _tagged(store, stored, number) for number in range(20)]
     for number, one in enumerate(history):

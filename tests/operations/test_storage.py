@@ -11,11 +11,11 @@ from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.jetstream.errors import NoStorage
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.erase import erase_run
 from pyoco_server.operations.runs.submit import Submission, begin, checked, submit
-from pyoco_server.store.logs.writer import Line
+from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.storage_reserve import NoRoom
 from pyoco_server.store.store import Store
 from pyoco_server.worker.recording.run_log import RunLog
@@ -33,10 +33,10 @@ async def other_store(store: Store) -> AsyncIterator[Store]:
 
 
 async def keyed_submit(store: Store) -> str:
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         wanted = Submission(flow_name="noop", run_id=reservation.resource_id)
         stored = await begin(store, checked(wanted, store.config), commit_id=reservation.command_id)
-        return Answer(status=200, body=stored.run.run_id.encode(), headers={}, event_ids=[])
+        return RecordedAnswer(status=200, body=stored.run.run_id.encode(), headers={}, event_ids=[])
 
     return (await once(store, KEY, b'{"flow_name":"noop"}', do, needs_room=True)).body.decode()
 
@@ -78,10 +78,10 @@ async def test_others_hear_of_it_and_lines_are_left_out_meanwhile(store: Store, 
     store.room.say(is_low=True)
     await until(lambda: other_store.room.is_low)
     run_log = RunLog(other_store, "run", 1)
-    run_log.add(Line(1.0, "stdout", "too much"))
+    run_log.add(LogLine(1.0, "stdout", "too much"))
     store.room.say(is_low=False)
     await until(lambda: not other_store.room.is_low)
-    run_log.add(Line(1.0, "stdout", "kept"))
+    run_log.add(LogLine(1.0, "stdout", "kept"))
     await run_log.close()
     first, second = await store.logs.entries("run")
     assert (first.message, second.message) == (

@@ -20,9 +20,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.rechecks import airflow
-from pyoco_server.operations.rechecks.airflow import Airflow, AirflowTrouble, Reason
-from pyoco_server.operations.rechecks.context import Ended, NotEnded
-from pyoco_server.operations.rechecks.counters import RecheckObserved
+from pyoco_server.operations.rechecks.airflow import Airflow, AirflowReason, AirflowTrouble
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
+from pyoco_server.operations.rechecks.counters import RecheckCounters
 from pyoco_server.recheck.batches import Batch
 from pyoco_server.recheck.records import Request as RecheckRequest
 from tests.conftest import NatsServer, free_port, until
@@ -173,20 +173,20 @@ async def test_trouble_is_502_and_the_same_key_goes_on(
 @pytest.mark.parametrize(
     ("statuses", "reason", "tries"),
     [
-        ([400], Reason.BAD_REQUEST, 1),
-        ([404], Reason.BAD_REQUEST, 1),
-        ([422], Reason.BAD_REQUEST, 1),
-        ([401], Reason.UNAUTHORISED, 1),
-        ([403], Reason.UNAUTHORISED, 1),
-        ([500], Reason.ERROR, 1),
-        ([503, 502, 429], Reason.DOWN, 3),
-        ([504, 408, 504], Reason.TIMEOUT, 3),
+        ([400], AirflowReason.BAD_REQUEST, 1),
+        ([404], AirflowReason.BAD_REQUEST, 1),
+        ([422], AirflowReason.BAD_REQUEST, 1),
+        ([401], AirflowReason.UNAUTHORISED, 1),
+        ([403], AirflowReason.UNAUTHORISED, 1),
+        ([500], AirflowReason.ERROR, 1),
+        ([503, 502, 429], AirflowReason.DOWN, 3),
+        ([504, 408, 504], AirflowReason.TIMEOUT, 3),
         ([503, 503], None, 3),
         ([409], None, 1),
     ],
 )
 async def test_every_trouble_has_its_reason(
-    monkeypatch: pytest.MonkeyPatch, statuses: list[int], reason: Reason | None, tries: int
+    monkeypatch: pytest.MonkeyPatch, statuses: list[int], reason: AirflowReason | None, tries: int
 ) -> None:
     monkeypatch.setattr(airflow, "REQUESTS_PER_SEC", 500.0)
     monkeypatch.setattr(airflow, "BACKOFF_SEC", 0.001)
@@ -196,8 +196,8 @@ async def test_every_trouble_has_its_reason(
         assert len(field.asked) == tries
 
 
-async def _expect_start(url: str, reason: Reason | None) -> None:
-    observed = RecheckObserved()
+async def _expect_start(url: str, reason: AirflowReason | None) -> None:
+    observed = RecheckCounters()
     adapter = Airflow(NatsBackendConfig(recheck_executor="airflow", airflow_url=url), observed)
     try:
         if reason is None:
@@ -223,30 +223,30 @@ async def test_nobody_there_and_nobody_who_answers(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(airflow, "BACKOFF_SEC", 0.001)
     monkeypatch.setattr(airflow, "TRY_SEC", 0.05)
     monkeypatch.setattr(airflow, "BUDGET_SEC", 0.5)
-    await _expect_start(f"http://127.0.0.1:{free_port()}", Reason.DOWN)
+    await _expect_start(f"http://127.0.0.1:{free_port()}", AirflowReason.DOWN)
 
     async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
 
     async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
-        await _expect_start(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Reason.TIMEOUT)
+        await _expect_start(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", AirflowReason.TIMEOUT)
 
 
 async def test_how_a_dag_run_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow, "REQUESTS_PER_SEC", 500.0)
     async with an_airfield() as field:
         adapter = Airflow(
-            NatsBackendConfig(recheck_executor="airflow", airflow_url=field.url + "/"), RecheckObserved()
+            NatsBackendConfig(recheck_executor="airflow", airflow_url=field.url + "/"), RecheckCounters()
         )
         assert await adapter.ended("nobody") is NotEnded.MISSING
         await adapter.start(a_request(), 0, Batch("f", ("a",)))
         (run_id,) = field.runs
         assert await adapter.ended(run_id) is NotEnded.GOES_ON
         field.finish(run_id)
-        assert await adapter.ended(run_id) == Ended(1767323045.678, output={"a": {"metrics": GOOD}})
+        assert await adapter.ended(run_id) == EndedBatch(1767323045.678, output={"a": {"metrics": GOOD}})
         field.finish(run_id, "failed")
-        assert await adapter.ended(run_id) == Ended(1767323045.678, error="the DAG run ended failed")
+        assert await adapter.ended(run_id) == EndedBatch(1767323045.678, error="the DAG run ended failed")
         await adapter.stop()
 
 
@@ -260,7 +260,7 @@ async def test_requests_are_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     adapter = Airflow(
-        NatsBackendConfig(recheck_executor="airflow", airflow_url="http://x"), RecheckObserved()
+        NatsBackendConfig(recheck_executor="airflow", airflow_url="http://x"), RecheckCounters()
     )
     for _ in range(6):
         await adapter._turn()

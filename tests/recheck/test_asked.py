@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import Invalid
-from pyoco_server.recheck.asked import Asked, Chosen, recheck_all_asked, recheck_asked
+from pyoco_server.recheck.asked import AskedRecheck, Chosen, recheck_all_asked, recheck_asked
 
 LEAST = {"strategies": ["a"], "reason": "manual"}
 ALL = {"filter": {}, "reason": "manual"}
@@ -18,7 +18,7 @@ ALL = {"filter": {}, "reason": "manual"}
 
 def test_what_is_not_said_has_its_default() -> None:
     asked = recheck_asked(LEAST)
-    assert asked == Asked(
+    assert asked == AskedRecheck(
         strategies=("a",),
         reason="manual",
         dry_run=True,

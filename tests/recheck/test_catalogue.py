@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyoco_server.errors import Invalid
 from pyoco_server.recheck.batches import Batch, batches_of, run_id_of, run_ids_of
 from pyoco_server.recheck.catalogue import catalogue_in
-from pyoco_server.recheck.rates import ROUNDING, Level, take
+from pyoco_server.recheck.rates import ROUNDING, BucketLevel, take
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 
@@ -81,7 +81,7 @@ def test_a_batch_is_always_the_same_run() -> None:
 
 
 def test_a_bucket_lets_a_burst_through_and_then_refills_evenly() -> None:
-    level: Level | None = None
+    level: BucketLevel | None = None
     for left in reversed(range(10)):
         level, taken = take(level, 10, 1000.0)
         assert (taken.allowed, taken.remaining) == (True, left)

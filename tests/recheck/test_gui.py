@@ -14,11 +14,11 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations.rechecks.look import ORDERS
 from pyoco_server.read_model.recheck_queries import RecheckReading
 from pyoco_server.read_model.recheck_rows import erase_strategy, write_outcome, write_strategy
-from pyoco_server.read_model.recheck_table import RecheckTable, Search
+from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
 from pyoco_server.recheck.catalogue import catalogue_in
-from pyoco_server.recheck.records import Outcome, Result
+from pyoco_server.recheck.records import BatchOutcome, StrategyResult
 from pyoco_server.recheck.strategies import Strategy
-from pyoco_server.recheck.thresholds import Health
+from pyoco_server.recheck.thresholds import StrategyHealth
 from tests.conftest import NatsServer
 from tests.recheck.faces import expect_flat, recheck_config, recheck_face
 
@@ -162,9 +162,13 @@ def a_table() -> tuple[RecheckTable, RecheckReading]:
         )
         write_strategy(table, "default", strategy)
     for number in range(0, 60, 2):
-        health = (Health.HEALTHY, Health.DEGRADED)[number % 4 // 2]
-        result = Result(strategy=f"s{number:02d}", health=health, digest="sha256:x", metrics={"sharpe": 1.0})
-        outcome = Outcome(request_id="R", batch=number, completed_at=float(number % 7), results=(result,))
+        health = (StrategyHealth.HEALTHY, StrategyHealth.DEGRADED)[number % 4 // 2]
+        result = StrategyResult(
+            strategy=f"s{number:02d}", health=health, digest="sha256:x", metrics={"sharpe": 1.0}
+        )
+        outcome = BatchOutcome(
+            request_id="R", batch=number, completed_at=float(number % 7), results=(result,)
+        )
         write_outcome(table, "default", number + 1, outcome)
     return table, RecheckReading(table)
 
@@ -172,7 +176,7 @@ def a_table() -> tuple[RecheckTable, RecheckReading]:
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_order_puts_nulls_last_and_pages_neither_lose_nor_repeat(order: str) -> None:
     _, reading = a_table()
-    search = Search("default")
+    search = StrategySearch("default")
     pages = [reading.page(search, order, 10, start)[0] for start in range(0, 60, 10)]
     listed = [one for page in pages for one in page]
     assert len({one.strategy.id for one in listed}) == 60
@@ -196,29 +200,32 @@ def test_every_order_puts_nulls_last_and_pages_neither_lose_nor_repeat(order: st
 def test_what_matches_two_tags_counts_once_also_when_few_are_sorted() -> None:
     _, reading = a_table()
     for search, total in (
-        (Search("default", tags=("all", "t1")), 60),
-        (Search("default", tags=("t1", "t2")), 30),
+        (StrategySearch("default", tags=("all", "t1")), 60),
+        (StrategySearch("default", tags=("t1", "t2")), 30),
     ):
         found, counted = reading.page(search, "id.asc", 100, 0)
         assert (len(found), counted) == (total, total)
-    both = Search("default", tags=("t0", "all"), health=("healthy",), text="s0")
+    both = StrategySearch("default", tags=("t0", "all"), health=("healthy",), text="s0")
     found, counted = reading.page(both, "last_checked_at.desc", 100, 0)
     assert {one.health for one in found} == {"healthy"}
     assert counted == len(found) == 3
-    assert reading.page(Search("other"), "id.asc", 10, 0) == ([], 0)
+    assert reading.page(StrategySearch("other"), "id.asc", 10, 0) == ([], 0)
 
 
 def test_the_latest_result_is_the_health_whatever_comes_later() -> None:
     table, reading = a_table()
 
-    def checked(at: float, health: Health, seq: int) -> None:
-        result = Result(strategy="s01", health=health, digest="d")
+    def checked(at: float, health: StrategyHealth, seq: int) -> None:
+        result = StrategyResult(strategy="s01", health=health, digest="d")
         write_outcome(
-            table, "default", seq, Outcome(request_id=f"R{seq}", batch=0, completed_at=at, results=(result,))
+            table,
+            "default",
+            seq,
+            BatchOutcome(request_id=f"R{seq}", batch=0, completed_at=at, results=(result,)),
         )
 
-    checked(100.0, Health.DEGRADED, 900)
-    checked(50.0, Health.HEALTHY, 901)
+    checked(100.0, StrategyHealth.DEGRADED, 900)
+    checked(50.0, StrategyHealth.HEALTHY, 901)
     found = reading.find("default", "s01")
     assert found is not None
     assert (found.health, found.checked_at) == ("degraded", 100.0)
@@ -238,5 +245,5 @@ def test_ids_and_titles_of_all_shapes_can_be_stored_and_found() -> None:
     table = RecheckTable(None)
     for strategy in catalogue_in(written).strategies:
         write_strategy(table, "t", strategy)
-    found, total = RecheckReading(table).page(Search("t"), "id.asc", 100, 0)
+    found, total = RecheckReading(table).page(StrategySearch("t"), "id.asc", 100, 0)
     assert (sorted(names), len(names)) == ([one.strategy.id for one in found], total)

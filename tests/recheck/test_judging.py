@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.recheck.judging import ARTIFACTS_MAX, attached_to, failed, judged, returned_for
-from pyoco_server.recheck.progress import Status, status_of, tally
-from pyoco_server.recheck.records import Outcome, Request, Result
-from pyoco_server.recheck.thresholds import BUILT_IN, METRICS, Health, Rule, health_of, profile_of
+from pyoco_server.recheck.progress import RequestStatus, status_of, tally
+from pyoco_server.recheck.records import BatchOutcome, Request, StrategyResult
+from pyoco_server.recheck.thresholds import BUILT_IN, METRICS, Rule, StrategyHealth, health_of, profile_of
 
 GOOD = {"winrate": 0.52, "sharpe": 0.80, "max_dd": 0.10}
 
@@ -21,23 +21,23 @@ GOOD = {"winrate": 0.52, "sharpe": 0.80, "max_dd": 0.10}
 @pytest.mark.parametrize(
     ("change", "health"),
     [
-        ({}, Health.HEALTHY),
-        ({"winrate": 0.51999}, Health.DEGRADED),
-        ({"sharpe": 0.79999}, Health.DEGRADED),
-        ({"max_dd": 0.10001}, Health.DEGRADED),
-        ({"winrate": None}, Health.UNKNOWN),
-        ({"winrate": None, "sharpe": 0.1}, Health.DEGRADED),
-        (dict.fromkeys(METRICS), Health.UNKNOWN),
+        ({}, StrategyHealth.HEALTHY),
+        ({"winrate": 0.51999}, StrategyHealth.DEGRADED),
+        ({"sharpe": 0.79999}, StrategyHealth.DEGRADED),
+        ({"max_dd": 0.10001}, StrategyHealth.DEGRADED),
+        ({"winrate": None}, StrategyHealth.UNKNOWN),
+        ({"winrate": None, "sharpe": 0.1}, StrategyHealth.DEGRADED),
+        (dict.fromkeys(METRICS), StrategyHealth.UNKNOWN),
     ],
 )
-def test_a_value_at_its_boundary_is_healthy(change: dict[str, Any], health: Health) -> None:
+def test_a_value_at_its_boundary_is_healthy(change: dict[str, Any], health: StrategyHealth) -> None:
     assert health_of(GOOD | change, BUILT_IN) is health
 
 
 def test_a_profile_has_only_its_own_rules() -> None:
     strict = {"winrate": Rule(">", 0.6)}
-    assert health_of({"winrate": 0.6}, strict) is Health.DEGRADED
-    assert health_of({"winrate": 0.61}, strict) is Health.HEALTHY
+    assert health_of({"winrate": 0.6}, strict) is StrategyHealth.DEGRADED
+    assert health_of({"winrate": 0.61}, strict) is StrategyHealth.HEALTHY
     assert profile_of("strict", {"strict": strict}) is strict
     assert profile_of("gone", {"strict": strict}) is BUILT_IN
     assert profile_of("gone", {"default": strict}) is strict
@@ -46,7 +46,7 @@ def test_a_profile_has_only_its_own_rules() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "0.9", True, None, [], 10**400])
 def test_what_is_no_finite_number_becomes_null(value: Any) -> None:
     result = judged("a", {"metrics": GOOD | {"winrate": value}}, BUILT_IN)
-    assert (result.metrics["winrate"], result.health, result.failed) == (None, Health.UNKNOWN, False)
+    assert (result.metrics["winrate"], result.health, result.failed) == (None, StrategyHealth.UNKNOWN, False)
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_what_is_no_finite_number_becomes_null(value: Any) -> None:
 )
 def test_without_a_metrics_object_a_strategy_failed(returned: Any) -> None:
     result = judged("a", returned, BUILT_IN)
-    assert (result.failed, result.health) == (True, Health.UNKNOWN)
+    assert (result.failed, result.health) == (True, StrategyHealth.UNKNOWN)
     assert result.metrics == dict.fromkeys(METRICS)
 
 
 def test_an_empty_metrics_object_is_an_answer() -> None:
     result = judged("a", {"metrics": {}}, BUILT_IN)
-    assert (result.failed, result.health) == (False, Health.UNKNOWN)
+    assert (result.failed, result.health) == (False, StrategyHealth.UNKNOWN)
 
 
 def test_several_last_tasks_may_each_speak_of_some() -> None:
@@ -120,29 +120,34 @@ def request(strategies: int, batches: int = 1, *, dry_run: bool = False) -> Requ
     )  # fmt: skip
 
 
-def outcome(batch: int, good: int, bad: int) -> Outcome:
-    results: list[Result] = [judged(f"g{n}", {"metrics": GOOD}, BUILT_IN) for n in range(good)]
+def outcome(batch: int, good: int, bad: int) -> BatchOutcome:
+    results: list[StrategyResult] = [judged(f"g{n}", {"metrics": GOOD}, BUILT_IN) for n in range(good)]
     results += [failed(f"b{n}", "raised") for n in range(bad)]
-    return Outcome(request_id="R", batch=batch, completed_at=float(batch), results=tuple(results))
+    return BatchOutcome(request_id="R", batch=batch, completed_at=float(batch), results=tuple(results))
 
 
 @pytest.mark.parametrize(
     ("good", "bad", "status"),
-    [(3, 0, Status.SUCCESS), (2, 1, Status.SUCCESS), (1, 1, Status.FAILED), (1, 2, Status.FAILED)],
+    [
+        (3, 0, RequestStatus.SUCCESS),
+        (2, 1, RequestStatus.SUCCESS),
+        (1, 1, RequestStatus.FAILED),
+        (1, 2, RequestStatus.FAILED),
+    ],
 )
-def test_a_request_failed_when_half_or_more_did(good: int, bad: int, status: Status) -> None:
+def test_a_request_failed_when_half_or_more_did(good: int, bad: int, status: RequestStatus) -> None:
     assert status_of(request(good + bad), tally([outcome(0, good, bad)])) is status
 
 
 def test_a_request_runs_until_every_batch_is_in() -> None:
     first = tally([outcome(0, 2, 0)])
-    assert status_of(request(4, 2), first) is Status.RUNNING
+    assert status_of(request(4, 2), first) is RequestStatus.RUNNING
     whole = tally([outcome(0, 2, 0), outcome(1, 1, 1)])
-    assert status_of(request(4, 2), whole) is Status.SUCCESS
+    assert status_of(request(4, 2), whole) is RequestStatus.SUCCESS
     assert (whole.batches, whole.strategies, whole.failed, whole.last_update) == (2, 4, 1, 1.0)
     assert whole.health == {"healthy": 3, "degraded": 0, "unknown": 1}
 
 
 def test_nothing_to_do_is_done() -> None:
-    assert status_of(request(0, 0), tally([])) is Status.SUCCESS
-    assert status_of(request(3, 1, dry_run=True), tally([])) is Status.SUCCESS
+    assert status_of(request(0, 0), tally([])) is RequestStatus.SUCCESS
+    assert status_of(request(3, 1, dry_run=True), tally([])) is RequestStatus.SUCCESS

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.limits import Limits
+from pyoco_server.store.limits import RateLimits
 from pyoco_server.store.store import Store
 from tests import issuer
 from tests.conftest import NatsServer
@@ -77,7 +77,7 @@ async def test_a_refused_body_counts_and_a_stranger_does_not(nats_server: NatsSe
 async def test_two_who_count_at_once_give_away_no_more_than_there_is(
     store: Store, config: NatsBackendConfig
 ) -> None:
-    many = [Limits(store.jetstream, config) for _ in range(4)]
+    many = [RateLimits(store.jetstream, config) for _ in range(4)]
     asking = [one.take("tenant", "client", "x", per_minute=20) for one in many for _ in range(10)]
     taken = await asyncio.gather(*asking)
     allowed = [one for one in taken if one.allowed]
@@ -91,4 +91,4 @@ async def test_a_bucket_that_was_lost_with_the_broker_is_full_again(store: Store
         await store.limits.take("t", per_minute=5)
     await store.jetstream.api(f"STREAM.PURGE.KV_{store.config.limits_kv_bucket}")
     assert (await store.limits.take("t", per_minute=5)).remaining in (1, 4)
-    assert (await Limits(store.jetstream, store.config).take("t", per_minute=5)).allowed
+    assert (await RateLimits(store.jetstream, store.config).take("t", per_minute=5)).allowed

@@ -21,8 +21,8 @@ from pyoco_server.read_model.recheck_queries import RecheckReading
 from pyoco_server.read_model.recheck_rows import forget_older, write_outcome, write_request
 from pyoco_server.read_model.recheck_table import RecheckTable
 from pyoco_server.recheck.batches import batches_of, run_ids_of
-from pyoco_server.recheck.records import Artifact, Outcome, Request, Result
-from pyoco_server.recheck.thresholds import Health
+from pyoco_server.recheck.records import Artifact, BatchOutcome, Request, StrategyResult
+from pyoco_server.recheck.thresholds import StrategyHealth
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.recheck.faces import asked, expect_flat, post, recheck_config, recheck_face, until_over
@@ -228,10 +228,10 @@ async def test_starting_twice_makes_one_run_and_an_outcome_is_written_once(store
     await asyncio.gather(*(executor.start(request, 0, batch) for _ in range(5)))
     info = await store.jetstream.api(f"STREAM.INFO.{store.config.work_stream}")
     assert info["state"]["messages"] == 1
-    results = [Result(strategy="a", health=health, digest="d") for health in Health]
+    results = [StrategyResult(strategy="a", health=health, digest="d") for health in StrategyHealth]
     written = [
         await store.rechecks.create_outcome(
-            "t", Outcome(request_id="R", batch=0, completed_at=1.0, results=(one,))
+            "t", BatchOutcome(request_id="R", batch=0, completed_at=1.0, results=(one,))
         )
         for one in results
     ]
@@ -271,9 +271,11 @@ async def test_what_is_too_old_is_forgotten_with_all_that_belongs_to_it() -> Non
             dry_run=False,
         )  # fmt: skip
         write_request(table, request)
-        result = Result(strategy="a", health=Health.HEALTHY, digest="d", artifacts=(artifact,))
+        result = StrategyResult(
+            strategy="a", health=StrategyHealth.HEALTHY, digest="d", artifacts=(artifact,)
+        )
         write_outcome(
-            table, "t", int(at), Outcome(request_id=name, batch=0, completed_at=at, results=(result,))
+            table, "t", int(at), BatchOutcome(request_id=name, batch=0, completed_at=at, results=(result,))
         )
     forget_older(table, 150.0)
     assert reading.request("OLD") is None

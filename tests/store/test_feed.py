@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.jetstream import ordered_consumer as feeding
-from pyoco_server.jetstream.ordered_consumer import Feed
+from pyoco_server.jetstream.ordered_consumer import OrderedConsumer
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import begun, config_on, purge_log, tagged
@@ -22,7 +22,7 @@ class Fed:
         self.seen: list[int] = []
         self.runs: list[str] = []
         stream, prefix = store.config.events_stream, store.config.events_subject_prefix
-        self.feed = Feed(store.client, store.jetstream, stream, prefix, self._on_commit)
+        self.feed = OrderedConsumer(store.client, store.jetstream, stream, prefix, self._on_commit)
 
     def _on_commit(self, run_id: str, seq: int, _headers: bytes, _data: bytes) -> None:
         self.runs.append(run_id)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
-from pyoco_server.store.idempotency import NOTHING, Record, State
+from pyoco_server.store.idempotency import NOTHING, Record, RecordState
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.store.making import Mishap
@@ -59,7 +59,7 @@ async def test_all_uses_of_a_key_are_found_and_no_others(store: Store) -> None:
 
 async def test_parts_of_an_answer_are_no_uses_of_the_key(store: Store) -> None:
     large = b"".join(b"%08x" % (number * 2654435761 % 2**32) for number in range(200_000))
-    done = replace(RECORD, state=State.DONE)
+    done = replace(RECORD, state=RecordState.DONE)
     await store.ledger.put_done("a.b", done, large, revision=0)
     ((address, record),) = await store.ledger.below("a", 10)
     assert record.parts > 1

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from pyoco_server.ids import new_token
-from pyoco_server.store.logs.writer import Line, LogEnd, LogMoved
+from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
 
 AT = 1_800_000_000.25
 
 
-def lines(*texts: str) -> list[Line]:
-    return [Line(AT, "stdout", text, "a", 1) for text in texts]
+def lines(*texts: str) -> list[LogLine]:
+    return [LogLine(AT, "stdout", text, "a", 1) for text in texts]
 
 
 def a_run() -> str:

@@ -15,7 +15,7 @@ from nats.js.object_store import ObjectStore
 
 from pyoco_server.errors import Conflict, NotFound, Unavailable
 from pyoco_server.jetstream.api import StoredMessage, acknowledged
-from pyoco_server.jetstream.errors import InFlight, WrongSequence
+from pyoco_server.jetstream.errors import ProposalInFlight, WrongSequence
 from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.object_info import ObjectInfo, decoded
 from pyoco_server.jetstream.objects import CHUNK_BYTES, NotSame, ObjectDamaged, Objects
@@ -336,7 +336,7 @@ def test_the_meta_message_of_nats_go_is_read() -> None:
 def test_a_message_that_a_cluster_has_not_decided_on_is_no_verdict() -> None:
     """A message before ours is still on its way to the replicas: perhaps our own first try."""
     error = {"code": 400, "err_code": 10164, "description": "wrong last sequence"}
-    with pytest.raises(InFlight):
+    with pytest.raises(ProposalInFlight):
         acknowledged("subject", Reply(b"", msgspec.json.encode({"error": error, "seq": 0})))
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store.queue.job_puller import REFUSED_PAUSE_SEC, Delivery, JobPuller
-from pyoco_server.store.queue.jobs import Line
+from pyoco_server.store.queue.jobs import QueueState
 from pyoco_server.store.runs.codec import decode_job, submission_of
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -438,7 +438,7 @@ async def test_a_consumer_deleted_while_nobody_waits_is_made_again_by_the_next_w
     await _delete_consumer(store, "default")
     await queued(store)
     assert (await got(puller)).ack()
-    assert await store.queue.line("default") == Line(0, None)
+    assert await store.queue.line("default") == QueueState(0, None)
 
 
 async def test_a_stream_that_an_operator_deleted_is_made_again_and_pulled_from(

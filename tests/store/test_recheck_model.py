@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyoco_server.read_model.recheck_table import Search
+from pyoco_server.read_model.recheck_table import StrategySearch
 from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.store.store import Store
@@ -34,4 +34,4 @@ async def test_what_could_not_be_written_is_written_later(
             await model.caught_up()
     await store.rechecks.put_strategy("default", Strategy(id="strat.b", title="B", tags=("daily",)))
     await model.caught_up()
-    assert model._table.count(Search("default", tags=("daily",))) == 2
+    assert model._table.count(StrategySearch("default", tags=("daily",))) == 2

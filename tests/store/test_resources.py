@@ -15,7 +15,7 @@ from pyoco_server.jetstream.api import NANOSECONDS, JetStream
 from pyoco_server.jetstream.errors import BrokerRefused, StreamDoesNotFit
 from pyoco_server.jetstream.requests import Requests
 from pyoco_server.store import resources
-from pyoco_server.store.resource_checks import Level, problems
+from pyoco_server.store.resource_checks import ProblemLevel, problems
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import begun, config_on
@@ -264,9 +264,9 @@ async def test_other_foreign_settings_will_do_and_are_said(
     assert await resources.ensure(jetstream, fresh) == [problem]
 
 
-@pytest.mark.parametrize(("is_log", "level"), [(True, Level.FATAL), (False, Level.WARNING)])
+@pytest.mark.parametrize(("is_log", "level"), [(True, ProblemLevel.FATAL), (False, ProblemLevel.WARNING)])
 def test_a_log_with_fewer_copies_than_configured_is_refused_and_more_will_do(
-    is_log: bool, level: Level
+    is_log: bool, level: ProblemLevel
 ) -> None:
     wanted = {"name": "S", "subjects": ["s"], "retention": "limits", "storage": "file", "num_replicas": 3}
     [problem] = problems(wanted | {"num_replicas": 1}, wanted, is_log=is_log)

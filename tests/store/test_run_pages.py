@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_server.read_model.run_pages import Place, next_page
-from pyoco_server.read_model.run_table import Found
+from pyoco_server.read_model.run_pages import PagePosition, next_page
+from pyoco_server.read_model.run_table import FoundRun
 
 
 class Log:
@@ -22,12 +22,12 @@ class Log:
         self.end += 1
         self.last[run] = self.end
 
-    def read(self, above: int, below: int, most: int) -> list[Found]:
+    def read(self, above: int, below: int, most: int) -> list[FoundRun]:
         assert most > 0
-        between = [Found(seq, run) for run, seq in self.last.items() if above < seq < below]
+        between = [FoundRun(seq, run) for run, seq in self.last.items() if above < seq < below]
         return sorted(between, reverse=True)[:most]
 
-    def page(self, limit: int, place: Place | None) -> tuple[list[Found], Place | None]:
+    def page(self, limit: int, place: PagePosition | None) -> tuple[list[FoundRun], PagePosition | None]:
         return next_page(self.read, limit, place, self.end)
 
 
@@ -41,8 +41,8 @@ def test_nothing_is_lost_and_nothing_comes_twice_as_it_was(
     runs: int, limit: int, between: list[list[int]]
 ) -> None:
     log = Log(runs)
-    shown: list[Found] = []
-    place: Place | None = None
+    shown: list[FoundRun] = []
+    place: PagePosition | None = None
     quiet = iter(between)
     while True:
         page, place = log.page(limit, place)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.jetstream.shared_confirmation import SharedAsking
+from pyoco_server.jetstream.shared_confirmation import SharedConfirmation
 
 
 class Broker:
@@ -20,7 +20,7 @@ class Broker:
         return await answer
 
 
-async def asked(sharing: SharedAsking, broker: Broker, count: int = 1) -> list[asyncio.Task[bool]]:
+async def asked(sharing: SharedConfirmation, broker: Broker, count: int = 1) -> list[asyncio.Task[bool]]:
     tasks = [asyncio.create_task(sharing.ask("x", broker.ask)) for _ in range(count)]
     await asyncio.sleep(0)
     return tasks
@@ -32,7 +32,7 @@ async def settled() -> None:
 
 
 async def test_those_who_come_while_one_asks_share_the_next_answer_and_not_this_one() -> None:
-    sharing, broker = SharedAsking(), Broker()
+    sharing, broker = SharedConfirmation(), Broker()
     [first] = await asked(sharing, broker)
     others = await asked(sharing, broker, 20)
     broker.asked[0].set_result(False)
@@ -46,7 +46,7 @@ async def test_those_who_come_while_one_asks_share_the_next_answer_and_not_this_
 
 async def test_a_question_without_an_answer_is_one_for_all_who_shared_it() -> None:
     """They do not wait for one timeout after the other."""
-    sharing, broker = SharedAsking(), Broker()
+    sharing, broker = SharedConfirmation(), Broker()
     [first] = await asked(sharing, broker)
     others = await asked(sharing, broker, 3)
     broker.asked[0].set_result(True)
@@ -59,7 +59,7 @@ async def test_a_question_without_an_answer_is_one_for_all_who_shared_it() -> No
 
 
 async def test_whoever_leaves_before_the_answer_leaves_the_question_to_the_next() -> None:
-    sharing, broker = SharedAsking(), Broker()
+    sharing, broker = SharedConfirmation(), Broker()
     [first] = await asked(sharing, broker)
     [second] = await asked(sharing, broker)
     first.cancel()

@@ -17,9 +17,9 @@ from packaging.version import Version
 
 from pyoco_server.errors import Conflict, Invalid, NotFound, TooLarge
 from pyoco_server.store.fleet.wheels import (
-    Action,
     Origin,
     Wheel,
+    WheelAction,
     Wheels,
     check_content,
     check_tags,
@@ -199,7 +199,7 @@ async def test_the_history_tells_who_did_what_latest_first(wheels: Wheels, tmp_p
         "scheme": None,
     }
     assert [entry.action for entry in await wheels.history.list(wheel_name=name)] == ["delete", "upload"]
-    assert len(await wheels.history.list(action=Action.UPLOAD)) == 2
+    assert len(await wheels.history.list(action=WheelAction.UPLOAD)) == 2
     assert await wheels.history.list(limit=1) == entries[:1]
 
 

@@ -27,7 +27,7 @@ from pyoco_server.cli.server.worker_process import WorkerProcess
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.logs.cursors import LogPosition
 from pyoco_server.operations.logs.follower import LogFollower
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.supervision import Loop, failures_by_loop
@@ -120,7 +120,7 @@ async def readers(stage: Stage) -> AsyncIterator[None]:
         await cancel_run(served.store, run_id)  # which leaves a line in the log
         await until(lambda: log.lines)
         log._forget_tail()  # what is not kept has to be read
-        follower = LogFollower(served.store, run_id, log, Place())
+        follower = LogFollower(served.store, run_id, log, LogPosition())
         follower.attach(_ring)
         held.callback(follower.detach)
         assert follower.take() is None

@@ -19,7 +19,7 @@ from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt import claim as claiming
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from tests.conftest import NatsServer, until
 from tests.engine.building import await_signal
 from tests.worker.stage import (
@@ -81,7 +81,7 @@ async def test_a_run_that_was_cancelled_before_its_claim_was_found_begins_no_tas
     run_id = await submitted(store, "late")
     async with working(store.config, Flows(late=one_task(executed.set))) as worker:
         _fail_once(worker, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
-        monkeypatch.setattr(UnderWay, "_on_commit", lambda *_: None)
+        monkeypatch.setattr(AttemptMonitor, "_on_commit", lambda *_: None)
         load = worker._store.runs.load
 
         async def load_after_the_cancel(*asked: Any, **options: Any) -> StoredRun | None:

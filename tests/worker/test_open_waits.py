@@ -6,7 +6,7 @@ import pytest
 from pyoco import Flow
 
 from pyoco_server import approval
-from pyoco_server.engine import Answer
+from pyoco_server.engine import WaitAnswer
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
@@ -45,7 +45,7 @@ def test_only_ends_of_open_waits_are_answers_and_each_once() -> None:
         succeeded("c"),
         e.RunParked(at=AT),
     ]
-    assert open_waits.answered_by(heard) == [("a", Answer(5)), ("b", Answer(error="no"))]
+    assert open_waits.answered_by(heard) == [("a", WaitAnswer(5)), ("b", WaitAnswer(error="no"))]
     assert open_waits.answered_by(heard) == []
     assert not open_waits
 
@@ -54,16 +54,16 @@ def test_a_wait_that_the_engine_has_come_to_is_open() -> None:
     open_waits = OpenWaits(run_with())
     assert not open_waits
     open_waits.add("a")
-    assert open_waits.answered_by([succeeded("a")]) == [("a", Answer(None))]
+    assert open_waits.answered_by([succeeded("a")]) == [("a", WaitAnswer(None))]
 
 
 def test_what_was_answered_while_nobody_listened_is_found_in_the_run() -> None:
     before = (waits("a"), waits("b"), waits("c"))
     open_waits = OpenWaits(run_with(*before))
     now = run_with(*before, succeeded("a", 1), failed("b"))
-    assert open_waits.answered_in(now) == [("a", Answer(1)), ("b", Answer(error="no"))]
+    assert open_waits.answered_in(now) == [("a", WaitAnswer(1)), ("b", WaitAnswer(error="no"))]
     assert open_waits.answered_in(now) == []
-    assert open_waits.answered_by([succeeded("c")]) == [("c", Answer(None))]
+    assert open_waits.answered_by([succeeded("c")]) == [("c", WaitAnswer(None))]
 
 
 @pytest.mark.parametrize(

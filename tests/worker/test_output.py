@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.store.logs.writer import Entry
+from pyoco_server.store.logs.writer import LogEntry
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for
 from tests.worker.slot_stage import ended, serving, started
@@ -23,13 +23,13 @@ def config(nats_server: NatsServer) -> NatsBackendConfig:
     return config_for(nats_server, log_max_bytes=64 * 2**20)
 
 
-async def log_of(store: Store, run_id: str) -> list[Entry]:
+async def log_of(store: Store, run_id: str) -> list[LogEntry]:
     entries = await store.logs.entries(run_id)
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     return entries
 
 
-async def printed(store: Store, flow: str, marks: Path, **params: object) -> list[Entry]:
+async def printed(store: Store, flow: str, marks: Path, **params: object) -> list[LogEntry]:
     """The log of one run of this flow, without our own notices."""
     run_id = await started(store, flow, marks, **params)
     run = await ended(store, run_id)

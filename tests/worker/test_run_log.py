@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.store.logs.writer import Line
+from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
 from pyoco_server.worker.recording import run_log
@@ -21,8 +21,8 @@ from tests.conftest import until
 from tests.log_writing import Writer
 
 
-def printed(text: str) -> Line:
-    return Line(1_800_000_000.0, "stdout", text, "a", 1)
+def printed(text: str) -> LogLine:
+    return LogLine(1_800_000_000.0, "stdout", text, "a", 1)
 
 
 async def chunks(store: Store, run_id: str) -> list[list[str]]:

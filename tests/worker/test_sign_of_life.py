@@ -20,7 +20,7 @@ from pyoco_server.store.fleet.leases import boot_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt.claim import Claimant
-from pyoco_server.worker.presence.heartbeat import SignOfLife
+from pyoco_server.worker.presence.heartbeat import Heartbeat
 from tests.conftest import NatsServer, until
 from tests.store.making import stand_still
 from tests.worker.stage import Flows, config_on, one_task, submitted, waiting, working
@@ -206,7 +206,7 @@ async def test_a_queue_that_is_silent_has_not_answered(own_nats_server: NatsServ
 
 async def test_others_add_members_of_their_own_and_replace_none_of_ours(store: Store) -> None:
     said = {"wheel_sync": {"last_result": "idle"}, "state": "NONSENSE"}
-    life = SignOfLife(store, Claimant("w1", "w1.a"), ["a"], 2, [], extra=lambda: said)
+    life = Heartbeat(store, Claimant("w1", "w1.a"), ["a"], 2, [], extra=lambda: said)
     await life.start()
     entry = await _entry(store, "w1")
     assert (entry["wheel_sync"], entry["state"]) == ({"last_result": "idle"}, "IDLE")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.link_reader import TICK_SEC, Ears
+from pyoco_server.worker.slots.link_reader import TICK_SEC, LinkReader
 
 DEADLINE_SEC = 20.0
 
@@ -23,7 +23,7 @@ class Stage:
         self.mailbox: SimpleQueue[Any] = SimpleQueue()
         self.readers: list[str] = []
         self.ticks = 0
-        self.ears = Ears(slot, self._hear, self._tick)
+        self.ears = LinkReader(slot, self._hear, self._tick)
         self.ears.open()
 
     def send(self, message: m.ToSlot) -> None:
@@ -72,8 +72,8 @@ def test_whoever_waits_for_a_run_hears_of_it_itself(stage: Stage) -> None:
 def test_an_acknowledgement_is_heard_by_the_thread_that_waits_for_it(stage: Stage) -> None:
     stage.begin()
     for number in range(1, 4):
-        stage.send(m.Acknowledged(number=number))
-        assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.Acknowledged(number=number)
+        stage.send(m.AcknowledgeMessage(number=number))
+        assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(number=number)
     assert stage.mailbox.empty()
 
 
@@ -95,8 +95,8 @@ def test_what_the_second_thread_hears_reaches_whoever_waits(stage: Stage) -> Non
     stage.begin()
     stage.send(STOP)
     stage.ears.wait_beside_others(stage.mailbox, DEADLINE_SEC)
-    stage.send(m.Acknowledged(number=1))
-    assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.Acknowledged(number=1)
+    stage.send(m.AcknowledgeMessage(number=1))
+    assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(number=1)
     stage.ears.run_ended()
     stage.begin()
     stage.begin()  # and the next run is the main thread's again, or the second one's: it comes

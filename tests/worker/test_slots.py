@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.engine import Answer
+from pyoco_server.engine import WaitAnswer
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import RunLost, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
@@ -20,7 +20,7 @@ from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
@@ -128,7 +128,9 @@ async def test_the_grace_of_a_run_that_has_ended_does_not_end_its_slots_next_run
     """Its code returned in time, but its end is still being committed: the slot is another's by then."""
     slot = _Stopped()
     recorder = Recorder(store, await submit(store, Submission(flow_name="x")), lambda _: None)
-    async with UnderWay(store, await _any_delivery(store, tmp_path), "r", LeaseDeadline(5.0)) as under_way:
+    async with AttemptMonitor(
+        store, await _any_delivery(store, tmp_path), "r", LeaseDeadline(5.0)
+    ) as under_way:
         under_way.begin(slot, recorder)
         under_way.cancel()
         under_way.performed()
@@ -150,7 +152,7 @@ class _Stopped:
     def abandon(self, run_id: str) -> None:
         self.abandoned.append(run_id)
 
-    def answer(self, run_id: str, task: str, answer: Answer) -> None:
+    def answer(self, run_id: str, task: str, answer: WaitAnswer) -> None:
         raise AssertionError("nothing waits")
 
     def grant(self, run_id: str, until: float) -> None:

@@ -20,7 +20,7 @@ from pyoco_server.store.store import Store
 from pyoco_server.worker.recording.values import (
     INPUTS_INLINE_BYTES_MAX,
     OUTPUT_INLINE_BYTES_MAX,
-    Result,
+    StoredResult,
     inputs_kept,
     result_of,
     results_from,
@@ -75,7 +75,7 @@ async def test_a_result_over_64_kib_is_stored_beside_the_log(store: Store) -> No
 
 
 def test_a_result_over_the_limit_is_marked_and_left_out() -> None:
-    assert result_of("x" * 2_000, 1_000) == Result(None, OutputKept.TOO_LARGE)
+    assert result_of("x" * 2_000, 1_000) == StoredResult(None, OutputKept.TOO_LARGE)
 
 
 class Point(NamedTuple):
@@ -207,8 +207,8 @@ def test_any_number_of_inputs_makes_no_message_too_large() -> None:
 
 
 def test_the_size_of_a_kept_result_is_told() -> None:
-    assert result_of([1, 2], 100) == Result(b"[1,2]")
-    assert result_of(None, 100) == Result(None)
+    assert result_of([1, 2], 100) == StoredResult(b"[1,2]")
+    assert result_of(None, 100) == StoredResult(None)
 
 
 async def _record_of(store: Store, func: Any) -> SnapshotRecord:

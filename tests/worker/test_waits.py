@@ -10,15 +10,15 @@ import pytest
 from pyoco import Flow
 
 from pyoco_server import approval
-from pyoco_server.engine import Answer
+from pyoco_server.engine import WaitAnswer
 from pyoco_server.lifecycle.commands import CancelRun, ClaimRun, PutTaskWaiting
 from pyoco_server.lifecycle.events import RunLost, TaskWaiting
 from pyoco_server.lifecycle.status import LossCause, TaskStatus
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.retry import Retry, retry
+from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.store.store import Store
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import until
@@ -346,7 +346,7 @@ class _Engine:
     """Remembers what it was told."""
 
     def __init__(self) -> None:
-        self.answers: list[tuple[str, Answer]] = []
+        self.answers: list[tuple[str, WaitAnswer]] = []
 
     def cancel(self, run_id: str) -> None:
         raise AssertionError("nobody has cancelled it")
@@ -354,7 +354,7 @@ class _Engine:
     def abandon(self, run_id: str) -> None:
         raise AssertionError("it is ours")
 
-    def answer(self, run_id: str, task: str, answer: Answer) -> None:
+    def answer(self, run_id: str, task: str, answer: WaitAnswer) -> None:
         self.answers.append((task, answer))
 
     def grant(self, run_id: str, until: float) -> None:
@@ -379,13 +379,13 @@ async def test_an_answer_that_came_while_the_broker_was_out_of_reach_is_found_af
     engine, recorder = _Engine(), Recorder(store, claimed, lambda _: None)
     await resume(store, run_id, "ann", {"x": 1})
     await resume(store, run_id, "bob", rejected=True, comment="no")
-    async with UnderWay(
+    async with AttemptMonitor(
         store, delivery, run_id, LeaseDeadline(5.0)
     ) as under_way:  # listens only from here on
         under_way.begin(engine, recorder)
         under_way._look_again()
         await until(lambda: len(engine.answers) == 2)
-    assert engine.answers == [("ann", Answer({"x": 1})), ("bob", Answer(error="no"))]
+    assert engine.answers == [("ann", WaitAnswer({"x": 1})), ("bob", WaitAnswer(error="no"))]
 
 
 async def test_a_retried_run_keeps_the_answers_it_had_and_asks_again_where_it_was_told_no(
@@ -404,7 +404,7 @@ async def test_a_retried_run_keeps_the_answers_it_had_and_asks_again_where_it_wa
         await until_handled(worker, run_id)
         await resume(store, run_id, "bob", rejected=True)
         await until_handled(worker, run_id)
-        again = (await retry(store, run_id, Retry(), Caller())).run.run_id
+        again = (await retry(store, run_id, RetryRequest(), Caller())).run.run_id
         await until_handled(worker, again)
         run = await the_run(store, again)
         assert (run.parked, set(run.waits), run.tasks["ann"].output) == (True, {"bob"}, "yes")

@@ -19,7 +19,7 @@ from pyoco_server.worker.wheels.choice import choose
 from pyoco_server.worker.wheels.folder import ABANDONED_AFTER_SEC, WheelFolder
 from pyoco_server.worker.wheels.imports import swap_edition
 from pyoco_server.worker.wheels.install import WheelBroken, install
-from pyoco_server.worker.wheels.retry_schedule import Patience
+from pyoco_server.worker.wheels.retry_schedule import RetrySchedule
 from tests.store.wheel_making import file_name, wheel_bytes
 
 AT_MOST = UnpackedMax(bytes=2**20, files=100)
@@ -203,7 +203,7 @@ def test_the_choice_leaves_out_what_does_not_fit_here() -> None:
 def test_what_fails_is_tried_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("pyoco_server.worker.wheels.retry_schedule.time.monotonic", lambda: now)
-    patience = Patience(10)
+    patience = RetrySchedule(10)
     pauses = []
     for _ in range(8):
         patience.failed("x", "why")

@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
 from pyoco_server.store.store import Store
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.performer import Ending, NotNow
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.slot import ResolverBroken
@@ -58,7 +58,7 @@ class Shelf:
     def modules(self) -> list[str]:
         return sorted(file.stem for file in self.paths[-1].glob("*.py"))
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
         raise NotImplementedError
 
     async def hand_back(self) -> None:

@@ -13,7 +13,7 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
 
 from pyoco_server import approval
-from pyoco_server.engine import Engine, Status
+from pyoco_server.engine import Engine, OutcomeStatus
 from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused
 from pyoco_server.worker.flows.source import FlowSource
 from pyoco_server.worker.yaml.building import build_flow
@@ -155,7 +155,7 @@ def _yaml(value: Any) -> bytes:
 def test_a_callable_may_name_a_wait_and_its_inputs_are_asked() -> None:
     flow = built("asks", {"asks": {"callable": f"{__name__}:RELEASE", "inputs": {"who": "$ctx.params.team"}}})
     outcome = Engine().run(flow, {"team": "shop"})
-    assert (outcome.status, outcome.waiting) == (Status.PARKED, ("asks",))
+    assert (outcome.status, outcome.waiting) == (OutcomeStatus.PARKED, ("asks",))
     assert outcome.context.run_context is not None
     record = outcome.context.run_context.task_records["asks"]
     assert record.inputs == {"question": "Deploy it?", "who": "shop"}

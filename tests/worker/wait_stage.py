@@ -16,7 +16,7 @@ from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import until
@@ -88,7 +88,7 @@ def around_performing(
     """Let something happen between the claim and the first task, or between the last and the end; once."""
     perform = worker._performer.perform
 
-    async def performed(claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+    async def performed(claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
         worker._performer.perform = perform  # type: ignore[method-assign]
         if before is not None:
             await before()

@@ -13,7 +13,7 @@ from pyoco_server.workflow_yaml import (
     extract_flow_defaults,
     parse_workflow_yaml_bytes,
 )
-from pyoco_server.workflow_yaml.problems import PROBLEMS_MAX, Problem
+from pyoco_server.workflow_yaml.problems import PROBLEMS_MAX, WorkflowProblem
 from pyoco_server.workflow_yaml.reading import NODES_MAX
 from tests.tidy.repository import ROOT
 
@@ -36,7 +36,7 @@ tasks:
 """
 
 
-def problems_of(text: str | bytes, *, require_flow: bool = True) -> tuple[Problem, ...]:
+def problems_of(text: str | bytes, *, require_flow: bool = True) -> tuple[WorkflowProblem, ...]:
     raw = text.encode() if isinstance(text, str) else text
     with pytest.raises(WorkflowYamlValidationError) as caught:
         parse_workflow_yaml_bytes(raw, require_flow=require_flow)

@@ -4,7 +4,7 @@ Knows nothing of runs, HTTP or settings. `EmbeddedBroker` is the door; the rest 
 find a broker somebody else started, or to bind a child process of their own to their life.
 """
 
-from pyoco_server.broker.credentials import Credentials, kept_credentials
+from pyoco_server.broker.credentials import BrokerCredentials, kept_credentials
 from pyoco_server.broker.data_folder import recorded_broker_url
 from pyoco_server.broker.disk import Disk
 from pyoco_server.broker.embedded import EmbeddedBroker
@@ -12,9 +12,9 @@ from pyoco_server.broker.errors import (
     BrokerError,
     BrokerFailedToStart,
     BrokerNotFound,
-    BrokerTooOld,
     DataFolderInUse,
     PortTaken,
+    ServerTooOld,
 )
 from pyoco_server.broker.find import find_nats_server
 from pyoco_server.broker.probe import foreign_nats, wait_until_listening
@@ -22,16 +22,16 @@ from pyoco_server.broker.server_conf import Durability
 from pyoco_server.processes.lifeline import die_with_parent
 
 __all__ = [
+    "BrokerCredentials",
     "BrokerError",
     "BrokerFailedToStart",
     "BrokerNotFound",
-    "BrokerTooOld",
-    "Credentials",
     "DataFolderInUse",
     "Disk",
     "Durability",
     "EmbeddedBroker",
     "PortTaken",
+    "ServerTooOld",
     "die_with_parent",
     "find_nats_server",
     "foreign_nats",

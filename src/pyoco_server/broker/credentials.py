@@ -17,20 +17,20 @@ USER = "pyoco"
 PASSWORD_BYTES = 32
 
 
-class Credentials(NamedTuple):
+class BrokerCredentials(NamedTuple):
     user: str
     password: str
 
 
-def ensure_credentials(folder: Path, given: Credentials | None) -> Credentials:
+def ensure_credentials(folder: Path, given: BrokerCredentials | None) -> BrokerCredentials:
     """Those given, else those of the folder, else new ones; kept there. For whoever holds its lock."""
     kept = kept_credentials(folder)
-    credentials = given or kept or Credentials(USER, secrets.token_urlsafe(PASSWORD_BYTES))
+    credentials = given or kept or BrokerCredentials(USER, secrets.token_urlsafe(PASSWORD_BYTES))
     write_atomically(folder / FILE_NAME, json.dumps(credentials._asdict()) + "\n", private=True)
     return credentials
 
 
-def kept_credentials(folder: Path) -> Credentials | None:
+def kept_credentials(folder: Path) -> BrokerCredentials | None:
     content = read_json(folder / FILE_NAME)
     user, password = content.get("user"), content.get("password")
-    return Credentials(user, password) if isinstance(user, str) and isinstance(password, str) else None
+    return BrokerCredentials(user, password) if isinstance(user, str) and isinstance(password, str) else None

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
-from pyoco_server.broker.credentials import Credentials, ensure_credentials
+from pyoco_server.broker.credentials import BrokerCredentials, ensure_credentials
 from pyoco_server.broker.data_folder import DataFolder
 from pyoco_server.broker.disk import Disk, disk_of
 from pyoco_server.broker.errors import PortTaken
 from pyoco_server.broker.find import find_nats_server
 from pyoco_server.broker.launch import launch
-from pyoco_server.broker.prepare import Plan, prepare
+from pyoco_server.broker.prepare import ServerPlan, prepare
 from pyoco_server.broker.process import ServerProcess
 from pyoco_server.broker.server_conf import Durability, address, require_loopback
 from pyoco_server.broker.small_files import now
@@ -43,7 +43,7 @@ class EmbeddedBroker:
         restart_backoff_max_sec: float = 5.0,
         on_restart: Callable[[], None] | None = None,
         asks_for_credentials: bool = False,
-        credentials: Credentials | None = None,
+        credentials: BrokerCredentials | None = None,
     ) -> None:
         """`credentials`: what it is to ask for, if it asks; without any, those of the data folder."""
         require_loopback(host)
@@ -58,10 +58,10 @@ class EmbeddedBroker:
         self._given_credentials = credentials
         self._changing = asyncio.Lock()
         self._held: AsyncExitStack | None = None
-        self._plan: Plan | None = None
+        self._plan: ServerPlan | None = None
         self._supervisor: Supervisor | None = None
         self._restarts = 0
-        self.credentials: Credentials | None = None  # known once it is started
+        self.credentials: BrokerCredentials | None = None  # known once it is started
 
     @property
     def url(self) -> str:
@@ -136,7 +136,9 @@ class EmbeddedBroker:
         self._record(folder, server)
         log.info("nats-server started", extra={"broker_url": self.url, "broker_pid": server.pid})
 
-    async def _launch_on_a_free_port(self, binary: Path, folder: DataFolder) -> tuple[Plan, ServerProcess]:
+    async def _launch_on_a_free_port(
+        self, binary: Path, folder: DataFolder
+    ) -> tuple[ServerPlan, ServerProcess]:
         for _ in range(PORT_ATTEMPTS_MAX - 1):
             try:
                 return await self._launch(binary, folder)
@@ -144,7 +146,7 @@ class EmbeddedBroker:
                 continue
         return await self._launch(binary, folder)
 
-    async def _launch(self, binary: Path, folder: DataFolder) -> tuple[Plan, ServerProcess]:
+    async def _launch(self, binary: Path, folder: DataFolder) -> tuple[ServerPlan, ServerProcess]:
         plan = prepare(
             binary,
             folder,
@@ -156,7 +158,7 @@ class EmbeddedBroker:
         server = await launch(plan, ready_timeout_sec=self._ready_timeout_sec, given_up=lambda: False)
         return plan, server
 
-    def _supervise(self, plan: Plan, server: ServerProcess, folder: DataFolder) -> Supervisor:
+    def _supervise(self, plan: ServerPlan, server: ServerProcess, folder: DataFolder) -> Supervisor:
         return Supervisor(
             plan,
             server,

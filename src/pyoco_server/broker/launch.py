@@ -5,14 +5,16 @@ import time
 from collections.abc import Callable
 
 from pyoco_server.broker.errors import BrokerFailedToStart, PortTaken
-from pyoco_server.broker.prepare import Plan
+from pyoco_server.broker.prepare import ServerPlan
 from pyoco_server.broker.probe import greeting_at
 from pyoco_server.broker.process import ServerProcess
 
 READY_STEP_SEC = 0.005  # a server with a small store is ready in 10 to 30 ms
 
 
-async def launch(plan: Plan, *, ready_timeout_sec: float, given_up: Callable[[], bool]) -> ServerProcess:
+async def launch(
+    plan: ServerPlan, *, ready_timeout_sec: float, given_up: Callable[[], bool]
+) -> ServerProcess:
     """A server that answers with JetStream on; raises BrokerFailedToStart."""
     server = await ServerProcess.spawn(plan.binary, plan.conf, lock_fd=plan.lock_fd)
     try:
@@ -24,7 +26,7 @@ async def launch(plan: Plan, *, ready_timeout_sec: float, given_up: Callable[[],
 
 
 async def _until_ready(
-    server: ServerProcess, plan: Plan, timeout_sec: float, given_up: Callable[[], bool]
+    server: ServerProcess, plan: ServerPlan, timeout_sec: float, given_up: Callable[[], bool]
 ) -> None:
     deadline = time.monotonic() + timeout_sec
     while not await _answers(plan):
@@ -40,12 +42,12 @@ async def _until_ready(
         await asyncio.sleep(READY_STEP_SEC)
 
 
-async def _answers(plan: Plan) -> bool:
+async def _answers(plan: ServerPlan) -> bool:
     greeting = await greeting_at(plan.host, plan.port)
     return greeting is not None and greeting.server_name == plan.server_name and greeting.jetstream
 
 
-async def _explained_exit(server: ServerProcess, plan: Plan) -> BrokerFailedToStart:
+async def _explained_exit(server: ServerProcess, plan: ServerPlan) -> BrokerFailedToStart:
     code = await server.wait()
     if server.log.mentions("address already in use"):
         return PortTaken(f"Port {plan.port} on {plan.host} was taken by somebody else: choose another port.")

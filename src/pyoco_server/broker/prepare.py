@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyoco_server.broker.credentials import Credentials
+from pyoco_server.broker.credentials import BrokerCredentials
 from pyoco_server.broker.data_folder import DataFolder
 from pyoco_server.broker.disk import disk_of
 from pyoco_server.broker.port import choose_port
@@ -18,7 +18,7 @@ STORE_NAME = "jetstream"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServerPlan:
     """How to start this server, the first time and again."""
 
     binary: Path
@@ -36,9 +36,9 @@ def prepare(
     host: str,
     preferred_port: int,
     durability: Durability,
-    credentials: Credentials | None = None,
-) -> Plan:
-    plan = Plan(
+    credentials: BrokerCredentials | None = None,
+) -> ServerPlan:
+    plan = ServerPlan(
         binary=binary,
         conf=folder.path / CONF_NAME,
         lock_fd=folder.lock_fd,

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pyoco_server.broker.credentials import Credentials
+from pyoco_server.broker.credentials import BrokerCredentials
 
 Durability = Literal["always", "interval"]
 
@@ -24,7 +24,7 @@ def server_conf(
     port: int,
     store_dir: Path,
     durability: Durability,
-    credentials: Credentials | None = None,
+    credentials: BrokerCredentials | None = None,
     store_bytes_max: int | None = None,
 ) -> str:
     """`store_bytes_max`: without it the server takes three quarters of what is free when it starts.
@@ -56,7 +56,7 @@ def require_loopback(host: str) -> None:
         )
 
 
-def _authorization(credentials: Credentials | None) -> str:
+def _authorization(credentials: BrokerCredentials | None) -> str:
     if credentials is None:
         return ""
     user, password = _quoted(credentials.user), _quoted(credentials.password)

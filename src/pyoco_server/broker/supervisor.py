@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 
 from pyoco_server.broker.errors import BrokerError
-from pyoco_server.broker.health import LOOK_EVERY_SEC, Health
+from pyoco_server.broker.health import LOOK_EVERY_SEC, BrokerHealth
 from pyoco_server.broker.launch import launch
-from pyoco_server.broker.prepare import Plan
+from pyoco_server.broker.prepare import ServerPlan
 from pyoco_server.broker.process import STOP_GRACE_SEC, ServerProcess
 from pyoco_server.supervision import Loop
 
@@ -37,7 +37,7 @@ class Supervisor:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ServerPlan,
         server: ServerProcess,
         *,
         ready_timeout_sec: float,
@@ -53,7 +53,7 @@ class Supervisor:
         self._ready_at = time.monotonic()
         self._failures = 0
         self._failed_because: str | None = None
-        self._health = Health(plan)
+        self._health = BrokerHealth(plan)
         self._is_restarting = False
         self._looking = Loop("health of the embedded broker", self._look, interval_sec=LOOK_EVERY_SEC)
         self._looking.start()

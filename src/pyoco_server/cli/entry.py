@@ -28,7 +28,7 @@ _CLICK_ERROR: type[Exception] = next(
 )
 
 
-class Refusal(Exception):
+class CliRefusal(Exception):
     """The command cannot do it. The message says why, `hint` what to type instead."""
 
     def __init__(self, message: str, *, hint: str = "", err_id: str = "") -> None:
@@ -38,7 +38,7 @@ class Refusal(Exception):
         self.err_id = err_id
 
 
-class WrongArguments(Refusal):
+class WrongArguments(CliRefusal):
     """What was typed cannot be understood (ERR-PYOCO-0018)."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -63,10 +63,10 @@ def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
         code = command.main(list(arguments), prog_name=name, standalone_mode=False)
-    except Refusal as refusal:
+    except CliRefusal as refusal:
         return say(refusal)
     except ConfigError as wrong:
-        return say(Refusal(wrong.message, err_id=wrong.err_id or ""))
+        return say(CliRefusal(wrong.message, err_id=wrong.err_id or ""))
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except _CLICK_ERROR as wrong:
@@ -74,7 +74,7 @@ def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _from_click(wrong: Any, name: str) -> Refusal:
+def _from_click(wrong: Any, name: str) -> CliRefusal:
     context = getattr(wrong, "ctx", None)
     if context is None:
         return WrongArguments(wrong.format_message(), hint=f"{name} --help")
@@ -82,7 +82,7 @@ def _from_click(wrong: Any, name: str) -> Refusal:
     return WrongArguments(wrong.format_message(), hint=example or f"{context.command_path} --help")
 
 
-def say(refusal: Refusal) -> int:
+def say(refusal: CliRefusal) -> int:
     mark = f" ({refusal.err_id})" if refusal.err_id else ""
     said = [*_heading(refusal.err_id), f"error: {refusal.message}{mark}"]
     if refusal.hint:

@@ -14,26 +14,26 @@ How it is built, from the door inwards:
     whereabouts  which attempt a thread speaks for
 """
 
-from pyoco_server.engine.answer import Answer
+from pyoco_server.engine.answer import WaitAnswer
 from pyoco_server.engine.cancelled import Cancelled
 from pyoco_server.engine.control import Event
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
-from pyoco_server.engine.listener import Asked, Listener, NullListener, StopRun
-from pyoco_server.engine.outcome import Outcome, Status
+from pyoco_server.engine.listener import Listener, NullListener, StopRun, WaitPrompt
+from pyoco_server.engine.outcome import OutcomeStatus, RunOutcome
 from pyoco_server.engine.tasks.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
 
 __all__ = [
     "ERROR_BYTES_MAX",
     "PARALLELISM_DEFAULT",
     "TRACEBACK_BYTES_MAX",
-    "Answer",
-    "Asked",
     "Cancelled",
     "Engine",
     "Event",
     "Listener",
     "NullListener",
-    "Outcome",
-    "Status",
+    "OutcomeStatus",
+    "RunOutcome",
     "StopRun",
+    "WaitAnswer",
+    "WaitPrompt",
 ]

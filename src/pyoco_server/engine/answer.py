@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WaitAnswer:
     """The task's result; or, with an error, why it failed: it was rejected, or its time was up."""
 
     output: Any = None

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Checkpoints:
     """By record name. A failure counts where it is final: of a wait, or of a task that fails alone."""
 
     results: Mapping[str, Any] = field(default_factory=dict)

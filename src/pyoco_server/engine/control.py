@@ -10,9 +10,9 @@ from queue import SimpleQueue
 from pyoco.core.models import RunContext, RunStatus
 
 from pyoco_server import clock
-from pyoco_server.engine.answer import Answer
-from pyoco_server.engine.outcome import Status
-from pyoco_server.engine.tasks.attempt import Attempt, Ended
+from pyoco_server.engine.answer import WaitAnswer
+from pyoco_server.engine.outcome import OutcomeStatus
+from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 
 # For so many runs that have not begun here yet a cancel, or answers, are remembered; oldest forgotten first.
 # A forgotten answer is no loss: the run cannot be parked then, and finds it when it comes back.
@@ -21,10 +21,10 @@ EARLY_ANSWERED_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
+class ResultAcknowledged:
     """The listener has made this attempt's result durable."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Answered:
     """The wait with this record name has ended, and the log knows."""
 
     name: str
-    answer: Answer
+    answer: WaitAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Woken:
     """A flag has changed; look at them."""
 
 
-Event = Ended | Acknowledged | Answered | Woken
+Event = AttemptEnded | ResultAcknowledged | Answered | Woken
 
 
 class Control:
@@ -69,7 +69,7 @@ class Control:
         self.is_abandoned = True
         self.events.put(Woken())
 
-    def answer(self, name: str, answer: Answer) -> None:
+    def answer(self, name: str, answer: WaitAnswer) -> None:
         self.events.put(Answered(name, answer))
 
     def wake_if_held(self) -> None:
@@ -79,31 +79,31 @@ class Control:
     def is_cancelling(self) -> bool:
         return self.run_context.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
-    def close(self, status: Status) -> Status:
+    def close(self, status: OutcomeStatus) -> OutcomeStatus:
         """Fix the ending. A cancel accepted before this moment wins over success and failure."""
         with self._lock:
             self._is_closed = True
-            if self.is_cancelling() and status is not Status.ABANDONED:
-                status = Status.CANCELLED
-            if status is not Status.PARKED:  # the run is not over then, and pyoco has no word for it
+            if self.is_cancelling() and status is not OutcomeStatus.ABANDONED:
+                status = OutcomeStatus.CANCELLED
+            if status is not OutcomeStatus.PARKED:  # the run is not over then, and pyoco has no word for it
                 self._end(status)
         return status
 
-    def _end(self, status: Status) -> None:
+    def _end(self, status: OutcomeStatus) -> None:
         # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
-        known = Status.CANCELLED if status is Status.ABANDONED else status
+        known = OutcomeStatus.CANCELLED if status is OutcomeStatus.ABANDONED else status
         self.run_context.status = RunStatus[known]
         self.run_context.end_time = clock.now()
 
 
-class Registry:
+class RunRegistry:
     """Finds live runs by id, and remembers cancels and answers that came before their run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._live: set[Control] = set()  # as many as runs at once: few
         self._early: dict[str, None] = {}
-        self._early_answers: dict[str, dict[str, Answer]] = {}  # by run, then by task
+        self._early_answers: dict[str, dict[str, WaitAnswer]] = {}  # by run, then by task
 
     def enter(self, control: Control) -> None:
         run_id = control.run_context.run_id
@@ -135,7 +135,7 @@ class Registry:
             for control in self._live:
                 control.wake_if_held()
 
-    def answer(self, run_id: str, name: str, answer: Answer) -> None:
+    def answer(self, run_id: str, name: str, answer: WaitAnswer) -> None:
         """Passed on to the live runs of this id; if there is none, kept for the one to come."""
         with self._lock:
             found = [control for control in self._live if control.run_context.run_id == run_id]

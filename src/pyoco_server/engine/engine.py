@@ -7,13 +7,13 @@ from typing import Any
 
 from pyoco.core.models import Flow, RunContext
 
-from pyoco_server.engine.answer import Answer
-from pyoco_server.engine.checkpoints import Past
-from pyoco_server.engine.control import Control, Registry
-from pyoco_server.engine.limits import Limits, Receive, receive
+from pyoco_server.engine.answer import WaitAnswer
+from pyoco_server.engine.checkpoints import Checkpoints
+from pyoco_server.engine.control import Control, RunRegistry
+from pyoco_server.engine.limits import Receive, RunLimits, receive
 from pyoco_server.engine.listener import Listener, NullListener
-from pyoco_server.engine.outcome import Outcome
-from pyoco_server.engine.run import Run
+from pyoco_server.engine.outcome import RunOutcome
+from pyoco_server.engine.run import EngineRun
 
 PARALLELISM_DEFAULT = 8
 
@@ -37,11 +37,11 @@ class Engine:
         With `lone_tasks_here` the calling thread executes what has nothing beside it; `abandon` then does
         not end the call before such a task has returned. `receive` is how it waits for what happens.
         """
-        self._limits = Limits(
+        self._limits = RunLimits(
             parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here, receive=receive
         )
         self._listener = listener if listener is not None else NullListener()
-        self._registry = Registry()
+        self._registry = RunRegistry()
 
     def run(
         self,
@@ -53,7 +53,7 @@ class Engine:
         failures: Mapping[str, str] | None = None,
         artifact_dir: Path | None = None,
         timeout_sec: float | None = None,
-    ) -> Outcome:
+    ) -> RunOutcome:
         """Block until the run has ended. Raises only what the listener raises, never what user code does.
 
         `recorded`, `failures`: results and errors that tasks have from an earlier life of the run. A failure
@@ -65,8 +65,8 @@ class Engine:
         control = Control(run_context)
         self._registry.enter(control)
         try:
-            past = Past(dict(recorded or {}), dict(failures or {}))
-            run = Run(flow, control, self._listener, limits, past, artifact_dir)
+            past = Checkpoints(dict(recorded or {}), dict(failures or {}))
+            run = EngineRun(flow, control, self._listener, limits, past, artifact_dir)
             return run.perform()
         finally:
             self._registry.leave(control)
@@ -89,6 +89,6 @@ class Engine:
         """Ask `may_start` again, in every run that is held by it."""
         self._registry.wake()
 
-    def answer(self, run_id: str, name: str, answer: Answer) -> None:
+    def answer(self, run_id: str, name: str, answer: WaitAnswer) -> None:
         """A wait has ended, and the log knows. Also for a run that has not begun, or not got to it yet."""
         self._registry.answer(run_id, name, answer)

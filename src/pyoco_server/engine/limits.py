@@ -17,7 +17,7 @@ def receive(mailbox: SimpleQueue[Event], timeout_sec: float | None, _beside_othe
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     parallelism: int
     timeout_sec: float | None = None
     may_start: Callable[[], bool] | None = None

@@ -18,7 +18,7 @@ class StopRun(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WaitPrompt:
     """What a task waits for: the key that its answer must name, and what happens without one."""
 
     key: str
@@ -74,7 +74,7 @@ class Listener(Protocol):
     def task_cancelled(self, name: str) -> None:
         """The task will not end by itself any more, whether or not it had started."""
 
-    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         """Also when an earlier life of the run has told it. How it ends comes in by `Engine.answer`."""
 
 
@@ -116,5 +116,5 @@ class NullListener(Listener):
     def task_cancelled(self, name: str) -> None:
         return
 
-    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         return

@@ -9,7 +9,7 @@ from pyoco.core.context import Context
 from pyoco_server.engine.tasks.failure import Failure
 
 
-class Status(StrEnum):
+class OutcomeStatus(StrEnum):
     """The endings of a run inside the engine."""
 
     COMPLETED = "COMPLETED"
@@ -20,10 +20,10 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What `Engine.run` returns. `results` holds what succeeded, whatever the status."""
 
-    status: Status
+    status: OutcomeStatus
     results: dict[str, Any]
     context: Context
     error: str | None = None
@@ -38,7 +38,7 @@ class Outcome:
 class Ending:
     """The part of an outcome that is known before the run has wound down."""
 
-    status: Status
+    status: OutcomeStatus
     error: str | None = None
     failed_task: str | None = None
     traceback: str | None = None

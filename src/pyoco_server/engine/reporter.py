@@ -6,8 +6,8 @@ from typing import Any
 from pyoco.core.models import RunContext, TaskState
 
 from pyoco_server import clock
-from pyoco_server.engine.listener import Asked, Listener
-from pyoco_server.engine.tasks.attempt import Attempt
+from pyoco_server.engine.listener import Listener, WaitPrompt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.failure import Failure
 
 
@@ -43,7 +43,7 @@ class Reporter:
         self._finish(name, TaskState.FAILED)
         self._run.ensure_task_record(name).error = failure.error
 
-    def waiting(self, attempt: Attempt, asked: Asked) -> None:
+    def waiting(self, attempt: TaskAttempt, asked: WaitPrompt) -> None:
         """pyoco has no word for it: a task that waits reads RUNNING there."""
         self._begin(attempt, asked.prompt)
         if not self._is_muted:
@@ -52,19 +52,21 @@ class Reporter:
     def take_inputs(self, name: str, of: str) -> None:
         self._run.ensure_task_record(name).inputs = self._run.ensure_task_record(of).inputs
 
-    def started(self, attempt: Attempt, inputs: Mapping[str, Any]) -> None:
+    def started(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
         self._begin(attempt, inputs)
         if not self._is_muted:
             self._listener.task_started(attempt.name, attempt.number, inputs)
 
-    def succeeded(self, attempt: Attempt, output: Any, ended_at: float, ack: Callable[[], None]) -> None:
+    def succeeded(self, attempt: TaskAttempt, output: Any, ended_at: float, ack: Callable[[], None]) -> None:
         name = attempt.name
         self._finish(name, TaskState.SUCCEEDED, attempt.started_at, ended_at)
         self._run.ensure_task_record(name).output = output
         if not self._is_muted:
             self._listener.task_succeeded(name, attempt.number, output, attempt.started_at, ended_at, ack)
 
-    def failed(self, attempt: Attempt, failure: Failure, ended_at: float, will_retry: bool = False) -> None:
+    def failed(
+        self, attempt: TaskAttempt, failure: Failure, ended_at: float, will_retry: bool = False
+    ) -> None:
         name, started_at = attempt.name, attempt.started_at
         self._finish(name, TaskState.FAILED, started_at, ended_at)
         if will_retry:
@@ -97,7 +99,7 @@ class Reporter:
         for name in [name for name in self._unfinished if name not in running]:
             self.cancelled(name)
 
-    def _begin(self, attempt: Attempt, inputs: Mapping[str, Any]) -> None:
+    def _begin(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
         name = attempt.name
         self._unfinished[name] = None
         self._run.tasks[name] = TaskState.RUNNING

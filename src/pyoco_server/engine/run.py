@@ -5,24 +5,24 @@ from pathlib import Path
 
 from pyoco.core.models import Flow
 
-from pyoco_server.engine.checkpoints import Past
+from pyoco_server.engine.checkpoints import Checkpoints
 from pyoco_server.engine.control import Control
-from pyoco_server.engine.limits import Limits
+from pyoco_server.engine.limits import RunLimits
 from pyoco_server.engine.listener import Listener, StopRun
-from pyoco_server.engine.outcome import Ending, Halt, Outcome, Status
+from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus, RunOutcome
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.context import ArtifactFolder, EngineContext
 from pyoco_server.engine.walk.graph import GraphWalk
 from pyoco_server.engine.walk.plan import PlanError, plan_of
 from pyoco_server.engine.walk.program import ProgramWalk
 from pyoco_server.engine.walk.program_index import program_of
-from pyoco_server.engine.walk.scheduler import Supervisor
+from pyoco_server.engine.walk.scheduler import Scheduler
 
 # After a failure the outcome is certain: siblings get this long to return, then they are left behind.
 STOP_GRACE_SEC = 0.5
 
 
-class Run:
+class EngineRun:
     """Made for one call of `Engine.run`, and used up by it."""
 
     def __init__(
@@ -30,8 +30,8 @@ class Run:
         flow: Flow,
         control: Control,
         listener: Listener,
-        limits: Limits,
-        past: Past,
+        limits: RunLimits,
+        past: Checkpoints,
         artifact_dir: Path | None,
     ) -> None:
         self._flow = flow
@@ -41,15 +41,15 @@ class Run:
         run = control.run_context
         self._ctx = EngineContext(run.params, run, self._folder, lambda: control.is_stopping)
         self._reporter = Reporter(run, listener)
-        self._supervisor = Supervisor(control, self._ctx, self._reporter, limits)
+        self._supervisor = Scheduler(control, self._ctx, self._reporter, limits)
 
-    def perform(self) -> Outcome:
+    def perform(self) -> RunOutcome:
         try:
             return self._conclude(self._ending())
         except BaseException:  # of the listener, or Ctrl-C in our thread: stop the tasks, then let it pass
             self._reporter.mute()
             self._supervisor.wind_down(STOP_GRACE_SEC)
-            self._control.close(Status.ABANDONED)
+            self._control.close(OutcomeStatus.ABANDONED)
             raise
         finally:
             self._folder.close()
@@ -60,18 +60,18 @@ class Run:
         except StopRun as stop:
             self._reporter.mute()
             self._supervisor.wind_down()
-            return Ending(Status.ABANDONED, str(stop) or None)
+            return Ending(OutcomeStatus.ABANDONED, str(stop) or None)
 
     def _walk_and_wind_down(self) -> Ending:
         try:
             self._walk()
         except Halt as halt:
-            if halt.ending.status is Status.PARKED:
+            if halt.ending.status is OutcomeStatus.PARKED:
                 return halt.ending  # nothing runs, and what has not begun will
-            is_failure = halt.ending.status is Status.FAILED
+            is_failure = halt.ending.status is OutcomeStatus.FAILED
             self._supervisor.wind_down(STOP_GRACE_SEC if is_failure else math.inf)
             return halt.ending
-        return Ending(Status.COMPLETED)
+        return Ending(OutcomeStatus.COMPLETED)
 
     def _walk(self) -> None:
         walk = self._planned()
@@ -87,15 +87,15 @@ class Run:
             return GraphWalk(plan_of(self._flow), self._supervisor, self._reporter)
         except PlanError as error:
             self._reporter.planned(sorted({task.name for task in self._flow.tasks}))
-            raise Halt(Ending(Status.FAILED, str(error))) from error
+            raise Halt(Ending(OutcomeStatus.FAILED, str(error))) from error
 
-    def _conclude(self, ending: Ending) -> Outcome:
+    def _conclude(self, ending: Ending) -> RunOutcome:
         status = self._control.close(ending.status)
         results = dict(self._ctx.results)  # a copy: tasks left behind still hold the context
         left = self._supervisor.left_behind
         if status is not ending.status:  # a cancel came in before the end was fixed
-            return Outcome(status, results, self._ctx, left_behind=left)
-        return Outcome(
+            return RunOutcome(status, results, self._ctx, left_behind=left)
+        return RunOutcome(
             status,
             results,
             self._ctx,
@@ -104,5 +104,5 @@ class Run:
             ending.traceback,
             ending.cause,
             left_behind=left,
-            waiting=self._supervisor.open_waits if status is Status.PARKED else (),
+            waiting=self._supervisor.open_waits if status is OutcomeStatus.PARKED else (),
         )

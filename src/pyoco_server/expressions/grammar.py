@@ -41,7 +41,7 @@ class ExpressionError(ValueError):
     """Says what is wrong with the text."""
 
 
-class Reference(NamedTuple):
+class PathReference(NamedTuple):
     root: str  # ctx or env
     path: str
 
@@ -72,11 +72,11 @@ def parse(source: str) -> ast.expr:
     return tree
 
 
-def reference_of(call: ast.Call) -> Reference:
+def reference_of(call: ast.Call) -> PathReference:
     """Of a call in a checked tree."""
     assert isinstance(call.func, ast.Name)
     assert isinstance(call.args[0], ast.Constant)
-    return Reference(_READERS[call.func.id], str(call.args[0].value))
+    return PathReference(_READERS[call.func.id], str(call.args[0].value))
 
 
 def environment_names(source: str) -> Iterator[str]:

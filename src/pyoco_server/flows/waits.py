@@ -21,7 +21,7 @@ WAIT_SEC_MAX = 10 * 366 * 86_400.0  # ten years
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wait:
+class WaitTask:
     """Stands where other tasks have their function; by it an engine knows a task that waits."""
 
     prompt: Mapping[str, Any]
@@ -55,7 +55,7 @@ def approval(
         _check_seconds("approval: timeout_sec", timeout_sec)
     if on_timeout not in ("fail", "succeed"):
         raise ValueError(f"approval: on_timeout must be 'fail' or 'succeed', not {on_timeout!r}")
-    return _task(name, Wait(_checked_prompt(prompt), timeout_sec, on_timeout, wait_key))
+    return _task(name, WaitTask(_checked_prompt(prompt), timeout_sec, on_timeout, wait_key))
 
 
 def sleep(seconds: float, name: str | None = None) -> TaskWrapper:
@@ -66,10 +66,10 @@ def sleep(seconds: float, name: str | None = None) -> TaskWrapper:
     _check_seconds("sleep: seconds", seconds)
     name = f"sleep_{seconds:g}" if name is None else name
     _check_text("sleep: name", name)
-    return _task(name, Wait({}, seconds, "succeed", f"{SLEEP_KEY_PREFIX}{name}"))
+    return _task(name, WaitTask({}, seconds, "succeed", f"{SLEEP_KEY_PREFIX}{name}"))
 
 
-def _task(name: str, wait: Wait) -> TaskWrapper:
+def _task(name: str, wait: WaitTask) -> TaskWrapper:
     return TaskWrapper(Task(func=wait, name=name))
 
 

@@ -16,7 +16,7 @@ from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.rechecks.accept import STARTED_AT_ONCE_MAX, start_batches
-from pyoco_server.operations.rechecks.context import NotEnded, RecheckDesk
+from pyoco_server.operations.rechecks.context import NotEnded, RecheckContext
 from pyoco_server.operations.rechecks.settle import settle
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
@@ -35,7 +35,7 @@ SETTLED_SIDE_BY_SIDE = 4
 
 
 class EndedBatches:
-    def __init__(self, desk: RecheckDesk, read_model: ReadModel, may_act: Callable[[], bool]) -> None:
+    def __init__(self, desk: RecheckContext, read_model: ReadModel, may_act: Callable[[], bool]) -> None:
         self._desk = desk
         self._read_model = read_model
         self._may_act = may_act

@@ -29,7 +29,7 @@ from pyoco_server.lifecycle.commands import ConfirmCancelled, RequeueRun
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.queue.jobs import Line
+from pyoco_server.store.queue.jobs import QueueState
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class OwedJobs:
         }
         self._passed_since = {run_id: at for run_id, at in self._passed_since.items() if run_id in overdue}
 
-    def _was_passed(self, run: Run, line: Line) -> bool:
+    def _was_passed(self, run: Run, line: QueueState) -> bool:
         """For long enough: the job of this run is not in line, and no delivery of it is expected any more."""
         in_line_by = (run.job_owed_since or 0.0) + self._after_sec
         if line.next_stored_at is None or line.next_stored_at <= in_line_by:

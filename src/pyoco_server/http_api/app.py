@@ -26,7 +26,7 @@ from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
 from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
-from pyoco_server.http_api.faces.recheck.middleware import RecheckDoor
+from pyoco_server.http_api.faces.recheck.middleware import RecheckMiddleware
 from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
@@ -36,9 +36,9 @@ from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.access_log import hide_keys
 from pyoco_server.http_api.middleware.authentication import Authentication, with_security
-from pyoco_server.http_api.middleware.credentials import Checks, security_schemes
-from pyoco_server.http_api.middleware.guard import Guard
-from pyoco_server.http_api.middleware.hot_routes import Shortcut
+from pyoco_server.http_api.middleware.credentials import Authenticators, security_schemes
+from pyoco_server.http_api.middleware.guard import RequestGuard
+from pyoco_server.http_api.middleware.hot_routes import HotRoutes
 from pyoco_server.http_api.middleware.tickets import ByTicket
 from pyoco_server.http_api.server import protocol
 from pyoco_server.http_api.server.shutdown import before_the_server_stops
@@ -53,15 +53,15 @@ class _App(FastAPI):
 
     def put_behind(self, gateway: Gateway) -> None:
         below = {"executions": executions.find_hot}
-        inner: ASGIApp = Shortcut(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
+        inner: ASGIApp = HotRoutes(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
         front: ASGIApp = inner
         methods = gateway.config.auth_methods
         if methods:
             keys = gateway.keys if "api_key" in methods else None
-            checks = Checks(keys, gateway.tokens if "jwt" in methods else None)
+            checks = Authenticators(keys, gateway.tokens if "jwt" in methods else None)
             front = Authentication(inner, gateway.config, checks, ByTicket(gateway.store, checks))
-        front = RecheckDoor(front, inner, gateway, error_answers.answer_for)
-        self._front = Guard(front, gateway.config, gateway.start_wait, gateway.own_hosts)
+        front = RecheckMiddleware(front, inner, gateway, error_answers.answer_for)
+        self._front = RequestGuard(front, gateway.config, gateway.start_wait, gateway.own_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self

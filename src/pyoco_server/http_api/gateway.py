@@ -15,28 +15,28 @@ from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.housekeeping import EndedBatches, Housekeeper
-from pyoco_server.http_api.faces.executions.event_history import Chronicle
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.middleware.own_hosts import OwnHosts
 from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.server.connections import Connections
 from pyoco_server.http_api.streaming.sse import Streams
-from pyoco_server.operations.executions.drive import Desk
+from pyoco_server.operations.executions.drive import CommandContext
 from pyoco_server.operations.executions.histories import Histories
-from pyoco_server.operations.fleet.counters import Observed
+from pyoco_server.operations.fleet.counters import Counters
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.authenticate import KeyCheck
 from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
 from pyoco_server.operations.identity.failed_attempts import FailedAttempts
-from pyoco_server.operations.live.list_changes import ListNews
-from pyoco_server.operations.live.run_changes import RunNews
+from pyoco_server.operations.live.list_changes import ListChanges
+from pyoco_server.operations.live.run_changes import RunChanges
 from pyoco_server.operations.live.run_views import RunViews
-from pyoco_server.operations.live.worker_changes import WorkerNews
+from pyoco_server.operations.live.worker_changes import WorkerChanges
 from pyoco_server.operations.logs.pages import LogPages
 from pyoco_server.operations.logs.views import LogViews
 from pyoco_server.operations.rechecks.airflow import Airflow
 from pyoco_server.operations.rechecks.catalogue import catalogue_of_file, import_at_start
-from pyoco_server.operations.rechecks.context import RecheckDesk
-from pyoco_server.operations.rechecks.counters import RecheckObserved
+from pyoco_server.operations.rechecks.context import RecheckContext
+from pyoco_server.operations.rechecks.counters import RecheckCounters
 from pyoco_server.operations.rechecks.workers import OwnWorkers
 from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.read_model.runs import ReadModel
@@ -58,20 +58,20 @@ class Gateway:
         failures = FailedAttempts(config.auth_failures_per_min)
         self.keys = KeyCheck(self.store, failures) if takes_keys else None
         self.tokens = JwtCheck(config, failures) if config.jwt_jwks else None
-        self.observed = Observed()
+        self.observed = Counters()
         self.read_model.on_news(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
-        self.desk = Desk(self.store)
-        self.histories = Histories(self.store, self.read_model, Chronicle)
+        self.desk = CommandContext(self.store)
+        self.histories = Histories(self.store, self.read_model, EventHistory)
         self.log_pages = LogPages(self.store)
         self.log_views = LogViews(self.store, self.run_views)
-        self.run_news = RunNews(self.read_model, self.standing)
-        self.worker_news = WorkerNews(self.store, self.read_model)
+        self.run_news = RunChanges(self.read_model, self.standing)
+        self.worker_news = WorkerChanges(self.store, self.read_model)
         self.store.on_loss(self.run_news.stands_otherwise)
         self.streams = Streams(config)
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.rechecks = self._recheck_desk()
-        self.list_news = ListNews(self.store, self.read_model, self.rechecks.model)
+        self.list_news = ListChanges(self.store, self.read_model, self.rechecks.model)
         self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
         self._serving = asyncio.Event()
         self._services = Services(self._all_services())
@@ -129,12 +129,12 @@ class Gateway:
         if self.store.why_not_ready is not None:
             raise Unavailable(f"Not ready: {self.store.why_not_ready}.")
 
-    def _recheck_desk(self) -> RecheckDesk:
+    def _recheck_desk(self) -> RecheckContext:
         model = RecheckModel(self.store.client, self.store.jetstream, self.config)
-        observed = RecheckObserved()
+        observed = RecheckCounters()
         is_own = self.config.recheck_executor == "pyoco"
         executor = OwnWorkers(self.store) if is_own else Airflow(self.config, observed)
-        return RecheckDesk(self.store, model, executor, observed)
+        return RecheckContext(self.store, model, executor, observed)
 
     def _reasons(self) -> Iterator[str]:
         if self._broker is not None and (reason := self._broker.why_not) is not None:

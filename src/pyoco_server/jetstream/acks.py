@@ -10,14 +10,14 @@ from typing import NamedTuple
 _PARTS_OF_THE_OLD_FORM = 9
 
 
-class Place(NamedTuple):
+class DeliveryPosition(NamedTuple):
     delivered: int
     stream_seq: int
     consumer_seq: int
     stored_at: bytes  # the broker's time, in nanoseconds
 
 
-def place_of(reply: bytes) -> Place:
+def place_of(reply: bytes) -> DeliveryPosition:
     parts = reply.split(b".")
     skip = 4 if len(parts) == _PARTS_OF_THE_OLD_FORM else 6
-    return Place(int(parts[skip]), int(parts[skip + 1]), int(parts[skip + 2]), parts[skip + 3])
+    return DeliveryPosition(int(parts[skip]), int(parts[skip + 1]), int(parts[skip + 2]), parts[skip + 3])

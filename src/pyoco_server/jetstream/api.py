@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from pyoco_server.jetstream.errors import BrokerRefused, InFlight, NoStorage, WrongSequence
+from pyoco_server.jetstream.errors import BrokerRefused, NoStorage, ProposalInFlight, WrongSequence
 from pyoco_server.jetstream.headers import number_of, value_of
 from pyoco_server.jetstream.requests import Reply, answer_of
-from pyoco_server.jetstream.shared_confirmation import SharedAsking
+from pyoco_server.jetstream.shared_confirmation import SharedConfirmation
 from pyoco_server.supervision import Backoff
 
 NANOSECONDS = 1_000_000_000
@@ -114,7 +114,7 @@ class JetStream:
         # By stream, as the broker has described it last.
         self.replicas: dict[str, int] = {}
         # Of `confirmed_reads`: confirmations of one place stand in each other's way.
-        self.confirming = SharedAsking()
+        self.confirming = SharedConfirmation()
 
     async def publish(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
         return await self.publish_soon(subject, payload, headers)
@@ -241,7 +241,7 @@ class _Publishing:
         answers = yield from self._future.__await__()
         try:
             return acknowledged(self._subject, answer_of(self._subject, answers))
-        except InFlight:
+        except ProposalInFlight:
             return (yield from self._send_again().__await__())
         except NoStorage:
             self._on_no_storage()
@@ -251,9 +251,9 @@ class _Publishing:
         for tries in range(1, IN_FLIGHT_TRIES_MAX + 1):
             await asyncio.sleep(IN_FLIGHT_WAIT.after(tries))
             reply = await self._requests.ask(self._subject, self._payload, self._headers)
-            with contextlib.suppress(InFlight):
+            with contextlib.suppress(ProposalInFlight):
                 return acknowledged(self._subject, reply)
-        raise InFlight(self._subject)
+        raise ProposalInFlight(self._subject)
 
 
 def _after(subject: str, seq: int, count: int) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def acknowledged(subject: str, reply: Reply) -> PubAck:
     if ack.error.err_code == WRONG_LAST_SEQUENCE:
         raise WrongSequence
     if ack.error.err_code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
-        raise InFlight(subject)
+        raise ProposalInFlight(subject)
     raise _refused(ack.error)
 
 

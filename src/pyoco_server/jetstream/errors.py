@@ -39,7 +39,7 @@ class AnswerLost(_OfTheBroker):
         super().__init__(f"The broker did not answer in time ({subject}). Try again.")
 
 
-class InFlight(AnswerLost):
+class ProposalInFlight(AnswerLost):
     """Not a verdict: asked again in a moment, the broker knows whether the expected sequence was right."""
 
 

@@ -11,14 +11,14 @@ from pyoco_server.jetstream.confirmed_reads import CONFIRM_TRIES_MAX, MARK, conf
 from pyoco_server.jetstream.headers import header_block
 
 
-class Entry(NamedTuple):
+class KvEntry(NamedTuple):
     """`value` is None for a key that was deleted: its revision still counts for compare-and-set."""
 
     value: bytes | None
     revision: int
 
 
-NOTHING = Entry(None, 0)
+NOTHING = KvEntry(None, 0)
 
 
 class Bucket:
@@ -27,13 +27,13 @@ class Bucket:
         self._stream = f"KV_{name}"
         self._prefix = f"$KV.{name}."
 
-    async def get(self, key: str) -> Entry:
+    async def get(self, key: str) -> KvEntry:
         return _entry(await self._jetstream.last(self._stream, self._prefix + key))
 
-    async def get_at_leader(self, key: str) -> Entry:
+    async def get_at_leader(self, key: str) -> KvEntry:
         return _entry(await self._jetstream.last_at_leader(self._stream, self._prefix + key))
 
-    async def get_confirmed(self, key: str) -> Entry:
+    async def get_confirmed(self, key: str) -> KvEntry:
         """Through the leader; where the key is not there, a majority has said so."""
         for _ in range(CONFIRM_TRIES_MAX):
             entry = await self.get_at_leader(key)
@@ -68,8 +68,8 @@ class Bucket:
         await self._jetstream.api(f"STREAM.PURGE.{self._stream}", asked)
 
 
-def _entry(message: StoredMessage | None) -> Entry:
+def _entry(message: StoredMessage | None) -> KvEntry:
     if message is None:
         return NOTHING
     deleted = message.header(b"KV-Operation") is not None
-    return Entry(None if deleted else message.data, message.seq)
+    return KvEntry(None if deleted else message.data, message.seq)

@@ -22,7 +22,7 @@ from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.confirmed_reads import MARK, hear_majority, is_mark
 from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
 from pyoco_server.jetstream.headers import status_of, value_of
-from pyoco_server.jetstream.stream_position import Footing, Step
+from pyoco_server.jetstream.stream_position import Step, StreamPosition
 from pyoco_server.supervision import Backoff, Loop
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def _nobody_waits() -> None:
     return
 
 
-class Feed:
+class OrderedConsumer:
     def __init__(
         self,
         client: BrokerClient,
@@ -83,17 +83,17 @@ class Feed:
         self.begun = asyncio.Event()
         self._is_restarting = False
         self._loop = Loop(f"feed of {stream}", self._keep, interval_sec=HEARTBEAT_SEC, backoff=RESTART)
-        self.footing = Footing()
+        self.footing = StreamPosition()
         # Of which connection it is known that what was read is still there.
         self._verified_on: int | None = None
         # Nothing up to here is still to come, as the leader of the stream knows; moves no consumer.
         self._confirmed = 0
         self.restarts = 0
 
-    def start(self, after: Footing | int = 0) -> None:
+    def start(self, after: StreamPosition | int = 0) -> None:
         """Once: a second start would set the position back and deliver messages twice."""
         assert not self._loop.is_running, "a feed is started once"
-        self.footing = after if isinstance(after, Footing) else Footing(after)
+        self.footing = after if isinstance(after, StreamPosition) else StreamPosition(after)
         self._restart()
         self._loop.start()
 
@@ -129,7 +129,7 @@ class Feed:
 
     def go_on_after(self, seq: int) -> None:
         """With a new consumer, from there; what the present one still delivers is left out."""
-        self.footing, self._confirmed, self._consumer_seq = Footing(seq), 0, -1
+        self.footing, self._confirmed, self._consumer_seq = StreamPosition(seq), 0, -1
         self._restart()
 
     def rewind(self) -> None:
@@ -187,7 +187,7 @@ class Feed:
             fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
             log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
             self._on_lost(created, last_seq)
-            self.footing = Footing()
+            self.footing = StreamPosition()
         self._confirmed = 0  # a stream that has lost its end gives those sequences to other messages
         self.footing.created = created
         self._verified_on = connection_no

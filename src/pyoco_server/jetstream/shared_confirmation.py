@@ -14,7 +14,7 @@ from pyoco_server.errors import Unavailable
 Ask = Callable[[], Awaitable[bool]]
 
 
-class SharedAsking:
+class SharedConfirmation:
     def __init__(self) -> None:
         self._questions: dict[str, _Question] = {}
 

@@ -36,7 +36,7 @@ class Step(NamedTuple):
 _decode_steps = msgspec.json.Decoder(list[Step]).decode
 
 
-class Footing:
+class StreamPosition:
     def __init__(self, position: int = 0, created: str = "", steps: Iterable[Step] = ()) -> None:
         # The last message that was read: where a new consumer goes on.
         self.position = position
@@ -45,7 +45,7 @@ class Footing:
         self._steps: deque[Step] = deque(steps, STEPS_MAX)
 
     @classmethod
-    def loaded(cls, kept: dict[str, str]) -> Footing:
+    def loaded(cls, kept: dict[str, str]) -> StreamPosition:
         """From what `dumped` made. A position without the messages it stands on is none."""
         steps = _decode_steps(kept.get("steps", "[]"))
         position = int(kept.get("position", 0))

@@ -42,7 +42,7 @@ class OnTimeout(StrEnum):
     SUCCEED = "succeed"
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: int = 1
     backoff_sec: float = 0.0
     factor: float = 2.0
@@ -61,7 +61,7 @@ class GraphTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: TaskKind = TaskKind.TASK
     after: tuple[str, ...] = ()
     join: Join = Join.ALL_SUCCESS
-    retry: Retry = Retry()
+    retry: RetryPolicy = RetryPolicy()
     timeout_sec: float | None = None
     prompt: dict[str, Any] | None = None
     wait_key: str | None = None

@@ -38,7 +38,7 @@ def die_with_parent(sig: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     return bind
 
 
-class Guard:
+class ProcessGuard:
     """Kills a process when ours dies; `release` ends the guard without harm."""
 
     def __init__(self, pid: int) -> None:
@@ -59,5 +59,5 @@ class Guard:
             self._shell.wait()
 
 
-def guard_where_needed(pid: int) -> Guard | None:
-    return None if HAS_PDEATHSIG else Guard(pid)
+def guard_where_needed(pid: int) -> ProcessGuard | None:
+    return None if HAS_PDEATHSIG else ProcessGuard(pid)

@@ -13,7 +13,7 @@ from pyoco_server.read_model.run_table import Over, ReadTable
 from pyoco_server.read_model.waits import OpenWait, WaitPlace
 
 
-class RunsThatNeedCare(ABC):
+class HousekeepingQueries(ABC):
     _table: ReadTable
 
     @abstractmethod

@@ -16,7 +16,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.headers import value_of
-from pyoco_server.jetstream.ordered_consumer import Feed
+from pyoco_server.jetstream.ordered_consumer import OrderedConsumer
 from pyoco_server.store.keys import PREFIX, record_in
 from pyoco_server.supervision import Backoff, Loop
 
@@ -45,7 +45,7 @@ class KeyTable:
         self._jetstream = jetstream
         self._stream = f"KV_{config.auth_kv_bucket}"
         self._moved = asyncio.Event()
-        self._feed = Feed(
+        self._feed = OrderedConsumer(
             client,
             jetstream,
             self._stream,

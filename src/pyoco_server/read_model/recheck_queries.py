@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pyoco_server.read_model.recheck_table import RecheckTable, Search
+from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
 from pyoco_server.recheck.progress import Tally
 from pyoco_server.recheck.records import Request
 from pyoco_server.recheck.strategies import Strategy
-from pyoco_server.recheck.thresholds import METRICS, Health, Profile, Rule, profile_of
+from pyoco_server.recheck.thresholds import METRICS, Profile, Rule, StrategyHealth, profile_of
 from pyoco_server.store.rechecks import decode_profiles, decode_request, decode_strategy
 
 TOTALS_KEPT_MAX = 256
 
 
-class Listed(NamedTuple):
+class ListedStrategy(NamedTuple):
     strategy: Strategy
     health: str
     checked_at: float | None
@@ -46,24 +46,26 @@ _RESULT = f"completed_at, request_id, health, {', '.join(METRICS)}, digest"
 class RecheckReading:
     def __init__(self, table: RecheckTable) -> None:
         self._table = table
-        self._totals: dict[Search, int] = {}
+        self._totals: dict[StrategySearch, int] = {}
 
     def changed(self) -> None:
         """Sums that were found before count no longer."""
         self._totals.clear()
 
-    def page(self, search: Search, order: str, limit: int, offset: int) -> tuple[list[Listed], int]:
+    def page(
+        self, search: StrategySearch, order: str, limit: int, offset: int
+    ) -> tuple[list[ListedStrategy], int]:
         """A page, and how many there are in all."""
         total = self._total(search)
         rows = self._table.page(search, order, limit, offset, total=total) if offset < total else []
         return [_listed(row) for row in rows], total
 
-    def find(self, tenant: str, strategy_id: str) -> Listed | None:
+    def find(self, tenant: str, strategy_id: str) -> ListedStrategy | None:
         query = "SELECT entry, health, checked_at FROM strategies WHERE tenant = ? AND id = ?"
         row = self._table.row(query, tenant, strategy_id)
         return _listed(row) if row else None
 
-    def flows_of(self, search: Search, limit: int) -> list[tuple[str, str]]:
+    def flows_of(self, search: StrategySearch, limit: int) -> list[tuple[str, str]]:
         """Id and evaluating flow of all that match."""
         return [(str(one), str(flow)) for one, flow in self._table.found(search, limit)]
 
@@ -82,11 +84,11 @@ class RecheckReading:
         return found if found is None or tenant in (None, found.tenant) else None
 
     def tally(self, request_id: str) -> Tally:
-        sums = ", ".join(f"total({name})" for name in ("success", "failed", *Health))
+        sums = ", ".join(f"total({name})" for name in ("success", "failed", *StrategyHealth))
         query = f"SELECT count(*), max(completed_at), {sums} FROM outcomes WHERE request_id = ?"
         row: Any = self._table.row(query, request_id)
         batches, last, success, failed, *by_health = row
-        health = {name.value: int(count) for name, count in zip(Health, by_health, strict=True)}
+        health = {name.value: int(count) for name, count in zip(StrategyHealth, by_health, strict=True)}
         return Tally(
             batches=batches, success=int(success), failed=int(failed), health=health, last_update=last or 0.0
         )
@@ -127,7 +129,7 @@ class RecheckReading:
         row = self._table.row(query, artifact_id, tenant)
         return _artifact(row) if row else None
 
-    def _total(self, search: Search) -> int:
+    def _total(self, search: StrategySearch) -> int:
         total = self._totals.get(search)
         if total is None:
             if len(self._totals) >= TOTALS_KEPT_MAX:
@@ -136,9 +138,9 @@ class RecheckReading:
         return total
 
 
-def _listed(row: Any) -> Listed:
+def _listed(row: Any) -> ListedStrategy:
     entry, health, checked_at = row
-    return Listed(decode_strategy(entry), health, checked_at)
+    return ListedStrategy(decode_strategy(entry), health, checked_at)
 
 
 def _artifact(row: Any) -> KeptArtifact:

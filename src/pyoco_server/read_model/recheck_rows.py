@@ -6,9 +6,9 @@ import msgspec
 
 from pyoco_server.read_model.recheck_table import RecheckTable, Row
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
-from pyoco_server.recheck.records import Outcome, Request, Result
+from pyoco_server.recheck.records import BatchOutcome, Request, StrategyResult
 from pyoco_server.recheck.strategies import Strategy
-from pyoco_server.recheck.thresholds import METRICS, Health
+from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 
 # An artifact's number is that of its outcome in the stream, and its place among those of the outcome.
 ARTIFACT_PLACES = 4096
@@ -24,7 +24,7 @@ def write_strategy(table: RecheckTable, tenant: str, strategy: Strategy) -> None
         tenant,
         strategy.id,
     )
-    health, checked_at = latest or (Health.UNKNOWN.value, None)
+    health, checked_at = latest or (StrategyHealth.UNKNOWN.value, None)
     table.run(
         "INSERT INTO strategies (tenant, id, title, instrument, enabled, flow, profile, health, checked_at, "
         "entry) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -62,7 +62,7 @@ def write_request(table: RecheckTable, request: Request) -> None:
     )
 
 
-def write_outcome(table: RecheckTable, tenant: str, seq: int, outcome: Outcome) -> None:
+def write_outcome(table: RecheckTable, tenant: str, seq: int, outcome: BatchOutcome) -> None:
     """`seq`: of its message, which there is once."""
     table.run("DELETE FROM open_batches WHERE run_id = ?", run_id_of(outcome.request_id, outcome.batch))
     table.run("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_sums(outcome))
@@ -95,7 +95,7 @@ def forget_older(table: RecheckTable, than: float) -> None:
     table.run("DELETE FROM requests WHERE submitted_at < ?", than)
 
 
-def _write_result(table: RecheckTable, tenant: str, outcome: Outcome, result: Result) -> None:
+def _write_result(table: RecheckTable, tenant: str, outcome: BatchOutcome, result: StrategyResult) -> None:
     measured = [result.metrics.get(name) for name in METRICS]
     table.run(
         "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -109,9 +109,9 @@ def _write_result(table: RecheckTable, tenant: str, outcome: Outcome, result: Re
     )  # fmt: skip
 
 
-def _sums(outcome: Outcome) -> Row:
+def _sums(outcome: BatchOutcome) -> Row:
     failed = sum(result.failed for result in outcome.results)
-    by_health = [sum(one.health is health for one in outcome.results) for health in Health]
+    by_health = [sum(one.health is health for one in outcome.results) for health in StrategyHealth]
     success = len(outcome.results) - failed
     return (outcome.request_id, outcome.batch, outcome.completed_at, success, failed, *by_health)
 

@@ -80,7 +80,7 @@ SORTED_MAX = 5_000
 Row = tuple[object, ...]
 
 
-class Search(NamedTuple):
+class StrategySearch(NamedTuple):
     """Every member that is set must match; one of several values is enough. `text` is in the id or title."""
 
     tenant: str
@@ -120,7 +120,7 @@ class RecheckTable(DisposableTables):
         found: Row | None = self._db.execute(query, values).fetchone()
         return found
 
-    def page(self, search: Search, order: str, limit: int, offset: int, *, total: int) -> list[Row]:
+    def page(self, search: StrategySearch, order: str, limit: int, offset: int, *, total: int) -> list[Row]:
         """Entry, health and when it was checked last. `total`: how many match; a few are then sorted."""
         are_few = total <= SORTED_MAX
         where, values = _where(search, begin_with_filter=are_few)
@@ -129,8 +129,8 @@ class RecheckTable(DisposableTables):
         query = f"SELECT entry, health, checked_at FROM {source} WHERE {where}"
         return self.rows(f"{query} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?", *values, limit, offset)
 
-    def count(self, search: Search) -> int:
-        if search == Search(search.tenant, tags=search.tags) and search.tags:
+    def count(self, search: StrategySearch) -> int:
+        if search == StrategySearch(search.tenant, tags=search.tags) and search.tags:
             query = (
                 f"SELECT count(DISTINCT sid) FROM tags WHERE tenant = ? AND tag IN ({_marks(search.tags)})"
             )
@@ -141,13 +141,13 @@ class RecheckTable(DisposableTables):
         assert row is not None
         return int(str(row[0]))
 
-    def found(self, search: Search, limit: int) -> list[Row]:
+    def found(self, search: StrategySearch, limit: int) -> list[Row]:
         """Id and flow of all that match, by id."""
         where, values = _where(search, begin_with_filter=False)
         return self.rows(f"SELECT id, flow FROM strategies WHERE {where} ORDER BY id LIMIT ?", *values, limit)
 
 
-def _where(search: Search, *, begin_with_filter: bool) -> tuple[str, list[object]]:
+def _where(search: StrategySearch, *, begin_with_filter: bool) -> tuple[str, list[object]]:
     terms: list[str] = []
     given: list[object] = []
     if search.tags:

@@ -21,15 +21,15 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.headers import value_of
-from pyoco_server.jetstream.ordered_consumer import Feed
-from pyoco_server.jetstream.stream_position import Footing
+from pyoco_server.jetstream.ordered_consumer import OrderedConsumer
+from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.read_model import recheck_rows as writing
 from pyoco_server.read_model.recheck_queries import RecheckReading
 from pyoco_server.read_model.recheck_table import RecheckTable
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
 from pyoco_server.recheck.records import Request
 from pyoco_server.store.rechecks import (
-    Kind,
+    RecheckRecordKind,
     decode_outcome,
     decode_request,
     decode_strategy,
@@ -67,7 +67,7 @@ class RecheckModel:
         path = Path(f"{config.read_model_path}.rechecks") if config.read_model_path else None
         self._table = RecheckTable(path)
         self._moved = asyncio.Event()
-        self._feed = Feed(
+        self._feed = OrderedConsumer(
             client,
             jetstream,
             self._stream,
@@ -134,13 +134,13 @@ class RecheckModel:
         rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
         return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in rows}
 
-    def _footing(self) -> Footing:
+    def _footing(self) -> StreamPosition:
         meta = self._table.meta()
-        footing = Footing.loaded(meta)
+        footing = StreamPosition.loaded(meta)
         if clock.now() - float(meta.get("fed_at", 0)) < TOO_OLD_SEC and footing.position:
             return footing
         self._table.wipe()
-        return Footing()
+        return StreamPosition()
 
     def _on_lost(self, _created: str, _last_seq: int) -> None:
         self._waiting.clear()
@@ -166,10 +166,10 @@ class RecheckModel:
             self._flusher = asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SEC, self._flush)
 
     def _note_open(self, one: _Waiting) -> None:
-        if one.key.startswith(f"{Kind.OUTCOME}."):
+        if one.key.startswith(f"{RecheckRecordKind.OUTCOME}."):
             request_id, batch = one.key.split(".")[2:]
             self.open.pop(run_id_of(request_id, int(batch)), None)
-        elif one.key.startswith(f"{Kind.REQUEST}.") and not one.is_deleted:
+        elif one.key.startswith(f"{RecheckRecordKind.REQUEST}.") and not one.is_deleted:
             request = decode_request(one.data)
             if not request.dry_run:
                 for batch_no, run_id in enumerate(run_ids_of(request.request_id, request.batches)):
@@ -211,18 +211,18 @@ class RecheckModel:
 
     def _write(self, one: _Waiting) -> None:
         place = place_of(one.key)
-        if place is None or (one.is_deleted and place.kind is not Kind.STRATEGY):
+        if place is None or (one.is_deleted and place.kind is not RecheckRecordKind.STRATEGY):
             return
         match place.kind:
-            case Kind.STRATEGY if one.is_deleted:
+            case RecheckRecordKind.STRATEGY if one.is_deleted:
                 writing.erase_strategy(self._table, place.tenant, place.name)
-            case Kind.STRATEGY:
+            case RecheckRecordKind.STRATEGY:
                 writing.write_strategy(self._table, place.tenant, decode_strategy(one.data))
-            case Kind.PROFILES:
+            case RecheckRecordKind.PROFILES:
                 self._table.run("INSERT OR REPLACE INTO profiles VALUES (?, ?)", place.tenant, one.data)
-            case Kind.REQUEST:
+            case RecheckRecordKind.REQUEST:
                 writing.write_request(self._table, decode_request(one.data))
-            case Kind.OUTCOME:
+            case RecheckRecordKind.OUTCOME:
                 writing.write_outcome(self._table, place.tenant, one.seq, decode_outcome(one.data))
             case _:
                 assert_never(place.kind)

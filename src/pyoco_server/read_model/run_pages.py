@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pyoco_server.read_model.run_table import Found
+from pyoco_server.read_model.run_table import FoundRun
 
 
-class Place(NamedTuple):
+class PagePosition(NamedTuple):
     """Still to come of this round: what changed last above the one and below the other. `end`: of the log."""
 
     above: int
@@ -23,10 +23,12 @@ class Place(NamedTuple):
 
 
 # Of what changed last above the first and below the second sequence, so many, the latest first.
-Read = Callable[[int, int, int], list[Found]]
+Read = Callable[[int, int, int], list[FoundRun]]
 
 
-def next_page(read: Read, limit: int, place: Place | None, end: int) -> tuple[list[Found], Place | None]:
+def next_page(
+    read: Read, limit: int, place: PagePosition | None, end: int
+) -> tuple[list[FoundRun], PagePosition | None]:
     """The page at this place (None: the first one), and where to go on. `end`: of the log, as of now."""
     place = place or _round(above=0, end=end)
     found = read(place.above, place.below, limit + 1)
@@ -42,5 +44,5 @@ def next_page(read: Read, limit: int, place: Place | None, end: int) -> tuple[li
     return before + taken, place._replace(below=taken[-1].seq) if taken else place
 
 
-def _round(*, above: int, end: int) -> Place:
-    return Place(above=above, below=end + 1, end=end)
+def _round(*, above: int, end: int) -> PagePosition:
+    return PagePosition(above=above, below=end + 1, end=end)

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
-from pyoco_server.read_model.run_table import Found, Row
+from pyoco_server.read_model.run_table import FoundRun, Row
 from pyoco_server.read_model.tag_table import Begun
 
 _encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Run).decode
 
 
-class Changed(NamedTuple):
+class ChangedRun(NamedTuple):
     """A run whose row is to be written, without params and tasks, and where its last change stands."""
 
     run: Run
@@ -24,7 +24,7 @@ class Changed(NamedTuple):
     clock: float
 
 
-def row_of(changed: Changed) -> Row:
+def row_of(changed: ChangedRun) -> Row:
     run = changed.run
     return Row(
         run_id=run.run_id,
@@ -60,7 +60,7 @@ def decoded(states: list[bytes]) -> list[Run]:
     return [decode(state) for state in states]
 
 
-def newest_first(found: list[Found]) -> list[Run]:
+def newest_first(found: list[FoundRun]) -> list[Run]:
     """Which runs they are is a matter of the log; their order in one answer, of the instants it shows."""
     runs = [decode(one.state) for one in found]
     return sorted(runs, key=lambda run: (run.updated_at, run.run_id), reverse=True)

@@ -102,7 +102,7 @@ class Over(NamedTuple):
     updated_at: float
 
 
-class Found(NamedTuple):
+class FoundRun(NamedTuple):
     seq: int
     state: bytes
 
@@ -142,7 +142,7 @@ class ReadTable(DisposableTables):
     def gone_after(self, seq: int, limit: int) -> list[Gone]:
         return gone_after(self._db, seq, limit)
 
-    def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[Found]:
+    def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[FoundRun]:
         """Those that match and changed last between these two places of the log, the latest first."""
         cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
         # Each gives the latest first, and so does their merge, which reads no more than it hands on.
@@ -280,12 +280,14 @@ def _parts(wanted: Filter) -> list[Filter]:
     return [wanted._replace(archived=kind) for kind in kinds]
 
 
-def _updated_after(instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]) -> Iterator[Found]:
+def _updated_after(
+    instant: float | None, rows: Iterable[tuple[int, float, float, bytes]]
+) -> Iterator[FoundRun]:
     for seq, clock, updated_at, state in rows:
         if instant is not None and clock <= instant:
             return  # nothing was later when this one was written, so nothing before it is
         if instant is None or updated_at > instant:
-            yield Found(seq, state)
+            yield FoundRun(seq, state)
 
 
 def _list_indexes() -> Iterator[str]:

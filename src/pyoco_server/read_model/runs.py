@@ -18,18 +18,18 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.headers import number_of
-from pyoco_server.jetstream.ordered_consumer import Feed
-from pyoco_server.jetstream.stream_position import Footing
+from pyoco_server.jetstream.ordered_consumer import OrderedConsumer
+from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.lifecycle.events import Event, RunErased
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model.day_tally import DayTally, since
 from pyoco_server.read_model.erased_runs import KEPT_MAX as GONE_MAX
 from pyoco_server.read_model.erased_runs import Gone
-from pyoco_server.read_model.housekeeping_queries import RunsThatNeedCare
-from pyoco_server.read_model.run_pages import Place, next_page
-from pyoco_server.read_model.run_rows import Changed, begun_of, decode, decoded, newest_first, row_of, slim
-from pyoco_server.read_model.run_table import Filter, Found, ReadTable
+from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
+from pyoco_server.read_model.run_pages import PagePosition, next_page
+from pyoco_server.read_model.run_rows import ChangedRun, begun_of, decode, decoded, newest_first, row_of, slim
+from pyoco_server.read_model.run_table import Filter, FoundRun, ReadTable
 from pyoco_server.read_model.run_tally import MINUTE_SEC, MINUTES_KEPT, RunTally
 from pyoco_server.read_model.tag_table import Last, Tagged
 from pyoco_server.read_model.waits import Key, WaitRow, wait_changes
@@ -56,14 +56,14 @@ OnNews = Callable[[Run | None, Run, Sequence[Event]], None]
 _FIRST_COMMIT = b"Pyoco-Commit-No: 1\r\n"
 
 
-class ReadModel(RunsThatNeedCare):
+class ReadModel(HousekeepingQueries):
     def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
         self._stream = config.events_stream
         self._wait_sec = config.list_wait_sec
         self._table = ReadTable(Path(config.read_model_path) if config.read_model_path else None)
         self._moved = asyncio.Event()
-        self.feed = Feed(
+        self.feed = OrderedConsumer(
             client,
             jetstream,
             config.events_stream,
@@ -73,7 +73,7 @@ class ReadModel(RunsThatNeedCare):
             on_moved=self._moved.set,
         )
         self._live: dict[str, Run] = {}
-        self._dirty: dict[str, Changed] = {}
+        self._dirty: dict[str, ChangedRun] = {}
         self._gone: dict[str, Gone] = {}  # erased, and not written yet
         self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
         self._followers: dict[str, set[OnCommit]] = {}
@@ -137,11 +137,13 @@ class ReadModel(RunsThatNeedCare):
         self._flush()
         return newest_first(self._table.page(wanted, limit))
 
-    def next_page(self, wanted: Filter, limit: int, place: Place | None) -> tuple[list[Run], Place | None]:
+    def next_page(
+        self, wanted: Filter, limit: int, place: PagePosition | None
+    ) -> tuple[list[Run], PagePosition | None]:
         """A page of many, and where the next one begins; None: all that match were shown as they are now."""
         self._flush()
 
-        def read(above: int, below: int, most: int) -> list[Found]:
+        def read(above: int, below: int, most: int) -> list[FoundRun]:
             return self._table.page(wanted, most, above=above, below=below)
 
         found, goes_on = next_page(read, limit, place, self.feed.position)
@@ -249,10 +251,10 @@ class ReadModel(RunsThatNeedCare):
         for act in self._on_rebuilt:
             act()
 
-    def _footing(self) -> Footing:
+    def _footing(self) -> StreamPosition:
         """Where the file can be continued, if the log is still the one it was read from."""
         meta = self._table.meta()
-        footing = Footing.loaded(meta)
+        footing = StreamPosition.loaded(meta)
         if clock.now() - float(meta.get("fed_at", 0)) < MARK_OF_ERASED_LIVES_SEC and footing.position:
             self._take_up_tally(meta.get("tally"), meta.get("days"))
             self._clock = self._table.clock()
@@ -260,7 +262,7 @@ class ReadModel(RunsThatNeedCare):
         if footing.position:
             log.info("the read model is too old and is filled again", extra={"position": footing.position})
         self._table.wipe()
-        return Footing()
+        return StreamPosition()
 
     def _on_commit(self, run_id: str, seq: int, headers: bytes, data: bytes) -> None:
         before = None if _FIRST_COMMIT in headers else self._known(run_id)
@@ -280,7 +282,7 @@ class ReadModel(RunsThatNeedCare):
             if run.gone:
                 self._gone[run_id] = Gone(run_id, seq, self._place(run_id), run.tenant_id, has_owner=True)
             self._live[run_id] = kept
-            self._dirty[run_id] = Changed(kept, seq, self._clock)
+            self._dirty[run_id] = ChangedRun(kept, seq, self._clock)
         elif any(isinstance(event, RunErased) for event in events):
             self._gone[run_id] = Gone(run_id, seq, 0, None, has_owner=False)
         for on_commit in tuple(self._followers.get(run_id, ())):

@@ -19,7 +19,7 @@ from pyoco_server.recheck.checks import (
     whole_number_at,
 )
 from pyoco_server.recheck.strategies import strategy_id_at
-from pyoco_server.recheck.thresholds import METRICS, Health
+from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 from pyoco_server.recheck.windows import window_at
 
 STRATEGIES_MAX = 50
@@ -37,7 +37,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     instrument_any: tuple[str, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AskedRecheck(msgspec.Struct, frozen=True, kw_only=True):
     """`strategies` by name, or `chosen` by what they are like."""
 
     reason: str
@@ -50,15 +50,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = BATCH_SIZE
 
 
-def recheck_asked(body: Any) -> Asked:
+def recheck_asked(body: Any) -> AskedRecheck:
     members = object_at(body, "the body")
-    return Asked(strategies=_strategies(members), params=_params(members), **_shared(members))
+    return AskedRecheck(strategies=_strategies(members), params=_params(members), **_shared(members))
 
 
-def recheck_all_asked(body: Any) -> Asked:
+def recheck_all_asked(body: Any) -> AskedRecheck:
     members = object_at(body, "the body")
     size = whole_number_at(members.get("batch_size", BATCH_SIZE), "batch_size", *BATCH_SIZES)
-    return Asked(chosen=_chosen(members), batch_size=size, params=_params({}), **_shared(members))
+    return AskedRecheck(chosen=_chosen(members), batch_size=size, params=_params({}), **_shared(members))
 
 
 def _shared(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _chosen(members: Mapping[str, Any]) -> Chosen:
     given = {
         name: _values(wanted[name], f"filter.{name}") for name in Chosen.__struct_fields__ if name in wanted
     }
-    among(given.get("health", ()), "filter.health", tuple(Health))
+    among(given.get("health", ()), "filter.health", tuple(StrategyHealth))
     return Chosen(**given)
 
 

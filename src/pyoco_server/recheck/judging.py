@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyoco_server.canonical_json import digest
-from pyoco_server.recheck.records import Result
-from pyoco_server.recheck.thresholds import METRICS, Health, Profile, health_of
+from pyoco_server.recheck.records import StrategyResult
+from pyoco_server.recheck.thresholds import METRICS, Profile, StrategyHealth, health_of
 
 KINDS = ("chart", "report", "csv", "other")
 ARTIFACTS_MAX = 16
@@ -47,22 +47,24 @@ def returned_for(output: Any, strategies: Sequence[str]) -> dict[str, Any]:
     return named
 
 
-def judged(strategy: str, returned: Any, profile: Profile) -> Result:
+def judged(strategy: str, returned: Any, profile: Profile) -> StrategyResult:
     metrics = returned.get("metrics") if isinstance(returned, dict) else None
     if not isinstance(metrics, dict):
         return failed(strategy, _why(returned))
     measured = {name: _number(metrics.get(name)) for name in METRICS}
     health = health_of(measured, profile)
-    return Result(strategy=strategy, health=health, metrics=measured, digest=_digest(measured, health))
+    return StrategyResult(
+        strategy=strategy, health=health, metrics=measured, digest=_digest(measured, health)
+    )
 
 
-def failed(strategy: str, why: str) -> Result:
+def failed(strategy: str, why: str) -> StrategyResult:
     nothing: dict[str, float | None] = dict.fromkeys(METRICS)
-    return Result(
+    return StrategyResult(
         strategy=strategy,
-        health=Health.UNKNOWN,
+        health=StrategyHealth.UNKNOWN,
         metrics=nothing,
-        digest=_digest(nothing, Health.UNKNOWN),
+        digest=_digest(nothing, StrategyHealth.UNKNOWN),
         error=why[:ERROR_CHARS_MAX],
     )
 
@@ -120,5 +122,5 @@ def _why(returned: Any) -> str:
     return "the flow returned no metrics for it"
 
 
-def _digest(metrics: Mapping[str, float | None], health: Health) -> str:
+def _digest(metrics: Mapping[str, float | None], health: StrategyHealth) -> str:
     return digest({"metrics": dict(metrics), "health": health.value}, exclude=())

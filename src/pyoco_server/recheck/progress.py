@@ -8,11 +8,11 @@ from enum import StrEnum
 
 import msgspec
 
-from pyoco_server.recheck.records import Outcome, Request
-from pyoco_server.recheck.thresholds import Health
+from pyoco_server.recheck.records import BatchOutcome, Request
+from pyoco_server.recheck.thresholds import StrategyHealth
 
 
-class Status(StrEnum):
+class RequestStatus(StrEnum):
     RUNNING = "running"
     SUCCESS = "success"
     FAILED = "failed"
@@ -32,9 +32,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         return self.success + self.failed
 
 
-def tally(outcomes: Iterable[Outcome]) -> Tally:
+def tally(outcomes: Iterable[BatchOutcome]) -> Tally:
     batches, failed, success, last = 0, 0, 0, 0.0
-    health: Counter[str] = Counter({one.value: 0 for one in Health})
+    health: Counter[str] = Counter({one.value: 0 for one in StrategyHealth})
     for outcome in outcomes:
         batches, last = batches + 1, max(last, outcome.completed_at)
         for result in outcome.results:
@@ -43,10 +43,10 @@ def tally(outcomes: Iterable[Outcome]) -> Tally:
     return Tally(batches=batches, success=success, failed=failed, health=dict(health), last_update=last)
 
 
-def status_of(request: Request, counted: Tally) -> Status:
+def status_of(request: Request, counted: Tally) -> RequestStatus:
     """Failed when half or more of the strategies failed. Nothing to do is done at once."""
     if request.dry_run or request.batches == 0:
-        return Status.SUCCESS
+        return RequestStatus.SUCCESS
     if counted.batches < request.batches:
-        return Status.RUNNING
-    return Status.FAILED if counted.failed * 2 >= request.strategies else Status.SUCCESS
+        return RequestStatus.RUNNING
+    return RequestStatus.FAILED if counted.failed * 2 >= request.strategies else RequestStatus.SUCCESS

@@ -12,7 +12,7 @@ WINDOW_SEC = 60.0
 ROUNDING = 1e-5
 
 
-class Level(msgspec.Struct, frozen=True, array_like=True):
+class BucketLevel(msgspec.Struct, frozen=True, array_like=True):
     """How full a bucket was at an instant."""
 
     tokens: float
@@ -29,11 +29,11 @@ class Taken(NamedTuple):
     retry_after_sec: int
 
 
-def take(level: Level | None, per_minute: int, now: float) -> tuple[Level, Taken]:
+def take(level: BucketLevel | None, per_minute: int, now: float) -> tuple[BucketLevel, Taken]:
     """The level after one more was asked for; unchanged but for the time when it was refused."""
     filled = level_at(level, per_minute, now)
     allowed = filled.tokens >= 1.0 - ROUNDING
-    left = Level(filled.tokens - 1.0, filled.at) if allowed else filled
+    left = BucketLevel(filled.tokens - 1.0, filled.at) if allowed else filled
     rate = per_minute / WINDOW_SEC
     return left, Taken(
         allowed=allowed,
@@ -44,9 +44,9 @@ def take(level: Level | None, per_minute: int, now: float) -> tuple[Level, Taken
     )
 
 
-def level_at(level: Level | None, per_minute: int, now: float) -> Level:
+def level_at(level: BucketLevel | None, per_minute: int, now: float) -> BucketLevel:
     """Clocks of gateways differ a little: time never runs backwards in a bucket."""
     if level is None:
-        return Level(float(per_minute), now)
+        return BucketLevel(float(per_minute), now)
     at = max(level.at, now)
-    return Level(min(float(per_minute), level.tokens + (at - level.at) * per_minute / WINDOW_SEC), at)
+    return BucketLevel(min(float(per_minute), level.tokens + (at - level.at) * per_minute / WINDOW_SEC), at)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server.recheck.batches import Batch
-from pyoco_server.recheck.thresholds import Health
+from pyoco_server.recheck.thresholds import StrategyHealth
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,11 +40,11 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     object: str
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StrategyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of one strategy in one request. `error`: why there are no metrics."""
 
     strategy: str
-    health: Health
+    health: StrategyHealth
     digest: str
     metrics: dict[str, float | None] = {}
     error: str | None = None
@@ -55,10 +55,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.error is not None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BatchOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of one batch: written once, all of it."""
 
     request_id: str
     batch: int
     completed_at: float
-    results: tuple[Result, ...]
+    results: tuple[StrategyResult, ...]

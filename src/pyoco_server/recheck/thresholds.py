@@ -24,7 +24,7 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-class Health(StrEnum):
+class StrategyHealth(StrEnum):
     HEALTHY = "healthy"
     DEGRADED = "degraded"
     UNKNOWN = "unknown"
@@ -44,11 +44,11 @@ Profiles = Mapping[str, Profile]
 BUILT_IN: Profile = {"winrate": Rule(">=", 0.52), "sharpe": Rule(">=", 0.80), "max_dd": Rule("<=", 0.10)}
 
 
-def health_of(metrics: Mapping[str, float | None], profile: Profile) -> Health:
+def health_of(metrics: Mapping[str, float | None], profile: Profile) -> StrategyHealth:
     measured = {name: metrics.get(name) for name in profile}
     if any(value is not None and not profile[name].holds(value) for name, value in measured.items()):
-        return Health.DEGRADED
-    return Health.UNKNOWN if None in measured.values() else Health.HEALTHY
+        return StrategyHealth.DEGRADED
+    return StrategyHealth.UNKNOWN if None in measured.values() else StrategyHealth.HEALTHY
 
 
 def profile_of(name: str, profiles: Profiles) -> Profile:

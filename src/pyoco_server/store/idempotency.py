@@ -32,7 +32,7 @@ PART_BYTES_MAX = 256 * 1024  # of a stored answer; in the record it takes a thir
 MARK_KEPT = "1h"  # of a reservation that was taken back
 
 
-class State(StrEnum):
+class RecordState(StrEnum):
     RESERVED = "reserved"
     DONE = "done"
 
@@ -47,7 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     digest: str
     members: dict[str, str] = {}
-    state: State = State.RESERVED
+    state: RecordState = RecordState.RESERVED
     holder: str
     held: bool = True
     resource_id: str
@@ -75,7 +75,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
 
 
-class Ledger:
+class IdempotencyStore:
     def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._client = client
         self._jetstream = jetstream

@@ -19,7 +19,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
 from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
-from pyoco_server.recheck.rates import Level, Taken, take
+from pyoco_server.recheck.rates import BucketLevel, Taken, take
 
 # A bucket nobody took from for a minute is full, and need not be remembered.
 LEVEL_KEPT = "120s"
@@ -27,19 +27,19 @@ TAKE_TRIES_MAX = 20
 KNOWN_MAX = 10_000
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Level).decode
+_decode = msgspec.json.Decoder(BucketLevel).decode
 
 
 class _Known:
     __slots__ = ("level", "one_at_a_time", "revision")
 
     def __init__(self) -> None:
-        self.level: Level | None = None
+        self.level: BucketLevel | None = None
         self.revision = 0
         self.one_at_a_time = asyncio.Lock()
 
 
-class Limits:
+class RateLimits:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
         self._prefix = f"$KV.{config.limits_kv_bucket}."
@@ -63,7 +63,7 @@ class Limits:
                     await self._read(key, known)
         raise Unavailable("Too many gateways count at once. Try again.")
 
-    async def _write(self, key: str, level: Level, revision: int) -> int:
+    async def _write(self, key: str, level: BucketLevel, revision: int) -> int:
         headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEVEL_KEPT)
         return (await self._jetstream.publish(self._prefix + key, _encode(level), headers)).seq
 

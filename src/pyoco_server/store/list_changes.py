@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.client import BrokerClient
-from pyoco_server.jetstream.ordered_consumer import Feed
+from pyoco_server.jetstream.ordered_consumer import OrderedConsumer
 from pyoco_server.supervision import Loop
 
 OnChange = Callable[[str], None]
 
 
-class Changes:
+class StreamChanges:
     def __init__(
         self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig, on_change: OnChange
     ) -> None:
@@ -30,7 +30,7 @@ class Changes:
             "wheels": f"KV_{config.wheel_history_kv_bucket}",
         }
         self._feeds = {
-            name: Feed(client, jetstream, stream, "", self._heard(name), headers_only=True)
+            name: OrderedConsumer(client, jetstream, stream, "", self._heard(name), headers_only=True)
             for name, stream in self._streams.items()
         }
         self._reconnects = Loop("changes of lists after a reconnect", self._move_to_the_ends)

@@ -22,7 +22,7 @@ from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
 from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.names import is_run_id
-from pyoco_server.recheck.records import Outcome, Request
+from pyoco_server.recheck.records import BatchOutcome, Request
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 
@@ -37,31 +37,33 @@ _encode = msgspec.json.Encoder().encode
 decode_strategy = msgspec.json.Decoder(Strategy).decode
 decode_profiles = msgspec.json.Decoder(RuleBook).decode
 decode_request = msgspec.json.Decoder(Request).decode
-decode_outcome = msgspec.json.Decoder(Outcome).decode
+decode_outcome = msgspec.json.Decoder(BatchOutcome).decode
 
 
-class Kind(StrEnum):
+class RecheckRecordKind(StrEnum):
     STRATEGY = "strategy"
     PROFILES = "profiles"
     REQUEST = "request"
     OUTCOME = "outcome"
 
 
-class Place(NamedTuple):
+class StrategyPosition(NamedTuple):
     """Where a message of the bucket belongs. `name`: of the strategy or request."""
 
-    kind: Kind
+    kind: RecheckRecordKind
     tenant: str
     name: str
 
 
-def place_of(key: str) -> Place | None:
+def place_of(key: str) -> StrategyPosition | None:
     """None for what is not of ours."""
     kind, _, rest = key.partition(".")
     tenant, _, name = rest.partition(".")
-    if kind not in tuple(Kind) or not tenant:
+    if kind not in tuple(RecheckRecordKind) or not tenant:
         return None
-    return Place(Kind(kind), tenant, _named(name) if kind == Kind.STRATEGY else name)
+    return StrategyPosition(
+        RecheckRecordKind(kind), tenant, _named(name) if kind == RecheckRecordKind.STRATEGY else name
+    )
 
 
 class Rechecks:
@@ -92,7 +94,7 @@ class Rechecks:
 
     async def strategies(self, tenant: str) -> dict[str, Strategy]:
         """All of a tenant's, read from the broker: for who has no index."""
-        subject = f"{self._prefix}{Kind.STRATEGY}.{tenant}.*"
+        subject = f"{self._prefix}{RecheckRecordKind.STRATEGY}.{tenant}.*"
         found: dict[str, Strategy] = {}
         for message in await self._jetstream.after(self._stream, subject, 0):
             if message.header(b"KV-Operation") is None:
@@ -101,15 +103,17 @@ class Rechecks:
         return found
 
     async def profiles(self, tenant: str) -> RuleBook:
-        entry = await self._bucket.get_at_leader(f"{Kind.PROFILES}.{tenant}")
+        entry = await self._bucket.get_at_leader(f"{RecheckRecordKind.PROFILES}.{tenant}")
         return decode_profiles(entry.value) if entry.value else {}
 
     async def put_profiles(self, tenant: str, profiles: Mapping[str, Mapping[str, Rule]]) -> None:
-        await self._jetstream.publish(f"{self._prefix}{Kind.PROFILES}.{tenant}", _encode(profiles))
+        await self._jetstream.publish(
+            f"{self._prefix}{RecheckRecordKind.PROFILES}.{tenant}", _encode(profiles)
+        )
 
     async def create_request(self, request: Request) -> Request:
         """The one that is stored: this one, or that of an earlier try."""
-        key = f"{Kind.REQUEST}.{request.tenant}.{request.request_id}"
+        key = f"{RecheckRecordKind.REQUEST}.{request.tenant}.{request.request_id}"
         stored = await self._create(key, _encode(request))
         return request if stored is None else decode_request(stored.data)
 
@@ -117,12 +121,12 @@ class Rechecks:
         """As a majority has it: for who decides by it."""
         if not is_run_id(request_id):
             return None  # a wildcard in its place would find another one
-        entry = await self._bucket.get_confirmed(f"{Kind.REQUEST}.{tenant}.{request_id}")
+        entry = await self._bucket.get_confirmed(f"{RecheckRecordKind.REQUEST}.{tenant}.{request_id}")
         return decode_request(entry.value) if entry.value else None
 
-    async def create_outcome(self, tenant: str, outcome: Outcome) -> bool:
+    async def create_outcome(self, tenant: str, outcome: BatchOutcome) -> bool:
         """Whether it was ours that was stored; another one was there otherwise."""
-        key = f"{Kind.OUTCOME}.{tenant}.{outcome.request_id}.{outcome.batch}"
+        key = f"{RecheckRecordKind.OUTCOME}.{tenant}.{outcome.request_id}.{outcome.batch}"
         return await self._create(key, _encode(outcome)) is None
 
     async def _create(self, key: str, value: bytes) -> StoredMessage | None:
@@ -141,7 +145,7 @@ class Rechecks:
         raise Unavailable("The broker did not say whether this was stored. Try again.")
 
     def _strategy(self, tenant: str, strategy_id: str) -> str:
-        return f"{self._prefix}{Kind.STRATEGY}.{tenant}.{_token(strategy_id)}"
+        return f"{self._prefix}{RecheckRecordKind.STRATEGY}.{tenant}.{_token(strategy_id)}"
 
 
 def _token(name: str) -> str:

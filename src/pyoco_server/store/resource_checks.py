@@ -15,15 +15,15 @@ Settings = dict[str, Any]
 _SIZES = ("max_bytes", "max_msgs", "max_msgs_per_subject")
 
 
-class Level(StrEnum):
+class ProblemLevel(StrEnum):
     FATAL = "fatal"
     WARNING = "warning"
 
 
-class Problem(NamedTuple):
+class StreamProblem(NamedTuple):
     """`what`: the stream, what is wrong with it, and what to do. `public`: the same without names."""
 
-    level: Level
+    level: ProblemLevel
     what: str
     public: str
 
@@ -32,8 +32,8 @@ class _Row(NamedTuple):
     """`in_log`: how bad it is for the event log; `elsewhere`: for any other stream, None if it is nothing."""
 
     is_wrong: Callable[[Settings, Settings], bool]
-    in_log: Level
-    elsewhere: Level | None
+    in_log: ProblemLevel
+    elsewhere: ProblemLevel | None
     public: str
     says: str
     remedy: str
@@ -74,47 +74,47 @@ def _has_fewer_replicas(existing: Settings, wanted: Settings) -> bool:
 _TABLE = (
     _Row(
         _lacks_subjects,
-        Level.FATAL,
-        Level.FATAL,
+        ProblemLevel.FATAL,
+        ProblemLevel.FATAL,
         "has other subjects than configured",
         "exists with other subjects ({existing[subjects]}). It must carry {wanted[subjects]}",
         "rename it, or choose other names in the configuration",
     ),
     _Row(
         _is_kept_otherwise,
-        Level.FATAL,
-        Level.FATAL,
+        ProblemLevel.FATAL,
+        ProblemLevel.FATAL,
         "has another retention than configured",
         "has retention {existing[retention]} instead of {wanted[retention]}",
         "rename it, or choose other names in the configuration",
     ),
     _Row(
         _has_age_limit,
-        Level.FATAL,
-        Level.WARNING,
+        ProblemLevel.FATAL,
+        ProblemLevel.WARNING,
         "drops messages by age",
         "drops messages by age (max_age)",
         "remove the limit: nats stream edit {wanted[name]} --max-age=0",
     ),
     _Row(
         _drops_the_oldest,
-        Level.FATAL,
-        Level.WARNING,
+        ProblemLevel.FATAL,
+        ProblemLevel.WARNING,
         "drops its oldest messages at a limit",
         "drops its oldest messages when a limit is reached (max_bytes, max_msgs or max_msgs_per_subject)",
         "remove the limits with nats stream edit {wanted[name]}",
     ),
     _Row(
         _is_in_memory,
-        Level.FATAL,
-        Level.WARNING,
+        ProblemLevel.FATAL,
+        ProblemLevel.WARNING,
         "is kept in memory",
         "is kept in memory and lost with a restart of the broker",
         "create it again with storage file",
     ),
     _Row(
         _may_fill_up,
-        Level.WARNING,
+        ProblemLevel.WARNING,
         None,
         "refuses new messages at a limit",
         "refuses new messages when a limit is reached (max_bytes, max_msgs or max_msgs_per_subject)",
@@ -122,8 +122,8 @@ _TABLE = (
     ),
     _Row(
         _has_fewer_replicas,
-        Level.FATAL,
-        Level.WARNING,
+        ProblemLevel.FATAL,
+        ProblemLevel.WARNING,
         "has fewer copies than configured",
         "has {existing[num_replicas]} copies, and PYOCO_NATS_REPLICAS is {wanted[num_replicas]}",
         "nats stream edit {wanted[name]} --replicas={wanted[num_replicas]}, or change the setting",
@@ -131,14 +131,14 @@ _TABLE = (
 )
 
 
-def problems(existing: Settings, wanted: Settings, *, is_log: bool) -> Iterator[Problem]:
+def problems(existing: Settings, wanted: Settings, *, is_log: bool) -> Iterator[StreamProblem]:
     for row in _TABLE:
         level = row.in_log if is_log else row.elsewhere
         if level is not None and row.is_wrong(existing, wanted):
             said = f"Stream {wanted['name']} {row.says}: {row.remedy}."
             whose = "The event log" if is_log else "A stream"
             public = f"{whose} at the broker {row.public}. The log of the gateway says what to do."
-            yield Problem(level, said.format(existing=existing, wanted=wanted), public)
+            yield StreamProblem(level, said.format(existing=existing, wanted=wanted), public)
 
 
 def _limit(settings: Settings, name: str) -> int:

@@ -25,7 +25,7 @@ from pyoco_server.jetstream.errors import (
     StreamsSilent,
 )
 from pyoco_server.jetstream.requests import Reply
-from pyoco_server.store.resource_checks import Level, Problem, problems
+from pyoco_server.store.resource_checks import ProblemLevel, StreamProblem, problems
 from pyoco_server.store.runs.codec import decode_snapshot
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> N
 
 async def ensure(
     jetstream: JetStream, config: NatsBackendConfig, made: list[str] | None = None
-) -> list[Problem]:
+) -> list[StreamProblem]:
     """Create what is missing. What exists, is not as it should be, and will do.
 
     `made`: gets the names of those that were missing, also where another one could not be looked at.
@@ -129,7 +129,7 @@ async def ensure(
     """
     wanted = [_kept(config) | one for one in streams(config)]
     found = await asyncio.gather(*(_settings_if_answered(jetstream, one["name"]) for one in wanted))
-    warnings: list[Problem] = []
+    warnings: list[StreamProblem] = []
     missing, silent = [], []
     for existing, one in zip(found, wanted, strict=True):
         if existing is None:
@@ -373,10 +373,12 @@ async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
             wanted = wanted | {"max_bytes": room}
 
 
-def _checked(existing: dict[str, Any], wanted: dict[str, Any], config: NatsBackendConfig) -> list[Problem]:
+def _checked(
+    existing: dict[str, Any], wanted: dict[str, Any], config: NatsBackendConfig
+) -> list[StreamProblem]:
     """What is worth a warning. Raises for what cannot be used."""
     found = list(problems(existing, wanted, is_log=wanted["name"] == config.events_stream))
     for problem in found:
-        if problem.level is Level.FATAL:
+        if problem.level is ProblemLevel.FATAL:
             raise StreamDoesNotFit(problem.what, problem.public)
     return found

@@ -38,7 +38,7 @@ class NoRoom(Unavailable):
         )
 
 
-class Room:
+class StorageReserve:
     def __init__(self, client: BrokerClient, config: NatsBackendConfig) -> None:
         self._client = client
         self._subject = f"{config.live_subject_prefix}.storage.state"

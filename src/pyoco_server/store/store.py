@@ -27,26 +27,26 @@ from pyoco_server.jetstream.objects import Objects
 from pyoco_server.jetstream.requests import Requests
 from pyoco_server.store import resources
 from pyoco_server.store.fleet.leases import Leases
-from pyoco_server.store.fleet.registry import Registry
+from pyoco_server.store.fleet.registry import WorkerRegistry
 from pyoco_server.store.fleet.wheels import Wheels
 from pyoco_server.store.graphs import Graphs
-from pyoco_server.store.idempotency import Ledger
+from pyoco_server.store.idempotency import IdempotencyStore
 from pyoco_server.store.keys import Keys
-from pyoco_server.store.limits import Limits
+from pyoco_server.store.limits import RateLimits
 from pyoco_server.store.logs.reader import LogReader
 from pyoco_server.store.logs.writer import Logs
 from pyoco_server.store.queue.dead_letters import DeadLetters
 from pyoco_server.store.queue.jobs import JobQueue
 from pyoco_server.store.queue.owed_dead_letters import OwedLetters
 from pyoco_server.store.rechecks import Rechecks
-from pyoco_server.store.resource_checks import Problem
+from pyoco_server.store.resource_checks import StreamProblem
 from pyoco_server.store.runs.leftovers import Leftovers
 from pyoco_server.store.runs.log import Runs
 from pyoco_server.store.runs.refusals import Refusals
 from pyoco_server.store.runs.results import Results
 from pyoco_server.store.schedules import Schedules
 from pyoco_server.store.secrets import Secrets
-from pyoco_server.store.storage_reserve import Room
+from pyoco_server.store.storage_reserve import StorageReserve
 from pyoco_server.store.tickets import Tickets
 from pyoco_server.supervision import Loop
 
@@ -92,11 +92,11 @@ class Store:
         # What was last said about streams that are not ready.
         self._reported: str | None = None
         # Streams that exist, are not as configured, and will do.
-        self.problems: list[Problem] = []
+        self.problems: list[StreamProblem] = []
         self.why_not_ready: str | None = "not connected to the broker yet"
         self.client = (make_client or BrokerClient)()
         self.requests = Requests(self.client, timeout_sec=config.broker_timeout_sec)
-        self.room = Room(self.client, config)
+        self.room = StorageReserve(self.client, config)
         self.jetstream = JetStream(self.requests, self.room.refused)
         self.clock = BrokerClock(self.jetstream, config.events_stream)
         self.runs = Runs(self.jetstream, config)
@@ -104,20 +104,20 @@ class Store:
             self.client, self.jetstream, config, may_pull=lambda: self.why_not_ready is None
         )
         self.dead_letters = DeadLetters(self.client, self.jetstream, config)
-        self.registry = Registry(self.client, self.jetstream, config)
+        self.registry = WorkerRegistry(self.client, self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
         self.leftovers = Leftovers(self.jetstream, config)
         self.owed_letters = OwedLetters(self.jetstream, config)
         self.schedules = Schedules(self.jetstream, config)
         self.graphs = Graphs(self.jetstream, config)
         self.refusals = Refusals(self.jetstream, config)
-        self.ledger = Ledger(self.client, self.jetstream, config)
+        self.ledger = IdempotencyStore(self.client, self.jetstream, config)
         self.keys = Keys(self.jetstream, config)
         self.tickets = Tickets(self.jetstream, config)
         self.secrets = Secrets(self.jetstream, config)
         self.results = Results(self.jetstream, config.results_object_bucket)
         self.rechecks = Rechecks(self.jetstream, config)
-        self.limits = Limits(self.jetstream, config)
+        self.limits = RateLimits(self.jetstream, config)
         self.artifacts = Objects(self.jetstream, config.artifacts_object_bucket)
         self.wheel_objects = Objects(self.jetstream, config.wheel_object_store_bucket)
         self.wheels = Wheels(self.jetstream, self.wheel_objects, config)
@@ -283,7 +283,7 @@ class Store:
         self._reported = error.message
         log.log(level, "streams are not ready", exc_info=error, extra={"error": error.message})
 
-    def _note(self, found: list[Problem]) -> None:
+    def _note(self, found: list[StreamProblem]) -> None:
         """Once for each: it stays as it is until an operator changes it."""
         self._reported = None
         for problem in found:

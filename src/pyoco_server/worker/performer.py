@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun, ReportLoss
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.recording.recorder import Recorder
 
 # What is committed when it is over: an end of the run, or of our hold on it.
@@ -21,7 +21,7 @@ class NotNow(Exception):
 
 
 class Performer(Protocol):
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending: ...
+    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending: ...
 
     async def start(self, path: Path | None = None) -> None:
         """With `path`, an edition of wheels, first on the path of imports."""

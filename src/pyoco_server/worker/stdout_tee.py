@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pyoco_server.engine.tasks.current_attempt import CURRENT, Speaker, Whereabouts
+from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, Whereabouts
 from pyoco_server.worker.slots.capture import LineStream, LogLines
 
 # at, stream, who, lines, level
-Hear = Callable[[float, str, Speaker, list[str], str | None], None]
+Hear = Callable[[float, str, CurrentAttempt, list[str], str | None], None]
 
 _lock = threading.Lock()
 _runs: dict[str, Hear] = {}

@@ -16,12 +16,12 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.engine import Engine, Status
-from pyoco_server.engine import Outcome as Performed
+from pyoco_server.engine import Engine, OutcomeStatus
+from pyoco_server.engine import RunOutcome as Performed
 from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
 from pyoco_server.worker.flows.changes import lost_wait, why_lost
 from pyoco_server.worker.flows.source import FlowSource
@@ -93,7 +93,7 @@ class Threads:
         self._path = None
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
         engine = Engine(
             parallelism=self._config.flow_parallelism, listener=recorder, may_start=under_way.may_start
         )
@@ -179,7 +179,7 @@ def _ending(performed: Performed, fence: int) -> Ending:
 
 
 def ending_of(
-    status: Status,
+    status: OutcomeStatus,
     fence: int,
     reason: str,
     error: str | None,
@@ -187,13 +187,13 @@ def ending_of(
     waiting: Sequence[str] = (),
 ) -> Ending:
     match status:
-        case Status.COMPLETED:
+        case OutcomeStatus.COMPLETED:
             return CompleteRun(fence=fence)
-        case Status.CANCELLED | Status.ABANDONED:
+        case OutcomeStatus.CANCELLED | OutcomeStatus.ABANDONED:
             # Stopped because of a cancel or a takeover, which then refuses this; or by its own code.
             text = "The run was stopped from inside, without a cancel having been asked for."
             return FailRun(fence=fence, reason=EXECUTION_ERROR, error=text)
-        case Status.PARKED:
+        case OutcomeStatus.PARKED:
             return ParkRun(fence=fence, waiting=list(waiting))
-        case Status.FAILED:
+        case OutcomeStatus.FAILED:
             return FailRun(fence=fence, reason=reason, error=error or "the flow failed", task=task)

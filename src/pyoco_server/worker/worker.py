@@ -20,14 +20,14 @@ from pyoco_server.names import check_routing_tag, check_worker_id
 from pyoco_server.store.queue.job_puller import Delivery, JobPuller
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Loop, Service, Services
-from pyoco_server.worker.attempt.attempt import Attempt, Ended
+from pyoco_server.worker.attempt.attempt import Attempt, AttemptResult
 from pyoco_server.worker.attempt.claim import Claimant
-from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, Outcome
-from pyoco_server.worker.attempt.permit import Turn
-from pyoco_server.worker.attempt.quarantine import Suspects
+from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, AttemptOutcome
+from pyoco_server.worker.attempt.permit import Permit
+from pyoco_server.worker.attempt.quarantine import Quarantine
 from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.presence.draining import Draining
-from pyoco_server.worker.presence.heartbeat import SignOfLife
+from pyoco_server.worker.presence.heartbeat import Heartbeat
 from pyoco_server.worker.slots.pool import Slots
 from pyoco_server.worker.threads import FlowResolver, Threads
 from pyoco_server.worker.wheels.sync import WheelSync
@@ -56,13 +56,13 @@ class PyocoNatsWorker:
         self.instance_id = f"{worker_id}.{secrets.token_hex(6)}"
         self._claimant = Claimant(self.worker_id, self.instance_id)
         self._in_hand: Counter[str] = Counter()
-        self._life = SignOfLife(
+        self._life = Heartbeat(
             store, self._claimant, self._tags, self._slots, self._in_hand.keys(), self._more_of_us
         )
         self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.changed)
         self._draining = Draining(store, self._claimant, self._life.say)
         self._puller: JobPuller | None = None
-        self._suspects = Suspects(store)
+        self._suspects = Quarantine(store)
         self._stopping = asyncio.Event()
         self._turns = asyncio.Semaphore(self._slots)
         self._stop_reason = "graceful_shutdown"
@@ -192,7 +192,7 @@ class PyocoNatsWorker:
 
     async def _serve_slot(self) -> None:
         while not self._stopping.is_set():
-            turn = Turn(self._turns)
+            turn = Permit(self._turns)
             async with turn:  # nothing is pulled that could not be executed at once
                 if self._stopping.is_set():
                     return
@@ -207,28 +207,30 @@ class PyocoNatsWorker:
         """A run that is claimed without a current lease would be taken over at once."""
         return self._store.is_connected and self._life.deadline.is_current and self._performer.problem is None
 
-    async def _serve_once(self, turn: Turn) -> None:
+    async def _serve_once(self, turn: Permit) -> None:
         assert self._puller is not None
         delivery = await self._puller.next(self._wheels.poll_sec(POLL_SEC))
         self._life.fetched(self._puller.answered_at)
         if delivery is not None:
             await self._handle(delivery, turn.end)
 
-    async def _handle(self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None) -> Ended:
+    async def _handle(
+        self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None
+    ) -> AttemptResult:
         if not self._life.deadline.is_current or self._performer.problem is not None:
             delivery.nak(NAK_TROUBLE_SEC)
-            return Ended(Outcome.BROKER_TROUBLE)
+            return AttemptResult(AttemptOutcome.BROKER_TROUBLE)
         with self._draining.beginning() as begun:
             if not self._suspects.may_be_one(delivery):
                 return await self._attempt(delivery, begun, on_performed)
             async with self._suspects.kept_apart(delivery) as may_begin:
                 if not may_begin:
-                    return Ended(Outcome.CLAIMED)
+                    return AttemptResult(AttemptOutcome.CLAIMED)
                 return await self._attempt(delivery, begun, on_performed)
 
     async def _attempt(
         self, delivery: Delivery, begun: Callable[[], None], on_performed: Callable[[], None]
-    ) -> Ended:
+    ) -> AttemptResult:
         attempt = Attempt(
             self._store,
             delivery,
@@ -243,7 +245,7 @@ class PyocoNatsWorker:
             self._life.run_began(run_id, fence)
             begun()
 
-        ended = Ended(Outcome.BROKER_TROUBLE)
+        ended = AttemptResult(AttemptOutcome.BROKER_TROUBLE)
         try:
             ended = await attempt.run(on_claimed)
         except Exception:  # one delivery must not end the worker; it is delivered again

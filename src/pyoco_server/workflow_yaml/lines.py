@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from pyoco_server.workflow_yaml.problems import Place
+from pyoco_server.workflow_yaml.problems import SourcePosition
 
 # What YAML 1.1 takes for the end of a line.
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -18,9 +18,9 @@ class Lines:
         self._text = text
         self._starts = [0, *(end.end() for end in _BREAK.finditer(text))]
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> SourcePosition:
         line = bisect_right(self._starts, index) - 1
-        return Place(line + 1, index - self._starts[line] + 1)
+        return SourcePosition(line + 1, index - self._starts[line] + 1)
 
     def index(self, line: int, column: int) -> int:
         """Of line and column counted from 0, as YAML's marks are."""

@@ -12,7 +12,7 @@ PROBLEMS_MAX = 20
 NAME_CHARS_MAX = 64
 
 
-class Place(NamedTuple):
+class SourcePosition(NamedTuple):
     """Line and column as editors count them, from 1."""
 
     line: int
@@ -23,12 +23,12 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class WorkflowProblem:
     """`type` is a fixed word for programs, `msg` a sentence for people, `path` the keys that lead there."""
 
     type: str
     msg: str
-    place: Place
+    place: SourcePosition
     path: Path = ()
 
     def described(self) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class Problem:
 class WorkflowYamlValidationError(Invalid, ValueError):
     """`reason` is the type of the first problem; `problems` are all that were found, up to a limit."""
 
-    def __init__(self, reason: str, problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, reason: str, problems: Sequence[WorkflowProblem] = ()) -> None:
         self.reason = reason
         self.problems = tuple(problems)
         super().__init__(_sentence(reason, self.problems), details=[one.described() for one in self.problems])
@@ -49,17 +49,19 @@ class WorkflowYamlValidationError(Invalid, ValueError):
 class Problems:
     """Collects. Past the limit nobody reads on."""
 
-    found: list[Problem] = field(default_factory=list)
+    found: list[WorkflowProblem] = field(default_factory=list)
 
-    def tell(self, kind: str, msg: str, place: Place, path: Path = ()) -> None:
+    def tell(self, kind: str, msg: str, place: SourcePosition, path: Path = ()) -> None:
         if not self.is_full:
-            self.found.append(Problem(kind, msg, place, path))
+            self.found.append(WorkflowProblem(kind, msg, place, path))
 
     @property
     def is_full(self) -> bool:
         return len(self.found) >= PROBLEMS_MAX
 
-    def fail(self, kind: str, msg: str, place: Place, path: Path = ()) -> WorkflowYamlValidationError:
+    def fail(
+        self, kind: str, msg: str, place: SourcePosition, path: Path = ()
+    ) -> WorkflowYamlValidationError:
         """The error to raise where nothing can be checked after this."""
         self.tell(kind, msg, place, path)
         return self.error()
@@ -74,7 +76,7 @@ def quoted(name: str) -> str:
     return "'" + "".join(letter if letter.isprintable() else "?" for letter in shown) + "'"
 
 
-def _sentence(reason: str, problems: Sequence[Problem]) -> str:
+def _sentence(reason: str, problems: Sequence[WorkflowProblem]) -> str:
     if not problems:
         return f"The workflow is not valid: {reason}."
     first = problems[0]

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from pyoco_server.workflow_yaml.lines import Lines
-from pyoco_server.workflow_yaml.problems import Place, Problems, WorkflowYamlValidationError, quoted
+from pyoco_server.workflow_yaml.problems import Problems, SourcePosition, WorkflowYamlValidationError, quoted
 from pyoco_server.workflow_yaml.scalars import JsonScalar, OddScalar, plain_value
 
 DEPTH_MAX = 32
@@ -28,7 +28,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    place: Place
+    place: SourcePosition
     value: JsonScalar
     style: str | None = None
     begin: int = 0
@@ -37,30 +37,30 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    place: Place
+    place: SourcePosition
     nodes: list[Node] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    key_place: Place
+class YamlEntry:
+    key_place: SourcePosition
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    place: Place
-    by_key: dict[str, Entry] = field(default_factory=dict)
+    place: SourcePosition
+    by_key: dict[str, YamlEntry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class UnreadableYaml:
     """Something stands here that was told of already."""
 
-    place: Place
+    place: SourcePosition
 
 
-Node = Scalar | Items | Entries | Broken
+Node = Scalar | Items | Entries | UnreadableYaml
 
 
 def decoded(raw: bytes, problems: Problems) -> str:
@@ -90,7 +90,7 @@ def read(text: str, lines: Lines, problems: Problems, *, nodes_max: int = NODES_
     except WorkflowYamlValidationError:
         raise  # it is a ValueError too
     except (yaml.YAMLError, ValueError) as error:  # ValueError: an escape beyond the last code point
-        raise problems.fail("invalid_yaml", "The file is not valid YAML.", Place(1, 1)) from error
+        raise problems.fail("invalid_yaml", "The file is not valid YAML.", SourcePosition(1, 1)) from error
     return composer.root
 
 
@@ -103,13 +103,13 @@ def plain(node: Node) -> Any:
             return [plain(one) for one in node.nodes]
         case Entries():
             return {key: plain(entry.node) for key, entry in node.by_key.items()}
-        case Broken():
+        case UnreadableYaml():
             return None
 
 
 def _not_yaml(error: Any, lines: Lines, problems: Problems) -> WorkflowYamlValidationError:
     mark = error.problem_mark or error.context_mark
-    place = lines.place(lines.index(mark.line, mark.column)) if mark else Place(1, 1)
+    place = lines.place(lines.index(mark.line, mark.column)) if mark else SourcePosition(1, 1)
     sentence = f"The file is not valid YAML: {error.problem or error.context}."
     return problems.fail("invalid_yaml", sentence, place)
 
@@ -147,7 +147,7 @@ class _Composer:
                 self._add(self._open.pop())
             case yaml.AliasEvent():
                 self._tell("alias_refused", "Aliases (*name) are not accepted; write it out.", event)
-                self._add(Broken(self._place(event)))
+                self._add(UnreadableYaml(self._place(event)))
 
     def _checked(self, event: Any) -> None:
         self._nodes += 1
@@ -171,12 +171,12 @@ class _Composer:
         end = self._lines.index(event.end_mark.line, event.end_mark.column)
         if _SURROGATE.search(event.value):
             self._problems.tell("invalid_value", "Half of a surrogate pair is no character.", place)
-            return Broken(place)
+            return UnreadableYaml(place)
         try:
             value = plain_value(event.value) if event.implicit[0] else event.value
         except OddScalar as odd:
             self._problems.tell("invalid_value", str(odd), place)
-            return Broken(place)
+            return UnreadableYaml(place)
         return Scalar(place, value, event.style, begin, end)
 
     def _add(self, node: Node) -> None:
@@ -192,7 +192,7 @@ class _Composer:
                 self._set(outer, key, node)
 
     def _set(self, outer: Entries, key: Node, node: Node) -> None:
-        if isinstance(key, Broken):
+        if isinstance(key, UnreadableYaml):
             return
         if not isinstance(key, Scalar) or not isinstance(key.value, str):
             self._problems.tell("invalid_key", "A key must be text; put it in quotes.", key.place)
@@ -200,10 +200,10 @@ class _Composer:
             sentence = f"The key {quoted(key.value)} stands here a second time; remove one."
             self._problems.tell("duplicate_key", sentence, key.place)
         else:
-            outer.by_key[key.value] = Entry(key.place, node)
+            outer.by_key[key.value] = YamlEntry(key.place, node)
 
-    def _place(self, event: Any) -> Place:
-        return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+    def _place(self, event: Any) -> SourcePosition:
+        return SourcePosition(event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _tell(self, kind: str, msg: str, event: Any) -> None:
         self._problems.tell(kind, msg, self._place(event))

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pyoco_server.expressions import ExpressionError
 from pyoco_server.workflow_yaml.expressions import check_input
 from pyoco_server.workflow_yaml.model import RuntimeConfig, TaskConfig
-from pyoco_server.workflow_yaml.problems import Path, Place, Problems, quoted
-from pyoco_server.workflow_yaml.reading import Broken, Entries, Entry, Items, Node, Scalar, plain
+from pyoco_server.workflow_yaml.problems import Path, Problems, SourcePosition, quoted
+from pyoco_server.workflow_yaml.reading import Entries, Items, Node, Scalar, UnreadableYaml, YamlEntry, plain
 
 TOP_KEYS = ("version", "flow", "tasks", "pipes", "runtime")
 FLOW_KEYS = ("graph", "defaults")
@@ -27,7 +27,7 @@ TEXT_CHARS_MAX = 1024
 
 _CALLABLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _REFERENCE = re.compile(r"\$node\.[^.]+\.output(?:\..+)?|\$ctx\.params\..+|\$env\..+", re.DOTALL)
-_NO_ENTRY = Entry(Place(1, 1), Scalar(Place(1, 1), None))
+_NO_ENTRY = YamlEntry(SourcePosition(1, 1), Scalar(SourcePosition(1, 1), None))
 
 
 class Schema:
@@ -36,7 +36,7 @@ class Schema:
     def __init__(self, root: Node | None, problems: Problems) -> None:
         self._problems = problems
         if not isinstance(root, Entries):
-            place = root.place if root else Place(1, 1)
+            place = root.place if root else SourcePosition(1, 1)
             sentence = "The file must be a mapping with 'flow:' and 'tasks:'."
             raise problems.fail("invalid_yaml_root", sentence, place)
         self._root = root
@@ -54,7 +54,7 @@ class Schema:
                 return number
             case Scalar(value=str() as text) if text.isascii() and text.isdigit() and len(text) < 10:
                 return int(text)
-            case Broken():
+            case UnreadableYaml():
                 return 1
         if "version" in self._root.by_key:
             self._problems.tell(
@@ -77,9 +77,9 @@ class Schema:
     def graph(self, flow: Entries) -> Scalar | None:
         entry = flow.by_key.get("graph")
         match entry:
-            case Entry(node=Scalar(value=str() as text) as node) if text.strip():
+            case YamlEntry(node=Scalar(value=str() as text) as node) if text.strip():
                 return node
-            case Entry(node=Broken()):
+            case YamlEntry(node=UnreadableYaml()):
                 return None
         place = entry.node.place if entry else flow.place
         sentence = "graph must be text with at least one task, as in: graph: first >> second"
@@ -102,7 +102,7 @@ class Schema:
             match one.node:
                 case Scalar(value=str() as text) as node if text.strip():
                     found[name] = node
-                case Broken():
+                case UnreadableYaml():
                     pass
                 case node:
                     sentence = "A pipe must be text with at least one task."
@@ -117,11 +117,11 @@ class Schema:
         path = ("runtime", "expose_env")
         return RuntimeConfig(self._texts(exposed, "invalid_runtime_expose_env", path))
 
-    def _task(self, name: str, entry: Entry) -> TaskConfig:
+    def _task(self, name: str, entry: YamlEntry) -> TaskConfig:
         path = ("tasks", name)
         if not name.strip() or len(name) > TEXT_CHARS_MAX:
             self._problems.tell("invalid_task_name", "A task needs a name.", entry.key_place, ("tasks",))
-        if not isinstance(entry.node, Entries | Broken):
+        if not isinstance(entry.node, Entries | UnreadableYaml):
             sentence = "A task must be a mapping, as in: {use: package/task}; empty is {}."
             self._problems.tell("invalid_task_config", sentence, entry.node.place, path)
             return TaskConfig()
@@ -165,11 +165,11 @@ class Schema:
     def _outputs(self, task: Entries, path: Path) -> tuple[str, ...]:
         return self._texts(task.by_key.get("outputs", _NO_ENTRY), "invalid_task_outputs", (*path, "outputs"))
 
-    def _entries(self, entry: Entry, kind: str, path: Path) -> Entries:
+    def _entries(self, entry: YamlEntry, kind: str, path: Path) -> Entries:
         node = entry.node
         if isinstance(node, Entries):
             return node
-        if not isinstance(node, Broken) and not _is_null(node):
+        if not isinstance(node, UnreadableYaml) and not _is_null(node):
             self._problems.tell(kind, f"{path[-1]} must be a mapping."[:200], node.place, path)
         return Entries(node.place)
 
@@ -178,15 +178,15 @@ class Schema:
         match node:
             case Scalar(value=str() as text) if text.strip() and len(text) <= TEXT_CHARS_MAX:
                 return text
-            case Scalar(value=None) | Broken():
+            case Scalar(value=None) | UnreadableYaml():
                 return None
         sentence = f"{key} must be text with 1 to {TEXT_CHARS_MAX} characters."
         self._problems.tell(kind, sentence, node.place, (*path, key))
         return None
 
-    def _texts(self, entry: Entry, kind: str, path: Path) -> tuple[str, ...]:
+    def _texts(self, entry: YamlEntry, kind: str, path: Path) -> tuple[str, ...]:
         node = entry.node
-        if isinstance(node, Broken) or _is_null(node):
+        if isinstance(node, UnreadableYaml) or _is_null(node):
             return ()
         values = [one.value if isinstance(one, Scalar) else None for one in _nodes(node)]
         texts = tuple(value for value in values if isinstance(value, str))

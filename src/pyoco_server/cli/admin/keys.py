@@ -15,7 +15,7 @@ import typer
 
 from pyoco_server.api_keys import ApiKeyRecord
 from pyoco_server.cli.admin.broker import DataDirOption, NatsUrlOption, ask_broker
-from pyoco_server.cli.entry import Refusal, WrongArguments, say
+from pyoco_server.cli.entry import CliRefusal, WrongArguments, say
 from pyoco_server.errors import ConfigError, Conflict, Invalid, NotFound
 from pyoco_server.operations.identity import api_keys
 from pyoco_server.operations.identity.callers import BY_NAME, Scope
@@ -123,11 +123,11 @@ def _asked(
     except Invalid as wrong:
         raise WrongArguments(wrong.message, hint=CREATE_EXAMPLE) from wrong
     except Conflict as refused:
-        raise Refusal(refused.message, hint=CREATE_EXAMPLE) from refused
+        raise CliRefusal(refused.message, hint=CREATE_EXAMPLE) from refused
     except NotFound as missing:
         # Scripts know this answer and this exit code; the sentence is for people.
         _say({"error": "not_found", "key_id": key_id})
-        say(Refusal(missing.message, hint=LIST_EXAMPLE))
+        say(CliRefusal(missing.message, hint=LIST_EXAMPLE))
         raise typer.Exit(NOT_FOUND) from missing
 
 

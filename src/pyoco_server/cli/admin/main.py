@@ -9,7 +9,7 @@ import typer
 
 from pyoco_server.cli.admin import doctor, keys, strategies
 from pyoco_server.cli.admin.broker import DataDirOption, NatsUrlOption, ask_broker
-from pyoco_server.cli.entry import CANNOT, Refusal, WrongArguments, run
+from pyoco_server.cli.entry import CANNOT, CliRefusal, WrongArguments, run
 from pyoco_server.names import is_run_id
 from pyoco_server.printable import json_text
 from pyoco_server.store.store import Store
@@ -131,8 +131,8 @@ def _checked(run_id: str) -> str:
     return run_id
 
 
-def _unknown(run_id: str) -> Refusal:
-    return Refusal(f"There is no run {run_id!r}.", hint="pyoco-client list", err_id="ERR-PYOCO-0005")
+def _unknown(run_id: str) -> CliRefusal:
+    return CliRefusal(f"There is no run {run_id!r}.", hint="pyoco-client list", err_id="ERR-PYOCO-0005")
 
 
 def _say(line: str) -> None:

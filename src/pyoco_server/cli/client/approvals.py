@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.output import Form, form_or_default, show_json, show_table
+from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_table
 from pyoco_server.cli.entry import WrongArguments
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PayloadOption = Annotated[
 ]
 CommentOption = Annotated[str | None, typer.Option(help="Kept beside the answer.")]
 OutputOption = Annotated[
-    Form | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
 ]
 Client = Callable[[typer.Context], AbstractContextManager["PyocoHttpClient"]]
 
@@ -50,7 +50,7 @@ def _add_list(app: typer.Typer, client: Client) -> None:
         """List the tasks that wait for an answer, the longest waiting first."""
         with client(ctx) as gateway:
             page = gateway.list_approvals(limit=limit, cursor=cursor)
-        if form_or_default(output) is Form.JSON:
+        if form_or_default(output) is OutputForm.JSON:
             return show_json(page)
         show_table(page["items"], COLUMNS)
         if page["next_cursor"]:

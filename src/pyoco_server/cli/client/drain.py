@@ -10,7 +10,7 @@ import typer
 
 from pyoco_server.cli.client.output import show_json
 from pyoco_server.cli.client.watch import STILL_RUNNING
-from pyoco_server.cli.entry import Refusal
+from pyoco_server.cli.entry import CliRefusal
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
@@ -53,7 +53,7 @@ def _wait(gateway: PyocoHttpClient, worker_id: str, timeout_sec: float | None) -
     try:
         gateway.wait_drained(worker_id, timeout_sec)
     except NotDrained as other:
-        raise Refusal(str(other), hint="pyoco-client workers") from other
+        raise CliRefusal(str(other), hint="pyoco-client workers") from other
     except TimeoutError as late:
         typer.echo(f"{late} It drains on.", err=True)
         raise typer.Exit(STILL_RUNNING) from late

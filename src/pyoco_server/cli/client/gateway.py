@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from pyoco_server.cli.entry import Refusal, WrongArguments
+from pyoco_server.cli.entry import CliRefusal, WrongArguments
 from pyoco_server.http_client import PyocoHttpClient
 
 UNREACHABLE = "ERR-PYOCO-0001"
@@ -28,13 +28,13 @@ def talking_to(server: str, api_key: str | None, api_key_header: str) -> Iterato
         raise WrongArguments(f"--server {server!r} is no address ({error}).", hint=SERVER_EXAMPLE) from error
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         message = f"No gateway answers at {server}. Start one, or name it with --server."
-        raise Refusal(message, hint=START_COMMAND, err_id=UNREACHABLE) from error
+        raise CliRefusal(message, hint=START_COMMAND, err_id=UNREACHABLE) from error
     except httpx.TransportError as error:
         message = f"The gateway at {server} did not answer properly ({error or type(error).__name__})."
-        raise Refusal(message, hint="the same command again", err_id=UNREACHABLE) from error
+        raise CliRefusal(message, hint="the same command again", err_id=UNREACHABLE) from error
 
 
-def _refused(response: httpx.Response) -> Refusal:
+def _refused(response: httpx.Response) -> CliRefusal:
     try:
         body: Any = response.json()
     except ValueError:
@@ -42,7 +42,9 @@ def _refused(response: httpx.Response) -> Refusal:
     body = body if isinstance(body, dict) else {}
     sentence = _sentence(body) or response.reason_phrase
     hint = "pyoco-client --api-key KEY …" if response.status_code in (401, 403) else ""
-    return Refusal(f"HTTP {response.status_code}: {sentence}", hint=hint, err_id=str(body.get("err_id", "")))
+    return CliRefusal(
+        f"HTTP {response.status_code}: {sentence}", hint=hint, err_id=str(body.get("err_id", ""))
+    )
 
 
 def _sentence(body: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGO = re.compile(r"(\d+)([smhd])")
 
 
-class Shown(StrEnum):
+class ShownLog(StrEnum):
     TEXT = "text"
     JSON = "json"
 
@@ -44,7 +44,9 @@ def add_log_command(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
         tail: Annotated[
             int | None, typer.Option(min=1, max=5_000, help="Begin with the last so many lines.")
         ] = None,
-        output: Annotated[Shown, typer.Option(help="The lines, or an object of JSON a line.")] = Shown.TEXT,
+        output: Annotated[
+            ShownLog, typer.Option(help="The lines, or an object of JSON a line.")
+        ] = ShownLog.TEXT,
     ) -> None:
         """Show what a run printed, line by line."""
         wanted = one_id(run, run_id, "logs")
@@ -55,8 +57,8 @@ def add_log_command(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
                 _show(entry, output)
 
 
-def _show(entry: dict[str, Any], form: Shown) -> None:
-    sys.stdout.write((_json(entry) if form is Shown.JSON else _text(entry["message"])) + "\n")
+def _show(entry: dict[str, Any], form: ShownLog) -> None:
+    sys.stdout.write((_json(entry) if form is ShownLog.JSON else _text(entry["message"])) + "\n")
     sys.stdout.flush()  # somebody looks at it, or a program waits for it
 
 

@@ -12,7 +12,7 @@ import typer
 from pyoco_server.cli.client.approvals import add_approval_commands
 from pyoco_server.cli.client.logs import add_log_command
 from pyoco_server.cli.client.operator import add_operator_commands
-from pyoco_server.cli.client.output import Form, form_or_default, show_json, show_run, show_runs
+from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_run, show_runs
 from pyoco_server.cli.client.params import merged_params
 from pyoco_server.cli.client.schedules import add_schedule_commands
 from pyoco_server.cli.client.submit_yaml import add_yaml_command
@@ -38,7 +38,7 @@ app = typer.Typer(rich_markup_mode=None, epilog=f"Example: {SUBMIT_EXAMPLE}")
 RunIdArgument = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id.")]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
 OutputOption = Annotated[
-    Form | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
 ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pyoco_server.cli.client.drain import add_drain_commands
-from pyoco_server.cli.client.output import Form, form_or_default, show_json, show_table
+from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_table
 from pyoco_server.cli.entry import WrongArguments
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ HISTORY = ("occurred_at", "action", "wheel_name", "tags", "size_bytes", "actor",
 LETTERS = ("id", "timestamp", "reason", "run_id", "flow_name", "tag", "error")
 
 OutputOption = Annotated[
-    Form | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
 ]
 Client = Callable[[typer.Context], AbstractContextManager["PyocoHttpClient"]]
 
@@ -160,7 +160,7 @@ def _dead_letters(client: Client) -> typer.Typer:
         """List dead letters, newest first."""
         with client(ctx) as gateway:
             page = gateway.list_dead_letters(limit=limit, reason=reason, cursor=cursor)
-        if form_or_default(output) is Form.JSON:
+        if form_or_default(output) is OutputForm.JSON:
             return show_json(page)
         show_table(page["items"], LETTERS)
         if page["next_cursor"]:
@@ -186,8 +186,8 @@ def _dead_letters(client: Client) -> typer.Typer:
     return app
 
 
-def _show(items: list[dict[str, Any]], columns: tuple[str, ...], output: Form | None) -> None:
-    if form_or_default(output) is Form.JSON:
+def _show(items: list[dict[str, Any]], columns: tuple[str, ...], output: OutputForm | None) -> None:
+    if form_or_default(output) is OutputForm.JSON:
         show_json(items)
     else:
         show_table(items, columns)

@@ -50,21 +50,21 @@ NEVER_FOLDED = INSTANTS | {"run_id", "schedule_id", "status", "state"}
 FILE_COLUMNS = 240
 
 
-class Form(StrEnum):
+class OutputForm(StrEnum):
     JSON = "json"
     TABLE = "table"
 
 
-def form_or_default(asked: Form | None) -> Form:
-    return asked or (Form.TABLE if sys.stdout.isatty() else Form.JSON)
+def form_or_default(asked: OutputForm | None) -> OutputForm:
+    return asked or (OutputForm.TABLE if sys.stdout.isatty() else OutputForm.JSON)
 
 
 def show_json(answer: Any) -> None:
     sys.stdout.write(json_text(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
 
 
-def show_run(run: JSONDict, form: Form) -> None:
-    if form is Form.JSON:
+def show_run(run: JSONDict, form: OutputForm) -> None:
+    if form is OutputForm.JSON:
         return show_json(run)
     _print(_facts(run))
     if run.get("tasks"):
@@ -72,8 +72,8 @@ def show_run(run: JSONDict, form: Form) -> None:
     return None
 
 
-def show_runs(runs: list[JSONDict], form: Form) -> None:
-    if form is Form.JSON:
+def show_runs(runs: list[JSONDict], form: OutputForm) -> None:
+    if form is OutputForm.JSON:
         return show_json(runs)
     columns = ("run_id", "flow_name", "tag", "status", "updated_at", "worker_id")
     return _print(_table(columns, runs))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.output import Form, form_or_default, show_json, show_runs, show_table
+from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_runs, show_table
 from pyoco_server.cli.client.params import merged_params
 from pyoco_server.cli.entry import WrongArguments
 
@@ -27,7 +27,7 @@ Connect = Callable[[typer.Context], "AbstractContextManager[PyocoHttpClient]"]
 IdArgument = Annotated[str | None, typer.Argument(metavar="[SCHEDULE_ID]", help="The schedule's id.")]
 IdOption = Annotated[str | None, typer.Option("--schedule-id", help="The schedule's id, as an option.")]
 OutputOption = Annotated[
-    Form | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
 ]
 
 
@@ -113,7 +113,7 @@ def _add_looking(group: typer.Typer, app: typer.Typer, connect: Connect) -> None
         """List schedules, the latest first."""
         with connect(ctx) as client:
             found = client.list_schedules()
-        if form_or_default(output) is Form.JSON:
+        if form_or_default(output) is OutputForm.JSON:
             return show_json(found)
         return show_table(found, COLUMNS)
 

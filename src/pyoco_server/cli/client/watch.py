@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.output import Form, form_or_default, show_json, show_runs
+from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_runs
 from pyoco_server.cli.client.params import merged_params
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import json_text
@@ -42,7 +42,7 @@ OneId = Callable[[str | None, str | None, str], str]
 Finish = Callable[["PyocoHttpClient", dict[str, Any], bool, float | None], None]
 
 
-class Shown(StrEnum):
+class ShownRun(StrEnum):
     JSON = "json"
     STATUS = "status"
     TREE = "tree"
@@ -81,7 +81,7 @@ def _add_list_vnext(app: typer.Typer, connect: Connect) -> None:
             str | None, typer.Option(help="Only runs of the flow.yaml with this digest.")
         ] = None,
         output: Annotated[
-            Form | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+            OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
         ] = None,
     ) -> None:
         """List runs page by page, those that changed last first."""
@@ -96,9 +96,9 @@ def _add_list_vnext(app: typer.Typer, connect: Connect) -> None:
                 cursor=cursor,
                 workflow_yaml_sha256=workflow_yaml_sha256,
             )
-        if form_or_default(output) is Form.JSON:
+        if form_or_default(output) is OutputForm.JSON:
             return show_json(page)
-        show_runs(page["items"], Form.TABLE)
+        show_runs(page["items"], OutputForm.TABLE)
         if page["next_cursor"]:
             sys.stdout.write(f"next_cursor: {page['next_cursor']}\n")
         return None
@@ -125,7 +125,7 @@ def _add_watch(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
             bool, typer.Option("--until-terminal", help="Until it has ended; the exit code says how.")
         ] = False,
         output: Annotated[
-            Shown | None,
+            ShownRun | None,
             typer.Option(
                 help="A line of JSON an event, a short one, or a live tree. "
                 "[default: tree on a terminal, else json]"
@@ -136,8 +136,8 @@ def _add_watch(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
         wanted = one_id(run, run_id, "watch")
         with connect(ctx) as client:
             follow = client.follow_run if until_terminal else client.watch_run
-            form = output or (Shown.TREE if sys.stdout.isatty() else Shown.JSON)
-            with_records = records or form is Shown.TREE
+            form = output or (ShownRun.TREE if sys.stdout.isatty() else ShownRun.JSON)
+            with_records = records or form is ShownRun.TREE
             coming = follow(wanted, include_records=with_records, since=since, timeout_sec=timeout_sec)
             status = _show_events(coming, form, max_events)
             if until_terminal and status not in EXIT_CODES:
@@ -146,9 +146,9 @@ def _add_watch(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
             raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
 
 
-def _show_events(coming: Iterable[dict[str, Any]], form: Shown, most: int) -> str:
+def _show_events(coming: Iterable[dict[str, Any]], form: ShownRun, most: int) -> str:
     """The status that was shown last."""
-    if form is Shown.TREE:
+    if form is ShownRun.TREE:
         from pyoco_server.cli.client.live_view import watch_live
 
         return watch_live(itertools.islice(coming, most or None))
@@ -156,7 +156,7 @@ def _show_events(coming: Iterable[dict[str, Any]], form: Shown, most: int) -> st
     for number, event in enumerate(coming, start=1):
         snapshot = event["data"].get("snapshot") or {}
         status = snapshot.get("status", status)
-        line = json.dumps(event, ensure_ascii=False) if form is Shown.JSON else _short(event, snapshot)
+        line = json.dumps(event, ensure_ascii=False) if form is ShownRun.JSON else _short(event, snapshot)
         sys.stdout.write(json_text(line) + "\n")
         sys.stdout.flush()  # somebody looks at it, or a program waits for it
         if number == most:

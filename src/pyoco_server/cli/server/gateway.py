@@ -96,7 +96,7 @@ class GatewayServer:
 def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
     import uvicorn
 
-    from pyoco_server.http_api.server.protocol import OneWrite
+    from pyoco_server.http_api.server.protocol import HttpProtocol
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -105,7 +105,7 @@ def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
 
     settings = uvicorn.Config(
         app,
-        http=OneWrite,
+        http=HttpProtocol,
         log_config=None,  # ours is in place
         access_log=debug,  # a line per request costs as much as the request
         server_header=False,

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
-from pyoco_server.cli.entry import Refusal
+from pyoco_server.cli.entry import CliRefusal
 from pyoco_server.config import NatsBackendConfig
 
 BACKLOG = 2048
@@ -62,7 +62,7 @@ def check_reach(config: NatsBackendConfig) -> None:
         return  # `listen` says what is wrong with it
     if all(ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found):
         return
-    raise Refusal(
+    raise CliRefusal(
         f"{host} can be reached from other machines, and authentication is off: everything that reaches the "
         "gateway could run code on its workers. Set PYOCO_HTTP_AUTH_MODE=api_key, or allow it with "
         "--allow-unauthenticated (PYOCO_ALLOW_UNAUTHENTICATED=1).",
@@ -79,12 +79,14 @@ def listen(host: str, port: int) -> Listening:
         raise _refusal(host, port, error) from error
 
 
-def _refusal(host: str, port: int, error: OSError) -> Refusal:
+def _refusal(host: str, port: int, error: OSError) -> CliRefusal:
     if error.errno == errno.EADDRINUSE:
-        return Refusal(
+        return CliRefusal(
             f"Port {port} on {host} is in use: stop the program that has it, or choose another port.",
             hint=f"pyoco-server up --port {port + 1 if port < 65535 else 8000}",
         )
     if error.errno == errno.EACCES:
-        return Refusal(f"Port {port} needs more rights than we have.", hint="pyoco-server up --port 8000")
-    return Refusal(f"Cannot listen on {host} port {port} ({error}).", hint="pyoco-server up --host 127.0.0.1")
+        return CliRefusal(f"Port {port} needs more rights than we have.", hint="pyoco-server up --port 8000")
+    return CliRefusal(
+        f"Cannot listen on {host} port {port} ({error}).", hint="pyoco-server up --host 127.0.0.1"
+    )

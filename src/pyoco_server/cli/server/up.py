@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from pyoco_server.broker import BrokerError, Credentials, EmbeddedBroker, foreign_nats
-from pyoco_server.cli.entry import CANNOT, INTERRUPTED, Refusal
+from pyoco_server.broker import BrokerCredentials, BrokerError, EmbeddedBroker, foreign_nats
+from pyoco_server.cli.entry import CANNOT, INTERRUPTED, CliRefusal
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.cli.server.gateway import GatewayServer
 from pyoco_server.cli.server.listening import check_reach, listen
@@ -82,7 +82,7 @@ async def _start_broker(
     try:
         await held.enter_async_context(broker)
     except BrokerError as error:
-        raise Refusal(str(error)) from error
+        raise CliRefusal(str(error)) from error
     if broker.port != plan.broker_port:
         await _say_who_has_the_port(plan, screen)
     config = replace(plan.config, nats_url=broker.url)
@@ -93,14 +93,14 @@ async def _start_broker(
     return replace(plan, config=config, changed=plan.changed | {"nats_url": broker.url}), broker
 
 
-def _named_credentials(config: NatsBackendConfig) -> Credentials | None:
-    return Credentials(config.nats_user, config.nats_password) if config.nats_user else None
+def _named_credentials(config: NatsBackendConfig) -> BrokerCredentials | None:
+    return BrokerCredentials(config.nats_user, config.nats_password) if config.nats_user else None
 
 
 async def _say_who_has_the_port(plan: UpPlan, screen: Screen) -> None:
     other = await asyncio.to_thread(foreign_nats, "127.0.0.1", plan.broker_port)
     if plan.broker_port_is_fixed:
-        raise Refusal(
+        raise CliRefusal(
             f"Port {plan.broker_port} is taken by {other or 'another program'}: stop it, "
             "or leave out --with-nats-bootstrap to use it."
         )

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pyoco_server.cli.entry import Refusal, WrongArguments, say
+from pyoco_server.cli.entry import CliRefusal, WrongArguments, say
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.log_context import set_context
@@ -50,7 +50,7 @@ def live(work: Work) -> NoReturn:
     try:
         run_in_loop(_live(work))
         code = 0
-    except Refusal as refusal:
+    except CliRefusal as refusal:
         code = say(refusal)
     except Exception:  # the end of the process: whatever it was has to be in the log
         log.exception("worker broke", extra={"worker_id": work.worker_id})

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyoco_server import clock
-from pyoco_server.engine.tasks.current_attempt import CURRENT, Speaker
+from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 from pyoco_server.engine.tasks.failure import Failure, describe
 from pyoco_server.engine.walk.plan import TaskSpec
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class TaskAttempt:
     """Belongs to the scheduler's thread, except for `perform`, which runs in one of the crew's."""
 
     spec: TaskSpec
@@ -35,17 +35,17 @@ class Attempt:
     _is_interrupted: bool = False
     _awaiting: "tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None" = None
 
-    def perform(self) -> "Ended":
-        before = CURRENT.set(Speaker(self.name, self.number, self.run_id))
+    def perform(self) -> "AttemptEnded":
+        before = CURRENT.set(CurrentAttempt(self.name, self.number, self.run_id))
         try:
             output = self.spec.func(**self.arguments)
             if inspect.iscoroutine(output):
                 output = asyncio.run(self._await(output))
         except BaseException as exc:  # user code may raise anything; sys.exit() must not end our thread
-            return Ended(self, clock.now(), None, describe(exc))
+            return AttemptEnded(self, clock.now(), None, describe(exc))
         finally:
             CURRENT.reset(before)
-        return Ended(self, clock.now(), output, None)
+        return AttemptEnded(self, clock.now(), output, None)
 
     def interrupt(self) -> None:
         """Cancel the asyncio task, if there is one now or later. Plain functions read `ctx.is_cancelled`."""
@@ -62,8 +62,8 @@ class Attempt:
         self.is_abandoned = True
         self.interrupt()
 
-    def again(self) -> "Attempt":
-        return Attempt(self.spec, self.name, self.retries_left - 1, self.deadline, self.number)
+    def again(self) -> "TaskAttempt":
+        return TaskAttempt(self.spec, self.name, self.retries_left - 1, self.deadline, self.number)
 
     async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         task = asyncio.current_task()
@@ -76,10 +76,10 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AttemptEnded:
     """An attempt's thread has come back."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
     ended_at: float
     output: Any
     failure: Failure | None

@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Speaker(NamedTuple):
+class CurrentAttempt(NamedTuple):
     """An attempt: the task's record name, its number, and the run that it belongs to."""
 
     task: str
@@ -23,7 +23,7 @@ class Speaker(NamedTuple):
     run_id: str
 
 
-Whereabouts = Speaker | None
+Whereabouts = CurrentAttempt | None
 
 # None outside of tasks.
 CURRENT: ContextVar[Whereabouts] = ContextVar("pyoco_current_attempt", default=None)

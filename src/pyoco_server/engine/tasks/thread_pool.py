@@ -9,19 +9,19 @@ from collections import deque
 from queue import SimpleQueue
 
 from pyoco_server.engine.control import Event
-from pyoco_server.engine.tasks.attempt import Attempt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 
 # Threads that may wait for work; more than these end when they have nothing to do.
 IDLE_THREADS_MAX = 64
 
-_idle: "deque[_Hand]" = deque()
+_idle: "deque[_PooledThread]" = deque()
 
 
-class _Hand:
+class _PooledThread:
     """One thread and its mailbox."""
 
     def __init__(self) -> None:
-        self.inbox: SimpleQueue[tuple[Attempt, SimpleQueue[Event]]] = SimpleQueue()
+        self.inbox: SimpleQueue[tuple[TaskAttempt, SimpleQueue[Event]]] = SimpleQueue()
         threading.Thread(target=self._work, name="pyoco-task", daemon=True).start()
 
     def _work(self) -> None:
@@ -36,10 +36,10 @@ class _Hand:
             del attempt, events, ended  # an idle thread must not keep a run's results alive
 
 
-def hand(attempt: Attempt, events: "SimpleQueue[Event]") -> None:
+def hand(attempt: TaskAttempt, events: "SimpleQueue[Event]") -> None:
     """Have it performed by a free thread, or a new one; how it ended goes to `events`."""
     try:
         free = _idle.pop()
     except IndexError:
-        free = _Hand()
+        free = _PooledThread()
     free.inbox.put((attempt, events))

@@ -3,20 +3,20 @@
 from collections import deque
 from typing import assert_never
 
-from pyoco_server.engine.checkpoints import Past
-from pyoco_server.engine.outcome import Ending, Halt, Status
+from pyoco_server.engine.checkpoints import Checkpoints
+from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.failure import Failure
-from pyoco_server.engine.walk.plan import Plan, TaskSpec
+from pyoco_server.engine.walk.plan import FlowPlan, TaskSpec
 from pyoco_server.engine.walk.ready import ReadySet
-from pyoco_server.engine.walk.scheduler import Supervisor
-from pyoco_server.engine.walk.signals import Failed, Released, Succeeded
+from pyoco_server.engine.walk.scheduler import Scheduler
+from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Released
 
 
 class GraphWalk:
     """Ends when every task has succeeded or failed; raises `Halt` for any other ending."""
 
-    def __init__(self, plan: Plan, supervisor: Supervisor, reporter: Reporter) -> None:
+    def __init__(self, plan: FlowPlan, supervisor: Scheduler, reporter: Reporter) -> None:
         self._plan = plan
         self._supervisor = supervisor
         self._reporter = reporter
@@ -38,7 +38,7 @@ class GraphWalk:
     def any_of(self) -> tuple[str, ...]:
         return tuple(name for name, spec in self._plan.specs.items() if spec.any_of)
 
-    def run(self, past: Past) -> None:
+    def run(self, past: Checkpoints) -> None:
         self._past = past
         failed = [name for name in past.failures if self._is_final(name)]
         self._ready = ReadySet(self._plan, past.results, failed)
@@ -66,11 +66,11 @@ class GraphWalk:
         if self._supervisor.is_stuck():
             raise Halt(self._deadlock())
         match self._supervisor.next():
-            case Succeeded(spec, _):
+            case AttemptSucceeded(spec, _):
                 self._unsettled.discard(spec.name)
             case Released(spec):
                 self._start(self._ready.succeeded(spec.name))
-            case Failed(spec, failure):
+            case AttemptFailed(spec, failure):
                 self._fail(spec, failure)
             case other:
                 assert_never(other)
@@ -81,7 +81,7 @@ class GraphWalk:
 
     def _fail(self, spec: TaskSpec, failure: Failure) -> None:
         if not spec.isolate:
-            raise Halt(Ending(Status.FAILED, failure.error, spec.name, failure.traceback, failure))
+            raise Halt(Ending(OutcomeStatus.FAILED, failure.error, spec.name, failure.traceback, failure))
         self._unsettled.discard(spec.name)
         self._doom(spec.name)
 
@@ -98,4 +98,6 @@ class GraphWalk:
     def _deadlock(self) -> Ending:
         # Possible only in a circle through an ANY task, when what should have opened it failed in isolation.
         stuck = ", ".join(sorted(self._unsettled))
-        return Ending(Status.FAILED, f"Deadlock or cycle detected in workflow: nothing can start {stuck}")
+        return Ending(
+            OutcomeStatus.FAILED, f"Deadlock or cycle detected in workflow: nothing can start {stuck}"
+        )

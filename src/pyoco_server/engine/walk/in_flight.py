@@ -10,19 +10,19 @@ from functools import partial
 from typing import Any
 
 from pyoco_server import clock
-from pyoco_server.engine.control import Acknowledged, Control
+from pyoco_server.engine.control import Control, ResultAcknowledged
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.tasks.attempt import Attempt, Ended
+from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.backoff import backoff_sec
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure
 from pyoco_server.engine.tasks.wiring import Wiring
 from pyoco_server.engine.walk.launch import Launcher
-from pyoco_server.engine.walk.signals import Failed, News, Released, Succeeded
-from pyoco_server.engine.walk.timers import Expiry, Retry, Timers
+from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, News, Released
+from pyoco_server.engine.walk.timers import Expiry, RetryTimer, Timers
 
 
-class UnderWay:
+class TasksInFlight:
     """Every change here is written down and told by the reporter before it becomes news for the walk."""
 
     def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
@@ -31,9 +31,9 @@ class UnderWay:
         self._wiring = wiring
         self._reporter = reporter
         self._launcher = Launcher(control, ctx, wiring, reporter)
-        self._unacknowledged: set[Attempt] = set()
-        self.left_behind: set[Attempt] = set()
-        self.running: dict[Attempt, None] = {}  # in the order of their starts
+        self._unacknowledged: set[TaskAttempt] = set()
+        self.left_behind: set[TaskAttempt] = set()
+        self.running: dict[TaskAttempt, None] = {}  # in the order of their starts
         self.timers = Timers()
         self.retries_due = 0
         self.news: deque[News] = deque()
@@ -41,7 +41,7 @@ class UnderWay:
     def __bool__(self) -> bool:
         return bool(self.running or self._unacknowledged or self.retries_due or self.news)
 
-    def begin(self, attempt: Attempt) -> None:
+    def begin(self, attempt: TaskAttempt) -> None:
         failure = self._launcher.launch(attempt)
         if failure is not None:
             self._fail(attempt, failure, clock.now())
@@ -50,12 +50,12 @@ class UnderWay:
         if attempt.deadline < math.inf:
             self.timers.add(attempt.deadline, Expiry(attempt))
 
-    def perform(self, attempt: Attempt) -> None:
+    def perform(self, attempt: TaskAttempt) -> None:
         """From start to end, in this thread."""
         self.running[attempt] = None
         self.end(self._launcher.perform(attempt))
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: AttemptEnded) -> None:
         attempt = ended.attempt
         if attempt not in self.running:
             self.left_behind.discard(attempt)
@@ -66,12 +66,12 @@ class UnderWay:
         else:
             self._fail(attempt, ended.failure, ended.ended_at)
 
-    def release(self, attempt: Attempt) -> None:
+    def release(self, attempt: TaskAttempt) -> None:
         if attempt in self._unacknowledged:  # the first of perhaps several acknowledgements
             self._unacknowledged.remove(attempt)
             self.news.append(Released(attempt.spec))
 
-    def expire(self, attempt: Attempt) -> None:
+    def expire(self, attempt: TaskAttempt) -> None:
         if attempt not in self.running:
             return  # it ended in time
         if self._ctx.is_cancelled:
@@ -80,24 +80,24 @@ class UnderWay:
         self._let_go(attempt)
         failure = Failure(f"Task '{attempt.name}' exceeded timeout of {attempt.spec.timeout_sec}s")
         self._reporter.failed(attempt, failure, clock.now())
-        self.news.append(Failed(attempt.spec, failure))
+        self.news.append(AttemptFailed(attempt.spec, failure))
 
-    def conclude(self, attempt: Attempt, output: Any, ended_at: float) -> None:
+    def conclude(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         """Tell the success. `Released` follows when it is acknowledged."""
         self._unacknowledged.add(attempt)
-        acknowledge = partial(self._control.events.put, Acknowledged(attempt))
+        acknowledge = partial(self._control.events.put, ResultAcknowledged(attempt))
         self._reporter.succeeded(attempt, output, ended_at, acknowledge)
 
-    def leave_behind(self, attempt: Attempt) -> None:
+    def leave_behind(self, attempt: TaskAttempt) -> None:
         self._let_go(attempt)
         self._reporter.cancelled(attempt.name)
 
-    def _succeed(self, attempt: Attempt, output: Any, ended_at: float) -> None:
+    def _succeed(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         self._wiring.save(attempt.spec, output)
-        self.news.append(Succeeded(attempt.spec, output))
+        self.news.append(AttemptSucceeded(attempt.spec, output))
         self.conclude(attempt, output, ended_at)
 
-    def _fail(self, attempt: Attempt, failure: Failure, ended_at: float) -> None:
+    def _fail(self, attempt: TaskAttempt, failure: Failure, ended_at: float) -> None:
         if self._ctx.is_cancelled:  # it raised because it saw the cancel, or might have: cancel wins
             self._reporter.cancelled(attempt.name)
             return
@@ -106,11 +106,11 @@ class UnderWay:
         self._reporter.failed(attempt, failure, ended_at, will_retry)
         if will_retry:
             self.retries_due += 1
-            self.timers.add(retry_at, Retry(attempt.again()))
+            self.timers.add(retry_at, RetryTimer(attempt.again()))
         else:
-            self.news.append(Failed(attempt.spec, failure))
+            self.news.append(AttemptFailed(attempt.spec, failure))
 
-    def _let_go(self, attempt: Attempt) -> None:
+    def _let_go(self, attempt: TaskAttempt) -> None:
         """Its thread stays with the user's code; we stop waiting for it and ignore what it returns."""
         del self.running[attempt]
         self.left_behind.add(attempt)

@@ -10,17 +10,17 @@ from typing import Any
 
 from pyoco_server import clock
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.tasks.attempt import Attempt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.failure import Failure
 from pyoco_server.engine.walk.plan import TaskSpec
-from pyoco_server.engine.walk.scheduler import Supervisor
+from pyoco_server.engine.walk.scheduler import Scheduler
 
 
 @dataclass(slots=True)
 class Whole:
     """All iterations of a task at one place, until the outermost loop around it has ended."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
     is_known: bool  # from an earlier life of the run: told then, and not again
     is_started: bool = False
     last: str = ""  # the record name of the last iteration
@@ -30,7 +30,7 @@ class Whole:
 class LoopedTasks:
     """Those of the outermost loop that is being walked, in the order in which it got to them."""
 
-    def __init__(self, supervisor: Supervisor, reporter: Reporter, recorded: Mapping[str, Any]) -> None:
+    def __init__(self, supervisor: Scheduler, reporter: Reporter, recorded: Mapping[str, Any]) -> None:
         self._supervisor = supervisor
         self._reporter = reporter
         self._recorded = recorded
@@ -39,7 +39,7 @@ class LoopedTasks:
     def reach(self, spec: TaskSpec, label: str) -> Whole:
         whole = self._wholes.get(label)
         if whole is None:
-            attempt = Attempt(spec, label, number=1, started_at=clock.now())
+            attempt = TaskAttempt(spec, label, number=1, started_at=clock.now())
             whole = self._wholes[label] = Whole(attempt, label in self._recorded)
             if whole.is_known:
                 self._reporter.recorded(label, self._recorded[label])

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.nodes import TaskNode
 
-from pyoco_server.flows.waits import Wait
+from pyoco_server.flows.waits import WaitTask
 
 NAMES_SHOWN_MAX = 10
 
@@ -36,11 +36,11 @@ class TaskSpec:
     isolate: bool  # its failure does not fail the run
     any_of: bool  # one of the tasks it needs is enough
     is_coroutine: bool  # it can be interrupted, by another thread
-    wait: Wait | None  # it has no code: somebody else has its result
+    wait: WaitTask | None  # it has no code: somebody else has its result
 
     @classmethod
     def of(cls, task: Task) -> Self:
-        wait = task.func if type(task.func) is Wait else None
+        wait = task.func if type(task.func) is WaitTask else None
         return cls(
             name=task.name,
             func=task.func,
@@ -56,7 +56,7 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FlowPlan:
     """Tasks in a stable topological order, and who waits for whom."""
 
     specs: Mapping[str, TaskSpec]
@@ -65,7 +65,7 @@ class Plan:
     order: tuple[str, ...]
 
 
-def plan_of(flow: Flow) -> Plan:
+def plan_of(flow: Flow) -> FlowPlan:
     """O(tasks + edges), apart from sorting names. Raises `PlanError` when some tasks could never start."""
     tasks = sorted(flow.tasks, key=lambda task: task.name)
     specs = {task.name: TaskSpec.of(task) for task in tasks}
@@ -79,7 +79,7 @@ def plan_of(flow: Flow) -> Plan:
         for other in wanted:
             needed_by[other].append(name)
     order = tuple(_Ordering(specs, needs, needed_by).names())
-    return Plan(specs, needs, needed_by, order)
+    return FlowPlan(specs, needs, needed_by, order)
 
 
 def _refuse_twins(flow: Flow) -> None:
@@ -91,7 +91,7 @@ def _refuse_twins(flow: Flow) -> None:
     for step in cast(Any, flow).build_program().steps:  # pyoco does not annotate it
         if not isinstance(step, TaskNode) or own[step.task.name] is step.task:
             continue
-        if Wait in (type(step.task.func), type(own[step.task.name].func)):
+        if WaitTask in (type(step.task.func), type(own[step.task.name].func)):
             raise PlanError(f"Two tasks of the flow are called '{step.task.name}'; give each its own name")
 
 

@@ -20,16 +20,16 @@ from pyoco.dsl.nodes import (
     UntilNode,
 )
 
-from pyoco_server.engine.checkpoints import Past
-from pyoco_server.engine.outcome import Ending, Halt, Status
+from pyoco_server.engine.checkpoints import Checkpoints
+from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.failure import Failure, describe
 from pyoco_server.engine.tasks.references import value_of
 from pyoco_server.engine.walk.loop_record import LoopedTasks, Whole
 from pyoco_server.engine.walk.plan import TaskSpec
-from pyoco_server.engine.walk.program_index import Labels, Place, Program
-from pyoco_server.engine.walk.scheduler import Supervisor
-from pyoco_server.engine.walk.signals import Failed, Released, Succeeded
+from pyoco_server.engine.walk.program_index import Labels, Program, ProgramPosition
+from pyoco_server.engine.walk.scheduler import Scheduler
+from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Released
 
 UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
 
@@ -37,7 +37,7 @@ UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
 class ProgramWalk:
     """Ends when the last step has succeeded; raises `Halt` for any other ending."""
 
-    def __init__(self, program: Program, ctx: Context, supervisor: Supervisor, reporter: Reporter) -> None:
+    def __init__(self, program: Program, ctx: Context, supervisor: Scheduler, reporter: Reporter) -> None:
         self._program = program
         self._ctx = ctx
         self._supervisor = supervisor
@@ -62,7 +62,7 @@ class ProgramWalk:
     def any_of(self) -> tuple[str, ...]:
         return ()
 
-    def run(self, past: Past) -> None:
+    def run(self, past: Checkpoints) -> None:
         self._recorded = past.results
         self._failures = past.failures
         self._looped = LoopedTasks(self._supervisor, self._reporter, past.results)
@@ -75,7 +75,7 @@ class ProgramWalk:
 
     def _step(self, node: DSLNode) -> None:
         match node:
-            case Place():
+            case ProgramPosition():
                 self._task(node)
             case RepeatNode() | ForEachNode() | UntilNode():
                 self._loop(node)
@@ -84,7 +84,7 @@ class ProgramWalk:
             case _:
                 raise _failed(TypeError(f"Unknown node type: {type(node)}"))
 
-    def _task(self, place: Place) -> None:
+    def _task(self, place: ProgramPosition) -> None:
         label = self._labels.of(place)
         name = label + self._indexes
         whole = self._looped.reach(place.spec, label) if place.is_looped else None
@@ -106,16 +106,16 @@ class ProgramWalk:
             self._looped.start(whole)
         self._supervisor.start(spec, name)
         news = self._supervisor.next()
-        if isinstance(news, Failed):
+        if isinstance(news, AttemptFailed):
             raise self._halted(name, whole, news.failure)
-        assert isinstance(news, Succeeded), "one task at a time: nothing else can be under way"
+        assert isinstance(news, AttemptSucceeded), "one task at a time: nothing else can be under way"
         self._unreleased = 1
         return news.output
 
     def _halted(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
         if whole is not None:
             self._looped.fail(whole, failure)
-        return Halt(Ending(Status.FAILED, failure.error, name, failure.traceback, failure))
+        return Halt(Ending(OutcomeStatus.FAILED, failure.error, name, failure.traceback, failure))
 
     def _await_releases(self) -> None:
         for _ in range(self._unreleased):
@@ -220,4 +220,4 @@ class ProgramWalk:
 
 def _failed(exc: Exception) -> Halt:
     failure = describe(exc)
-    return Halt(Ending(Status.FAILED, failure.error, traceback=failure.traceback, cause=failure))
+    return Halt(Ending(OutcomeStatus.FAILED, failure.error, traceback=failure.traceback, cause=failure))

@@ -19,7 +19,7 @@ _OF_AN_ITERATION = re.compile(r"(?:#\d+)?(?:\[\d+\])+$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place(DSLNode):
+class ProgramPosition(DSLNode):
     """Stands in the copy where a task stood in the program. Compared by identity."""
 
     spec: TaskSpec
@@ -40,9 +40,9 @@ class Labels:
     def __init__(self, names: Iterable[str]) -> None:
         self._taken = set(names)
         self._places: dict[str, int] = {}  # how many of them each task has so far
-        self._labels: dict[Place, str] = {}
+        self._labels: dict[ProgramPosition, str] = {}
 
-    def of(self, place: Place) -> str:
+    def of(self, place: ProgramPosition) -> str:
         label = self._labels.get(place)
         if label is None:
             label = self._labels[place] = self._next(place.spec.name)
@@ -88,11 +88,11 @@ class _Copying:
             case _:
                 return node  # the walk says that it does not know it, should it get there
 
-    def _place(self, task: Task, is_looped: bool) -> Place:
+    def _place(self, task: Task, is_looped: bool) -> ProgramPosition:
         self.names.append(task.name)
         if is_looped:
             self.looped.add(task.name)
-        return Place(TaskSpec.of(task), is_looped)
+        return ProgramPosition(TaskSpec.of(task), is_looped)
 
 
 def _refuse_ambiguous(names: Iterable[str], looped: set[str]) -> None:

@@ -5,13 +5,13 @@ Each edge is visited once when its source settles, so a whole run costs O(tasks 
 
 from collections.abc import Container, Iterable
 
-from pyoco_server.engine.walk.plan import Plan
+from pyoco_server.engine.walk.plan import FlowPlan
 
 
 class ReadySet:
     """Counts, per task, the successes it still misses and the needed tasks that are still undecided."""
 
-    def __init__(self, plan: Plan, recorded: Container[str], failed: Iterable[str] = ()) -> None:
+    def __init__(self, plan: FlowPlan, recorded: Container[str], failed: Iterable[str] = ()) -> None:
         self._plan = plan
         self._recorded = recorded
         self._undecided = {name: len(needs) for name, needs in plan.needs.items()}

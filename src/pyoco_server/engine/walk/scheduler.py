@@ -11,17 +11,17 @@ from queue import Empty
 from typing import Any, assert_never
 
 from pyoco_server import clock
-from pyoco_server.engine.control import Acknowledged, Answered, Control, Woken
-from pyoco_server.engine.limits import Limits
-from pyoco_server.engine.outcome import Ending, Halt, Status
+from pyoco_server.engine.control import Answered, Control, ResultAcknowledged, Woken
+from pyoco_server.engine.limits import RunLimits
+from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.tasks.attempt import Attempt, Ended
+from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.wiring import Wiring
-from pyoco_server.engine.walk.in_flight import UnderWay
+from pyoco_server.engine.walk.in_flight import TasksInFlight
 from pyoco_server.engine.walk.plan import TaskSpec
 from pyoco_server.engine.walk.signals import News
-from pyoco_server.engine.walk.timers import Expiry, Retry
+from pyoco_server.engine.walk.timers import Expiry, RetryTimer
 from pyoco_server.engine.walk.waits import Waits
 
 # A run that may not start anything is woken when it may; should that be missed, it looks again so soon.
@@ -29,23 +29,23 @@ HELD_LOOK_SEC = 1.0
 WAIT_MAX_SEC = 3600.0  # a lock refuses to wait for centuries; we look again after an hour
 
 
-class Supervisor:
+class Scheduler:
     """At most `parallelism` tasks run at a time; the others wait in the order in which they became ready."""
 
-    def __init__(self, control: Control, ctx: EngineContext, reporter: Reporter, limits: Limits) -> None:
+    def __init__(self, control: Control, ctx: EngineContext, reporter: Reporter, limits: RunLimits) -> None:
         self._control = control
         self._reporter = reporter
         self._limits = limits
         self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
-        self._under_way = UnderWay(control, ctx, self._wiring, reporter)
+        self._under_way = TasksInFlight(control, ctx, self._wiring, reporter)
         self._waits = Waits(self._wiring, reporter, self._under_way.news)
-        self._waiting: deque[Attempt] = deque()
+        self._waiting: deque[TaskAttempt] = deque()
 
     def start(self, spec: TaskSpec, name: str) -> None:
         """Start it as soon as a thread is free; it is written down and told under this name."""
         if spec.wait is None:
-            self._waiting.append(Attempt(spec, name, spec.retries))
+            self._waiting.append(TaskAttempt(spec, name, spec.retries))
         else:
             self._waits.begin(spec, name)
 
@@ -54,7 +54,7 @@ class Supervisor:
         self._wiring.save(spec, output)
         self._reporter.recorded(name, output)
 
-    def conclude(self, whole: Attempt, output: Any) -> None:
+    def conclude(self, whole: TaskAttempt, output: Any) -> None:
         """Tell the success of a task whose iterations have all succeeded."""
         self._under_way.conclude(whole, output, clock.now())
 
@@ -76,15 +76,15 @@ class Supervisor:
                 if self._control.events.empty():
                     continue
             if self._waits.open and self._is_idle() and self._control.events.empty():
-                raise Halt(Ending(Status.PARKED))
+                raise Halt(Ending(OutcomeStatus.PARKED))
             self._pump(until=self._deadline)
 
     def halt_if_due(self) -> None:
         if self._control.is_cancelling():
-            raise Halt(Ending(Status.CANCELLED))
+            raise Halt(Ending(OutcomeStatus.CANCELLED))
         if time.monotonic() >= self._deadline:
             text = f"The run exceeded its timeout of {self._limits.timeout_sec:.15g}s"
-            raise Halt(Ending(Status.FAILED, text))
+            raise Halt(Ending(OutcomeStatus.FAILED, text))
 
     @property
     def left_behind(self) -> int:
@@ -123,13 +123,13 @@ class Supervisor:
         self._control.is_held = not may_start()
         return self._control.is_held
 
-    def _begin(self, attempt: Attempt) -> None:
+    def _begin(self, attempt: TaskAttempt) -> None:
         if self._is_alone(attempt):
             self._under_way.perform(attempt)
         else:
             self._under_way.begin(attempt)
 
-    def _is_alone(self, attempt: Attempt) -> bool:
+    def _is_alone(self, attempt: TaskAttempt) -> bool:
         """Nothing else runs, waits or will be due before it has ended, and nobody has to interrupt it."""
         return (
             self._limits.lone_tasks_here
@@ -148,7 +148,7 @@ class Supervisor:
         match timers.take_due():
             case Expiry(attempt):
                 self._under_way.expire(attempt)
-            case Retry(attempt):
+            case RetryTimer(attempt):
                 self._under_way.retries_due -= 1
                 self._waiting.append(attempt)
             case None:
@@ -162,9 +162,9 @@ class Supervisor:
         except Empty:
             return
         match event:
-            case Ended():
+            case AttemptEnded():
                 self._under_way.end(event)
-            case Acknowledged(attempt):
+            case ResultAcknowledged(attempt):
                 self._under_way.release(attempt)
             case Answered(name, answer):
                 self._waits.answer(name, answer)

@@ -8,7 +8,7 @@ from pyoco_server.engine.walk.plan import TaskSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Succeeded:
+class AttemptSucceeded:
     """The task has returned, and the listener knows."""
 
     spec: TaskSpec
@@ -23,11 +23,11 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AttemptFailed:
     """The task has failed and will not be tried again."""
 
     spec: TaskSpec
     failure: Failure
 
 
-News = Succeeded | Released | Failed
+News = AttemptSucceeded | Released | AttemptFailed

@@ -6,36 +6,36 @@ import math
 import time
 from dataclasses import dataclass
 
-from pyoco_server.engine.tasks.attempt import Attempt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
     """The attempt's time is up, if it still runs."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryTimer:
     """The attempt may start now."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
 
 
 class Timers:
     """Entries are never removed early: one that has lost its meaning costs a look when its time comes."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Expiry | Retry]] = []
+        self._heap: list[tuple[float, int, Expiry | RetryTimer]] = []
         self._numbers = itertools.count()  # decides between equal moments
 
-    def add(self, at: float, what: Expiry | Retry) -> None:
+    def add(self, at: float, what: Expiry | RetryTimer) -> None:
         heapq.heappush(self._heap, (at, next(self._numbers), what))
 
     def next_at(self) -> float:
         return self._heap[0][0] if self._heap else math.inf
 
-    def take_due(self) -> Expiry | Retry | None:
+    def take_due(self) -> Expiry | RetryTimer | None:
         is_due = bool(self._heap) and self._heap[0][0] <= time.monotonic()
         return heapq.heappop(self._heap)[2] if is_due else None

@@ -7,14 +7,14 @@ has got to its task is kept for it.
 from collections import deque
 
 from pyoco_server import clock
-from pyoco_server.engine.answer import Answer
-from pyoco_server.engine.listener import Asked
+from pyoco_server.engine.answer import WaitAnswer
+from pyoco_server.engine.listener import WaitPrompt
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.tasks.attempt import Attempt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.failure import Failure, describe
 from pyoco_server.engine.tasks.wiring import Wiring
 from pyoco_server.engine.walk.plan import TaskSpec
-from pyoco_server.engine.walk.signals import Failed, News, Released, Succeeded
+from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, News, Released
 
 
 class Waits:
@@ -24,7 +24,7 @@ class Waits:
         self._wiring = wiring
         self._reporter = reporter
         self._news = news
-        self._early: dict[str, Answer] = {}
+        self._early: dict[str, WaitAnswer] = {}
         self.open: dict[str, TaskSpec] = {}  # in the order in which they were reached
 
     def begin(self, spec: TaskSpec, name: str) -> None:
@@ -32,36 +32,36 @@ class Waits:
         if answer is not None:
             self._settle(spec, name, answer)
             return
-        attempt = Attempt(spec, name, number=1, started_at=clock.now())
+        attempt = TaskAttempt(spec, name, number=1, started_at=clock.now())
         try:
             asked = self._asked(spec, name)
         except Exception as exc:  # a reference may lead nowhere, or to a property that raises
             failure = describe(exc)
             self._reporter.failed(attempt, failure, clock.now())
-            self._news.append(Failed(spec, failure))
+            self._news.append(AttemptFailed(spec, failure))
             return
         self.open[name] = spec
         self._reporter.waiting(attempt, asked)
 
-    def answer(self, name: str, answer: Answer) -> None:
+    def answer(self, name: str, answer: WaitAnswer) -> None:
         spec = self.open.pop(name, None)
         if spec is None:
             self._early[name] = answer
         else:
             self._settle(spec, name, answer)
 
-    def _asked(self, spec: TaskSpec, name: str) -> Asked:
+    def _asked(self, spec: TaskSpec, name: str) -> WaitPrompt:
         assert spec.wait is not None
         prompt = self._wiring.prompt(spec)
-        return Asked(spec.wait.key or name, prompt, spec.wait.timeout_sec, spec.wait.on_timeout)
+        return WaitPrompt(spec.wait.key or name, prompt, spec.wait.timeout_sec, spec.wait.on_timeout)
 
-    def _settle(self, spec: TaskSpec, name: str, answer: Answer) -> None:
+    def _settle(self, spec: TaskSpec, name: str, answer: WaitAnswer) -> None:
         if answer.error is not None:
             failure = Failure(answer.error)
             self._reporter.recorded_failure(name, failure)
-            self._news.append(Failed(spec, failure))
+            self._news.append(AttemptFailed(spec, failure))
             return
         self._wiring.save(spec, answer.output)
         self._reporter.recorded(name, answer.output)
-        self._news.append(Succeeded(spec, answer.output))
+        self._news.append(AttemptSucceeded(spec, answer.output))
         self._news.append(Released(spec))  # nothing has to be acknowledged: it came out of the log

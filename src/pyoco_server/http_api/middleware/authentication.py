@@ -17,7 +17,7 @@ from pyoco_server.errors import PyocoError, Unauthenticated
 from pyoco_server.http_api.error_answers import error_answer
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import note_caller
-from pyoco_server.http_api.middleware.credentials import Checks, Method, Proofs, security_schemes
+from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials, Method, security_schemes
 from pyoco_server.http_api.middleware.scopes import check_scope
 from pyoco_server.operations.identity.callers import Caller
 
@@ -27,11 +27,13 @@ NO_LONGER_WELCOME = 1008
 
 
 class Authentication:
-    def __init__(self, app: ASGIApp, config: NatsBackendConfig, checks: Checks, *more: Method) -> None:
+    def __init__(
+        self, app: ASGIApp, config: NatsBackendConfig, checks: Authenticators, *more: Method
+    ) -> None:
         """`more`: proofs that are found elsewhere than in a header of every request."""
         self._app = app
         self._checks = checks
-        self._proofs = Proofs(config, checks, *more)
+        self._proofs = Credentials(config, checks, *more)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):

@@ -26,7 +26,7 @@ _KEY_PREFIX = KEY_PREFIX.encode()
 Method = Callable[[Scope], Awaitable[Caller | None]]
 
 
-class Checks(NamedTuple):
+class Authenticators(NamedTuple):
     """What proofs are checked with; None for a kind that is not accepted anywhere."""
 
     keys: KeyCheck | None = None
@@ -39,10 +39,10 @@ class Checks(NamedTuple):
         return self.keys is None or self.keys.still_good(caller)
 
 
-class Proofs:
+class Credentials:
     """Those that are accepted in one place: what headers say first, then the other methods in their order."""
 
-    def __init__(self, config: NatsBackendConfig, checks: Checks, *more: Method) -> None:
+    def __init__(self, config: NatsBackendConfig, checks: Authenticators, *more: Method) -> None:
         self._key_header = config.http_api_key_header
         self._takes_keys, self._takes_tokens = checks.keys is not None, checks.tokens is not None
         self._methods: Sequence[Method] = [ByHeader(config, checks), *more]
@@ -99,7 +99,7 @@ class _Sent(NamedTuple):
 class ByHeader:
     """The API key's header and `Authorization: Bearer`. Where both are sent, they must say the same."""
 
-    def __init__(self, config: NatsBackendConfig, checks: Checks) -> None:
+    def __init__(self, config: NatsBackendConfig, checks: Authenticators) -> None:
         self._header = config.http_api_key_header.lower().encode()
         self._header_name = config.http_api_key_header
         self._keys, self._tokens = checks.keys, checks.tokens

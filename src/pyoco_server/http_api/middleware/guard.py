@@ -51,7 +51,7 @@ class BodyTooLarge(TooLarge):
         super().__init__(f"The body is larger than {bytes_max} bytes.", err_id="ERR-PYOCO-0002")
 
 
-class Guard:
+class RequestGuard:
     def __init__(
         self, app: ASGIApp, config: NatsBackendConfig, start_wait: StartWait, own_hosts: OwnHosts
     ) -> None:

@@ -39,7 +39,7 @@ class _Request(Request):
 Find = Callable[[str, str], tuple[Endpoint, dict[str, str]] | None]
 
 
-class Shortcut:
+class HotRoutes:
     def __init__(
         self,
         app: ASGIApp,

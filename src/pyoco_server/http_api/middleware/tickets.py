@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from pyoco_server.errors import Forbidden, Unavailable
 from pyoco_server.http_api.middleware.addresses import path_of
-from pyoco_server.http_api.middleware.credentials import Checks
+from pyoco_server.http_api.middleware.credentials import Authenticators
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.identity.tickets import redeem
 from pyoco_server.store.store import Store
@@ -17,7 +17,7 @@ from pyoco_server.store.store import Store
 class ByTicket:
     """For whoever cannot send a header: looks, and does nothing."""
 
-    def __init__(self, store: Store, checks: Checks) -> None:
+    def __init__(self, store: Store, checks: Authenticators) -> None:
         self._store = store
         self._checks = checks
 

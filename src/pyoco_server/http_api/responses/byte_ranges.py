@@ -19,24 +19,24 @@ class Part(NamedTuple):
     stop: int
 
 
-class Wanted(Enum):
+class RangeRequest(Enum):
     WHOLE = "all of it"
     NOTHING = "a part that is not there"
 
 
-def wanted_part(header: str | None, size: int) -> Part | Wanted:
+def wanted_part(header: str | None, size: int) -> Part | RangeRequest:
     """One range of bytes. What cannot be read, other units and several ranges ask for the whole."""
     found = _ONE_RANGE.fullmatch(header.strip()) if header is not None else None
     if found is None:
-        return Wanted.WHOLE
+        return RangeRequest.WHOLE
     first, last = found.groups()
     if not first:
         return _last_bytes(last, size)
     start, end = _number(first), _number(last) if last else None
     if end is not None and end < start:
-        return Wanted.WHOLE
+        return RangeRequest.WHOLE
     if start >= size:
-        return Wanted.NOTHING
+        return RangeRequest.NOTHING
     return Part(start, size if end is None else min(end + 1, size))
 
 
@@ -52,11 +52,11 @@ def is_known(if_none_match: str | None, tag: str) -> bool:
     return if_none_match.strip() == "*" or tag in _tags(if_none_match)
 
 
-def _last_bytes(count: str, size: int) -> Part | Wanted:
+def _last_bytes(count: str, size: int) -> Part | RangeRequest:
     if not count:
-        return Wanted.WHOLE
+        return RangeRequest.WHOLE
     if _number(count) == 0 or size == 0:
-        return Wanted.NOTHING
+        return RangeRequest.NOTHING
     return Part(max(0, size - _number(count)), size)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from pyoco_server.http_api.responses.byte_ranges import Part, Wanted, is_known, is_same, wanted_part
+from pyoco_server.http_api.responses.byte_ranges import Part, RangeRequest, is_known, is_same, wanted_part
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 
 # What is written at once: others are answered between two pieces.
@@ -39,7 +39,7 @@ def answer_with(request: Request, shown: Representation) -> Response:
     if is_known(request.headers.get("if-none-match"), tag):
         return Response(status_code=304, headers=headers)
     part = _part(request, tag, shown.size)
-    if part is Wanted.NOTHING:
+    if part is RangeRequest.NOTHING:
         headers["Content-Range"] = f"bytes */{shown.size}"
         message = f"There are {shown.size} bytes: this part begins after them."
         raise FrameworkRefusal(416, message, headers)
@@ -49,9 +49,9 @@ def answer_with(request: Request, shown: Representation) -> Response:
     return _body(request, shown, start, stop, 206 if isinstance(part, Part) else 200, headers)
 
 
-def _part(request: Request, tag: str, size: int) -> Part | Wanted:
+def _part(request: Request, tag: str, size: int) -> Part | RangeRequest:
     if not is_same(request.headers.get("if-range"), tag):
-        return Wanted.WHOLE
+        return RangeRequest.WHOLE
     return wanted_part(request.headers.get("range"), size)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 _HEAD = b"HTTP/"
 
 
-class Joined:
+class HeadBufferingTransport:
     """Everything but writing is the transport's own."""
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.responses.error_table import RETRY_AFTER_SEC
 from pyoco_server.http_api.server.connections import REFUSED_OPEN_MAX, Connections
-from pyoco_server.http_api.server.head_buffer import Joined
+from pyoco_server.http_api.server.head_buffer import HeadBufferingTransport
 from pyoco_server.ids import new_ulid
 
 # In the state of the application: its `Connections`.
@@ -59,7 +59,7 @@ class _Refused(Exception):
     """Ends the parser; `status` of the protocol says how it is answered."""
 
 
-class OneWrite(HttpToolsProtocol):
+class HttpProtocol(HttpToolsProtocol):
     def __init__(
         self, config: uvicorn.Config, server_state: Any, app_state: dict[str, Any], **more: Any
     ) -> None:
@@ -93,7 +93,7 @@ class OneWrite(HttpToolsProtocol):
             return
         self._peer = peer
         super().connection_made(transport)
-        self.transport = cast(asyncio.Transport, Joined(transport))
+        self.transport = cast(asyncio.Transport, HeadBufferingTransport(transport))
         self._limits.sweep(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -394,4 +394,4 @@ def _answer(status: int, request_id: str) -> bytes:
 def install(config: uvicorn.Config) -> None:
     """In place of the protocol that this one extends; another one was chosen on purpose."""
     if config.http_protocol_class is HttpToolsProtocol:
-        config.http_protocol_class = OneWrite
+        config.http_protocol_class = HttpProtocol

@@ -18,7 +18,7 @@ from pyoco_server.errors import Invalid, PyocoError, Unavailable
 from pyoco_server.http_api.error_answers import refusal
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.http_api.streaming.topics import PLACE_MARK, Many, Opener, Topic
+from pyoco_server.http_api.streaming.topics import PLACE_MARK, Opener, Topic, TopicSources
 
 TOPICS_MAX = 16
 STREAM_SEC_DEFAULT, STREAM_SEC_MAX = 600, 3_600
@@ -47,7 +47,9 @@ def route(openers: Mapping[str, Opener]) -> Route:
     return Route("/stream", stream, methods=["GET"])
 
 
-async def _opened(request: Request, gateway: Any, asked: _Asked, openers: Mapping[str, Opener]) -> Many:
+async def _opened(
+    request: Request, gateway: Any, asked: _Asked, openers: Mapping[str, Opener]
+) -> TopicSources:
     """A topic that is refused says so in the stream; the others go on. Without the broker there is none."""
     caller = caller_of(request)
     found: dict[str, Topic] = {}
@@ -65,7 +67,7 @@ async def _opened(request: Request, gateway: Any, asked: _Asked, openers: Mappin
         for one in found.values():
             one.source.detach()
         raise
-    return Many(found, refused)
+    return TopicSources(found, refused)
 
 
 def _asked(request: Request, openers: Mapping[str, Opener]) -> _Asked:

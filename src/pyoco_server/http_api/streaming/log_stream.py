@@ -18,7 +18,7 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.http_api.responses.negotiation import best_kind
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.operations.logs.cursors import BadToken, Place, Places
+from pyoco_server.operations.logs.cursors import BadToken, LogPosition, LogPositions
 from pyoco_server.operations.logs.follower import LogFollower, NewLines
 from pyoco_server.operations.logs.views import LogView
 from pyoco_server.operations.runs.query import StoredRun
@@ -49,13 +49,13 @@ async def open_log(
     gateway: Any, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
 ) -> LogEvents | None:
     """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
-    places = Places(await gateway.store.secrets.for_tokens(), run_id)
+    places = LogPositions(await gateway.store.secrets.for_tokens(), run_id)
     after = _after(places, *tokens)
     view: LogView = await gateway.log_views.enter(run_id, tenant_id=tenant_id)
     if after is not None and view.is_final and after.line == view.lines:
         gateway.log_views.leave(run_id, view)
         return None
-    follower = LogFollower(gateway.store, run_id, view, after or Place())
+    follower = LogFollower(gateway.store, run_id, view, after or LogPosition())
     return LogEvents(follower, view, places, show, on_gone=lambda: gateway.log_views.leave(run_id, view))
 
 
@@ -63,7 +63,12 @@ class LogEvents:
     """What one reader is sent. How the run ended is told after its last line."""
 
     def __init__(
-        self, follower: LogFollower, view: LogView, places: Places, show: Show, on_gone: Callable[[], None]
+        self,
+        follower: LogFollower,
+        view: LogView,
+        places: LogPositions,
+        show: Show,
+        on_gone: Callable[[], None],
     ) -> None:
         self._follower = follower
         self._view = view
@@ -72,9 +77,9 @@ class LogEvents:
         self._on_gone = on_gone
         self._told = b""
         self._ended = False
-        self._ring: sse.Ring = lambda: None
+        self._ring: sse.Notify = lambda: None
 
-    def attach(self, ring: sse.Ring) -> None:
+    def attach(self, ring: sse.Notify) -> None:
         self._ring = ring
         self._follower.attach(ring)
         self._view.run_view.attach(ring)
@@ -113,12 +118,12 @@ class LogEvents:
     def _events(self, news: NewLines) -> bytes:
         seq, token = news.chunk.seq, self._places.token
         return b"".join(
-            sse.event("logEntry", line, token(Place(number, seq)))
+            sse.event("logEntry", line, token(LogPosition(number, seq)))
             for number, line in enumerate(news.lines, news.begin)
         )
 
 
-def _after(places: Places, last_event_id: str | None, since_token: str | None) -> Place | None:
+def _after(places: LogPositions, last_event_id: str | None, since_token: str | None) -> LogPosition | None:
     """A browser comes back with the id it has read last; with one that is of no use it begins as it did."""
     if last_event_id:
         try:

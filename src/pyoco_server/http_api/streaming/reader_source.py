@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.http_api.streaming.sse import Ring
+from pyoco_server.http_api.streaming.sse import Notify
 
 News_co = TypeVar("News_co", covariant=True)
 News = TypeVar("News")
 
 
-class Reader(Protocol[News_co]):
+class ChangeReader(Protocol[News_co]):
     @property
     def is_over(self) -> bool: ...
 
-    def attach(self, ring: Ring) -> None: ...
+    def attach(self, ring: Notify) -> None: ...
 
     def take(self) -> News_co | None: ...
 
 
-class Telling(Generic[News]):
-    def __init__(self, reader: Reader[News], say: Callable[[News], bytes], leave: Callable[[], None]) -> None:
+class ReaderSource(Generic[News]):
+    def __init__(
+        self, reader: ChangeReader[News], say: Callable[[News], bytes], leave: Callable[[], None]
+    ) -> None:
         self._reader = reader
         self._say = say
         self._leave = leave
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._reader.attach(ring)
 
     def detach(self) -> None:

@@ -23,8 +23,8 @@ from pyoco_server.errors import Limited
 from pyoco_server.http_api.middleware.callers import counted_as
 from pyoco_server.http_api.requests.connected import until_disconnected
 from pyoco_server.operations.concurrency import Concurrency
-from pyoco_server.operations.live.notify import Ring as Ring
-from pyoco_server.operations.live.notify import nobody
+from pyoco_server.operations.live.notify import Notify as Notify
+from pyoco_server.operations.live.notify import noop
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def event(name: str, data: bytes, event_id: str | None = None) -> bytes:
 class Source(Protocol):
     """What one reader is to be sent."""
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         """From now on, call this when there may be more to take."""
 
     def detach(self) -> None:
@@ -72,7 +72,7 @@ class Backlog:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._events_max, self._bytes_max = events_max, bytes_max
-        self._ring: Ring = nobody
+        self._ring: Notify = noop
         self._is_over = False
 
     def put(self, one: bytes) -> bool:
@@ -91,11 +91,11 @@ class Backlog:
         self._is_over = True
         self._ring()
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._ring = ring
 
     def detach(self) -> None:
-        self._ring = nobody
+        self._ring = noop
         self._is_over = True
         self._waiting.clear()
 
@@ -124,13 +124,13 @@ class Streams:
             total_setting="PYOCO_STREAMS_MAX",
             retry_after_sec=RETRY_AFTER_SEC,
         )
-        self._open: set[Ring] = set()
+        self._open: set[Notify] = set()
         self.ended = False
 
-    def enter(self, ring: Ring) -> None:
+    def enter(self, ring: Notify) -> None:
         self._open.add(ring)
 
-    def leave(self, ring: Ring) -> None:
+    def leave(self, ring: Notify) -> None:
         self._open.discard(ring)
 
     def end(self) -> None:

@@ -30,7 +30,7 @@ class Topic(NamedTuple):
 Opener = Callable[[Any, Caller, str, str | None], Awaitable[Topic]]
 
 
-class Many:
+class TopicSources:
     """The topics of one reader, in turn: a long one does not hold up the others."""
 
     def __init__(self, topics: Mapping[str, Topic], refused: Mapping[str, dict[str, Any]]) -> None:
@@ -39,7 +39,7 @@ class Many:
         self._told = [_event(name, "refused", why) for name, why in refused.items()]
         self._broken_off = False
 
-    def attach(self, ring: sse.Ring) -> None:
+    def attach(self, ring: sse.Notify) -> None:
         for topic in self._open.values():
             topic.source.attach(ring)
 

@@ -20,15 +20,15 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver
-from pyoco_server.operations.executions.run_cache import HeldRuns
-from pyoco_server.operations.executions.run_locks import Turns
-from pyoco_server.operations.executions.snapshot_coalescer import SoonProjected
+from pyoco_server.operations.executions.run_cache import RunCache
+from pyoco_server.operations.executions.run_locks import RunLocks
+from pyoco_server.operations.executions.snapshot_coalescer import SnapshotCoalescer
 from pyoco_server.operations.idempotency.apply_once import applied_before
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer as Answer
 from pyoco_server.operations.idempotency.once import Once as Once
+from pyoco_server.operations.idempotency.once import RecordedAnswer as RecordedAnswer
 from pyoco_server.operations.idempotency.once import Reservation, once
-from pyoco_server.operations.idempotency.request_digest import Fingerprint
+from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.operations.runs.apply import Applied as Applied
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.query import visible
@@ -44,14 +44,14 @@ class UnknownTask(NotFound):
     """The run is there, and has no such task."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class KeyedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """One command with its key. `name`: how the asker calls it. `asked`: what the key is for, as digests."""
 
     run_id: str
     name: str
     command: Command
     key: IdempotencyKey
-    asked: Fingerprint
+    asked: RequestDigest
     meta: CommitMeta
     task: str | None = None
 
@@ -61,17 +61,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # From what came of it and the id of its commit to the answer; raises what a refused asker is told.
-Tell = Callable[[Applied, str], Answer]
+Tell = Callable[[Applied, str], RecordedAnswer]
 
 
-class Desk:
+class CommandContext:
     """Where a gateway takes commands: the store, the runs it holds, and the snapshots it owes them."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.held = HeldRuns()
-        self.snapshots = SoonProjected(store)
-        self.turns = Turns()
+        self.held = RunCache()
+        self.snapshots = SnapshotCoalescer(store)
+        self.turns = RunLocks()
 
     def forget(self) -> None:
         self.held.forget()
@@ -80,12 +80,12 @@ class Desk:
         await self.snapshots.close()
 
 
-async def drive(desk: Desk, asked: Asked, tell: Tell) -> Once:
+async def drive(desk: CommandContext, asked: KeyedCommand, tell: Tell) -> Once:
     stored = await found(desk, asked.run_id, asked.key.tenant)
     if asked.task is not None and asked.task not in stored.run.tasks:
         await _check_task(desk, asked, asked.task)
 
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         applied = await _in_turn(desk, asked, reservation)
         if applied.refused is not None:
             await _note(desk.store, asked, applied)
@@ -95,17 +95,17 @@ async def drive(desk: Desk, asked: Asked, tell: Tell) -> Once:
 
 
 async def create(
-    desk: Desk,
+    desk: CommandContext,
     *,
     key: IdempotencyKey,
-    asked: Fingerprint,
+    asked: RequestDigest,
     submission: Callable[[str], RunSubmitted],
     meta: Callable[[str], CommitMeta],
-    tell: Callable[[StoredRun, str], Answer],
+    tell: Callable[[StoredRun, str], RecordedAnswer],
 ) -> Once:
     """Begin a run whose id is made with the reservation, so that a second try finds the first one's."""
 
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         command_id = reservation.command_id
         stored = await begin(
             desk.store, submission(reservation.resource_id), commit_id=command_id, meta=meta(command_id)
@@ -116,7 +116,7 @@ async def create(
     return await once(desk.store, key, asked, do, needs_room=True)
 
 
-async def found(desk: Desk, run_id: str, tenant_id: str | None) -> StoredRun:
+async def found(desk: CommandContext, run_id: str, tenant_id: str | None) -> StoredRun:
     """As this gateway knows it, or as the log has it, with all its tasks. 404 after a look at the leader."""
     stored = desk.held.get(run_id) or await desk.store.runs.load(run_id, whole=True)
     if stored is None:
@@ -126,7 +126,7 @@ async def found(desk: Desk, run_id: str, tenant_id: str | None) -> StoredRun:
     return stored
 
 
-async def latest(desk: Desk, run_id: str, tenant_id: str | None) -> Run:
+async def latest(desk: CommandContext, run_id: str, tenant_id: str | None) -> Run:
     """As the log has it now, and never older than what this gateway has written: what is held is read on."""
     is_held = desk.held.get(run_id) is not None
     stored = await found(desk, run_id, tenant_id)
@@ -147,7 +147,7 @@ async def latest(desk: Desk, run_id: str, tenant_id: str | None) -> Run:
     return visible(stored, run_id, tenant_id).run
 
 
-async def _check_task(desk: Desk, asked: Asked, task: str) -> None:
+async def _check_task(desk: CommandContext, asked: KeyedCommand, task: str) -> None:
     """What we hold may be old, and a worker may have planned it since."""
     read = await desk.store.runs.load_confirmed(asked.run_id, whole=True)
     stored = visible(read, asked.run_id, asked.key.tenant)
@@ -156,14 +156,14 @@ async def _check_task(desk: Desk, asked: Asked, task: str) -> None:
         raise UnknownTask(f"Run {asked.run_id} has no such task.")
 
 
-async def _in_turn(desk: Desk, asked: Asked, reservation: Reservation) -> Applied:
+async def _in_turn(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
     if isinstance(asked.command, CancelRun):
         return await _applied(desk, asked, reservation)  # a cancel queues behind nobody
     async with desk.turns.of(asked.run_id):
         return await _applied(desk, asked, reservation)
 
 
-async def _applied(desk: Desk, asked: Asked, reservation: Reservation) -> Applied:
+async def _applied(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
     async def earlier() -> Applied | None:
         if not reservation.may_have_happened:
             return None
@@ -195,7 +195,7 @@ async def _applied(desk: Desk, asked: Asked, reservation: Reservation) -> Applie
     return applied
 
 
-async def _note(store: Store, asked: Asked, applied: Applied) -> None:
+async def _note(store: Store, asked: KeyedCommand, applied: Applied) -> None:
     assert applied.refused is not None
     refusal = Refusal(
         at=clock.now(),

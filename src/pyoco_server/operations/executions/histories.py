@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.live.notify import Ring as Ring
+from pyoco_server.operations.live.notify import Notify as Notify
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.commits import Commit as Commit
 from pyoco_server.store.store import Store
@@ -47,7 +47,7 @@ class Grown(Protocol):
 G = TypeVar("G", bound=Grown)
 
 
-class History(Generic[G]):
+class RunHistory(Generic[G]):
     """What was made of one run's commits, and how far."""
 
     def __init__(self, store: Store, run_id: str, make: Callable[[], G]) -> None:
@@ -62,7 +62,7 @@ class History(Generic[G]):
         self.told_seq = 0
         # How often the broker turned out to have lost commits that were in it.
         self.losses = 0
-        self.guests: set[Ring] = set()
+        self.guests: set[Notify] = set()
 
     async def catch_up(self, *, at_leader: bool = False) -> None:
         """Everything that was committed before this call; without the leader, all that a replica knows."""
@@ -125,7 +125,7 @@ class Histories(Generic[G]):
         self._store = store
         self._read_model = read_model
         self._make = make
-        self._kept: OrderedDict[str, History[G]] = OrderedDict()
+        self._kept: OrderedDict[str, RunHistory[G]] = OrderedDict()
         self._loop = Loop("histories after a reconnect", self._verify)
 
     async def start(self) -> None:
@@ -147,8 +147,8 @@ class Histories(Generic[G]):
         return (await self._read(run_id, tenant_id, known_seq)).grown
 
     async def follow(
-        self, run_id: str, ring: Ring, *, tenant_id: str | None = None, known_seq: int = 0
-    ) -> History[G]:
+        self, run_id: str, ring: Notify, *, tenant_id: str | None = None, known_seq: int = 0
+    ) -> RunHistory[G]:
         """The same, kept up to date until `unfollow`; `ring` is called when it has grown."""
         history = self._history(run_id)
         # First to hear of what comes, then to read what is there: nothing falls between.
@@ -159,7 +159,7 @@ class Histories(Generic[G]):
             self.unfollow(run_id, history, ring)
             raise
 
-    def unfollow(self, run_id: str, history: History[G], ring: Ring) -> None:
+    def unfollow(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
         history.guests.discard(ring)
         if not history.guests:
             self._read_model.unfollow(run_id, history.on_commit)
@@ -177,12 +177,12 @@ class Histories(Generic[G]):
         for history in tuple(self._kept.values()):
             await history.verify()
 
-    def _enter(self, run_id: str, history: History[G], ring: Ring) -> None:
+    def _enter(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
         if not history.guests:
             self._read_model.follow(run_id, history.on_commit)
         history.guests.add(ring)
 
-    async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> History[G]:
+    async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> RunHistory[G]:
         history = self._history(run_id)
         await history.catch_up(at_leader=self._store.has_copies)
         if history.log_seq < max(known_seq, 1):
@@ -197,10 +197,10 @@ class Histories(Generic[G]):
         self._make_room(run_id)
         return history
 
-    def _history(self, run_id: str) -> History[G]:
+    def _history(self, run_id: str) -> RunHistory[G]:
         history = self._kept.get(run_id)
         if history is None:
-            history = self._kept[run_id] = History(self._store, run_id, self._make)
+            history = self._kept[run_id] = RunHistory(self._store, run_id, self._make)
         self._kept.move_to_end(run_id)
         return history
 

@@ -14,7 +14,7 @@ HELD_MAX = 4_096
 HELD_BYTES_MAX = 64 * 2**20
 
 
-class HeldRuns:
+class RunCache:
     def __init__(self, *, bytes_max: int = HELD_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._held: OrderedDict[str, StoredRun] = OrderedDict()

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 TURN_WAIT_SEC = 4.0
 
 
-class Turns:
+class RunLocks:
     def __init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
 

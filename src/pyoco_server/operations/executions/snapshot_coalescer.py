@@ -37,7 +37,7 @@ class _Written(NamedTuple):
     log_seq: int
 
 
-class SoonProjected:
+class SnapshotCoalescer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._next: dict[str, StoredRun] = {}

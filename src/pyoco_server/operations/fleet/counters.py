@@ -41,7 +41,7 @@ class Spread:
         self.total_sec += seconds
 
 
-class Observed:
+class Counters:
     def __init__(self) -> None:
         self.since = clock.now()
         self.commits = 0

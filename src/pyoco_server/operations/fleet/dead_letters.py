@@ -35,7 +35,7 @@ CURSOR = "dead letters"
 _NAMESPACE = uuid.UUID("1f0a1c52-7f0e-5f6e-9d49-0c6f7a1b5d11")
 
 
-class Asked(NamedTuple):
+class DeadLetterQuery(NamedTuple):
     limit: int
     reason: str | None = None
     cursor: str | None = None
@@ -48,7 +48,7 @@ class Page(NamedTuple):
     next_cursor: str | None
 
 
-async def list_letters(store: Store, read_model: ReadModel, caller: Caller, asked: Asked) -> Page:
+async def list_letters(store: Store, read_model: ReadModel, caller: Caller, asked: DeadLetterQuery) -> Page:
     secret = await store.secrets.for_tokens()
     scope = {"tenant": caller.tenant_id, "reason": asked.reason}
     before = _before(secret, scope, asked.cursor) if asked.cursor else None

@@ -40,7 +40,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FleetFigures:
     """What only operators may see: figures of all tenants together."""
 
     figures: Figures
@@ -58,7 +58,7 @@ async def figures(store: Store, read_model: ReadModel, tenant_id: str) -> Figure
     return _figures(read_model, alive, tenant_id)
 
 
-async def standing(store: Store, read_model: ReadModel) -> Standing:
+async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
     """Of all tenants. Raises Unavailable when the broker is away; what one stream says may be missing."""
     caught_up, alive, dead_letters, queues = await asyncio.gather(
         _caught_up(store, read_model),
@@ -68,7 +68,7 @@ async def standing(store: Store, read_model: ReadModel) -> Standing:
     )
     now = clock.now()
     oldest = sorted(read_model.oldest_owed().items(), key=lambda owed: owed[1])[:TAGS_MAX]
-    return Standing(
+    return FleetFigures(
         figures=_figures(read_model, alive, None),
         dead_letters=dead_letters,
         queues=queues or {},

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.store.fleet.wheels import Action as Action
 from pyoco_server.store.fleet.wheels import HistoryEntry as HistoryEntry
 from pyoco_server.store.fleet.wheels import Origin, check_tags, check_wheel_name
 from pyoco_server.store.fleet.wheels import Wheel as Wheel
+from pyoco_server.store.fleet.wheels import WheelAction as WheelAction
 from pyoco_server.store.fleet.wheels.registry import NOT_FOUND
 from pyoco_server.store.store import Store
 
@@ -25,7 +25,7 @@ async def list_wheels(store: Store, caller: Caller) -> list[Wheel]:
 
 
 async def list_history(
-    store: Store, caller: Caller, *, limit: int, wheel_name: str | None, action: Action | None
+    store: Store, caller: Caller, *, limit: int, wheel_name: str | None, action: WheelAction | None
 ) -> list[HistoryEntry]:
     return await store.wheels.history.list(
         limit=limit, wheel_name=wheel_name, action=action, tenant_id=caller.tenant_id

@@ -35,7 +35,7 @@ _ALWAYS: Mapping[str, Any] = {
 _OF_THE_LAST_RUN = ("last_run_id", "last_run_status", "last_run_started_at", "last_run_finished_at")
 
 
-class Wanted(NamedTuple):
+class WorkerFilter(NamedTuple):
     """Which workers: `gone` too, or only those that run or wait; of one state; those hidden too."""
 
     gone: bool = False
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
 
 async def list_workers(
-    store: Store, read_model: ReadModel, wanted: Wanted, *, limit: int, caller: Caller
+    store: Store, read_model: ReadModel, wanted: WorkerFilter, *, limit: int, caller: Caller
 ) -> list[Entry]:
     """Those seen last come first. A tenant is shown nothing of others' runs and wheels."""
     found = await (_all(store) if wanted.gone else alive(store))

@@ -7,7 +7,7 @@ import msgspec
 from pyoco_server.errors import NotFound
 from pyoco_server.operations.idempotency.key_scope import owner_of
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.store.idempotency import State
+from pyoco_server.store.idempotency import RecordState
 from pyoco_server.store.store import Store
 
 USES_MAX = 50  # one key is meant for one request; more than these are not shown
@@ -19,7 +19,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     digest: str
-    state: State
+    state: RecordState
     resource_id: str
     status: int | None
     body: bytes | None
@@ -33,7 +33,7 @@ async def uses_of(store: Store, caller: Caller, key: str) -> list[Use]:
     owner = owner_of(caller.tenant_id, caller.principal, key)
     uses = []
     for address, record in await store.ledger.below(owner, USES_MAX):
-        is_done = record.state is State.DONE
+        is_done = record.state is RecordState.DONE
         uses.append(
             Use(
                 method=record.method,

@@ -25,8 +25,8 @@ from pyoco_server.errors import IdempotencyConflict, Internal, PyocoError, Unava
 from pyoco_server.ids import new_token, new_uuid
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.request_digest import Fingerprint, differing, fingerprint_of
-from pyoco_server.store.idempotency import NOTHING, Kept, Ledger, Record, State
+from pyoco_server.operations.idempotency.request_digest import RequestDigest, differing, fingerprint_of
+from pyoco_server.store.idempotency import NOTHING, IdempotencyStore, Kept, Record, RecordState
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ SETTLE_TRIES_MAX = 5
 FIRST_THAT_IS_NO_ANSWER = 400
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller gets, and everybody who comes with the key later. Never an error: those are raised."""
 
     status: int
@@ -83,13 +83,13 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{self.command_id}.{index}" for index in range(count)]
 
 
-Do = Callable[[Reservation], Awaitable[Answer]]
+Do = Callable[[Reservation], Awaitable[RecordedAnswer]]
 
 
 async def once(
     store: Store,
     key: IdempotencyKey,
-    asked: bytes | Mapping[str, Any] | Fingerprint,
+    asked: bytes | Mapping[str, Any] | RequestDigest,
     do: Do,
     *,
     resource_id: str | None = None,
@@ -102,21 +102,21 @@ async def once(
 
     Whatever can be refused without an effect is refused before: a body that is not valid reserves nothing.
     """
-    wanted = asked if isinstance(asked, Fingerprint) else await fingerprint_of(asked)
+    wanted = asked if isinstance(asked, RequestDigest) else await fingerprint_of(asked)
     if needs_room and store.room.is_low:
         known = (await store.ledger.get(key.address)).record
-        if known is None or known.state is not State.DONE:
+        if known is None or known.state is not RecordState.DONE:
             store.room.check()
-    turn = _Turn(store.ledger, key, wanted)
+    turn = _Request(store.ledger, key, wanted)
     first = turn.reserved(resource_id or new_uuid())
     given = await turn.take(first)
     return given if isinstance(given, Once) else await turn.carry_out(do)
 
 
-class _Turn:
+class _Request:
     """One request's way through the ledger."""
 
-    def __init__(self, ledger: Ledger, key: IdempotencyKey, wanted: Fingerprint) -> None:
+    def __init__(self, ledger: IdempotencyStore, key: IdempotencyKey, wanted: RequestDigest) -> None:
         self._ledger = ledger
         self._key = key
         self._address = key.address
@@ -146,7 +146,7 @@ class _Turn:
             wanted, known = first, kept.record
             if known is not None:
                 self._check_same(known)
-                if known.state is State.DONE:
+                if known.state is RecordState.DONE:
                     return await self._replay(known)
                 if known.held and (now := await self._attended(kept)).revision != kept.revision:
                     kept = now
@@ -208,7 +208,7 @@ class _Turn:
             log.info("a request is taken over", extra=self._fields(record))
         return True
 
-    async def _settle(self, record: Record, answer: Answer) -> Once:
+    async def _settle(self, record: Record, answer: RecordedAnswer) -> Once:
         """Remembered before it is given: what is answered once is answered so again."""
         done = _done(record, answer, self._ledger.ttl_sec)
         revision = self._mine.revision
@@ -222,7 +222,7 @@ class _Turn:
             if kept.record is not None and kept.record.command_id != record.command_id:
                 log.warning("a key was used anew meanwhile", extra=self._fields(record))
                 return _given(done, answer.body, replayed=False)
-            if kept.record is not None and kept.record.state is State.DONE:
+            if kept.record is not None and kept.record.state is RecordState.DONE:
                 return await self._replay(kept.record)
             revision = kept.revision
         raise _busy()
@@ -264,10 +264,10 @@ def _taken_over(left: Record, ttl_sec: float) -> Record:
     )
 
 
-def _done(record: Record, answer: Answer, ttl_sec: float) -> Record:
+def _done(record: Record, answer: RecordedAnswer, ttl_sec: float) -> Record:
     return replace(
         record,
-        state=State.DONE,
+        state=RecordState.DONE,
         holder=new_token(),
         status=answer.status,
         headers=answer.headers,

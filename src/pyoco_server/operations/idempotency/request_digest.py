@@ -26,14 +26,14 @@ MEMBER_DIGITS = 16
 ASIDE_BYTES = 32 * 1024
 
 
-class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
+class RequestDigest(msgspec.Struct, frozen=True, kw_only=True):
     """`digest` decides; `members`, of an object's top level, only explain."""
 
     digest: str
     members: dict[str, str] = {}
 
 
-async def fingerprint_of(asked: bytes | Mapping[str, Any], *, size: int = 0) -> Fingerprint:
+async def fingerprint_of(asked: bytes | Mapping[str, Any], *, size: int = 0) -> RequestDigest:
     """Of a body as it was received (an empty one is `{}`), or of the parts of one that was `size` bytes."""
     if (len(asked) if isinstance(asked, bytes) else size) > ASIDE_BYTES:
         return await asyncio.to_thread(_taken, asked)
@@ -45,7 +45,7 @@ def differing(first: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in first.keys() | now.keys() if first.get(name) != now.get(name))
 
 
-def _taken(asked: bytes | Mapping[str, Any]) -> Fingerprint:
+def _taken(asked: bytes | Mapping[str, Any]) -> RequestDigest:
     try:
         value = parse(asked if asked.strip() else b"{}") if isinstance(asked, bytes) else dict(asked)
         plain = msgspec.json.decode(canonical_bytes(value))
@@ -53,7 +53,7 @@ def _taken(asked: bytes | Mapping[str, Any]) -> Fingerprint:
         message = f"With an idempotency key the body must be JSON in which nothing is said twice: {error}."
         problem = {"loc": ["body"], "msg": message, "type": "json_invalid"}
         raise Invalid(message, details=[problem]) from error
-    return Fingerprint(digest=digest(value), members=_members(plain) if isinstance(plain, dict) else {})
+    return RequestDigest(digest=digest(value), members=_members(plain) if isinstance(plain, dict) else {})
 
 
 def _members(plain: dict[str, Any]) -> dict[str, str]:

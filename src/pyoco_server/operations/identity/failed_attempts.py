@@ -11,7 +11,7 @@ import logging
 
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Limited
-from pyoco_server.recheck.rates import Level, take
+from pyoco_server.recheck.rates import BucketLevel, take
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class FailedAttempts:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._levels: dict[str, Level] = {}
+        self._levels: dict[str, BucketLevel] = {}
 
     def __len__(self) -> int:
         return len(self._levels)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.live.notify import Ring, nobody
+from pyoco_server.operations.live.notify import Notify, noop
 from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.list_changes import Changes
+from pyoco_server.store.list_changes import StreamChanges
 from pyoco_server.store.store import Store
 
 LISTS = ("approvals", "dead_letters", "schedules", "strategies", "wheels")
@@ -24,19 +24,19 @@ LISTS = ("approvals", "dead_letters", "schedules", "strategies", "wheels")
 TELL_INTERVAL_SEC = 0.25
 
 
-class Changed(NamedTuple):
+class ListChange(NamedTuple):
     """`place`: reached with these."""
 
     names: list[str]
     place: str
 
 
-class ListNews:
+class ListChanges:
     def __init__(self, store: Store, read_model: ReadModel, rechecks: RecheckModel) -> None:
-        self._changes = Changes(store.client, store.jetstream, store.config, self._on_change)
+        self._changes = StreamChanges(store.client, store.jetstream, store.config, self._on_change)
         self._epoch = new_uuid()
         self._numbers = dict.fromkeys(LISTS, 0)
-        self._readers: set[ListReader] = set()
+        self._readers: set[ListChangesReader] = set()
         read_model.on_news(self._on_commit)
         read_model.on_rebuilt(lambda: self._on_change("approvals"))
         rechecks.on_change(lambda: self._on_change("strategies"))
@@ -53,12 +53,12 @@ class ListNews:
     def why_not(self) -> str | None:
         return self._changes.why_not()
 
-    def enter(self, tenant_id: str | None, place: str | None) -> ListReader:
-        reader = ListReader(self, tenant_id, self._changed_since(place))
+    def enter(self, tenant_id: str | None, place: str | None) -> ListChangesReader:
+        reader = ListChangesReader(self, tenant_id, self._changed_since(place))
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: ListReader) -> None:
+    def leave(self, reader: ListChangesReader) -> None:
         self._readers.discard(reader)
         reader.close()
 
@@ -89,23 +89,23 @@ class ListNews:
             reader.hear(name, tenant_id)
 
 
-class ListReader:
-    def __init__(self, news: ListNews, tenant_id: str | None, changed: set[str]) -> None:
+class ListChangesReader:
+    def __init__(self, news: ListChanges, tenant_id: str | None, changed: set[str]) -> None:
         self._news = news
         self._tenant = tenant_id
         self._changed = changed
-        self._ring: Ring = nobody
+        self._ring: Notify = noop
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = float("-inf")
         self._owes_opening = True
         self.is_over = False
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._ring = ring
 
     def close(self) -> None:
         self.is_over = True
-        self._ring = nobody
+        self._ring = noop
         if self._timer is not None:
             self._timer.cancel()
 
@@ -118,14 +118,14 @@ class ListReader:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._told_at + TELL_INTERVAL_SEC), self._due)
 
-    def take(self) -> Changed | None:
+    def take(self) -> ListChange | None:
         """None: nothing, or too early."""
         if not self._owes_opening and (not self._changed or self._timer is not None):
             return None
         self._owes_opening = False
         self._told_at = asyncio.get_running_loop().time()
         changed, self._changed = sorted(self._changed), set()
-        return Changed(changed, self._news.place)
+        return ListChange(changed, self._news.place)
 
     def _due(self) -> None:
         self._timer = None

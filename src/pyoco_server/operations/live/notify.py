@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-Ring = Callable[[], None]
+Notify = Callable[[], None]
 
 
-def nobody() -> None:
+def noop() -> None:
     """Rings where nobody listens."""

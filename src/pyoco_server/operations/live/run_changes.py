@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pyoco_server import clock
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.live.notify import Ring, nobody
+from pyoco_server.operations.live.notify import Notify, noop
 from pyoco_server.read_model.run_tally import Minute as Minute
 from pyoco_server.read_model.runs import ReadModel
 
@@ -34,7 +34,7 @@ class At(NamedTuple):
     stored_at: str = ""
 
 
-class Batch(NamedTuple):
+class ChangeBatch(NamedTuple):
     """`anew`: what the reader has is of no use, it should read the list again. `place`: reached with this.
 
     `gone`: ids of runs that were erased while the reader was away.
@@ -49,13 +49,13 @@ class Batch(NamedTuple):
     standing: dict[str, Any] | None
 
 
-class RunNews:
+class RunChanges:
     """Whoever follows the list of this gateway. `standing`: whether the gateway can be relied on."""
 
     def __init__(self, read_model: ReadModel, standing: Callable[[], dict[str, Any]]) -> None:
         self._read_model = read_model
         self._standing = standing
-        self._readers: set[NewsReader] = set()
+        self._readers: set[RunChangesReader] = set()
         read_model.on_news(self._on_news)
         read_model.on_rebuilt(self._on_rebuilt)
 
@@ -63,15 +63,15 @@ class RunNews:
         """Whether a reader can go on from there."""
         return await self._read_model.holds(place.seq, place.stored_at)
 
-    def enter(self, tenant: str | None, place: At | None, *, anew: bool = False) -> NewsReader:
+    def enter(self, tenant: str | None, place: At | None, *, anew: bool = False) -> RunChangesReader:
         """`anew`: its place is of no use."""
-        reader = NewsReader(self._read_model, self._standing, tenant, place)
+        reader = RunChangesReader(self._read_model, self._standing, tenant, place)
         if anew:
             reader.begin_again()
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: NewsReader) -> None:
+    def leave(self, reader: RunChangesReader) -> None:
         self._readers.discard(reader)
         reader.close()
 
@@ -93,7 +93,7 @@ class RunNews:
             reader.hear(after)
 
 
-class NewsReader:
+class RunChangesReader:
     def __init__(
         self,
         read_model: ReadModel,
@@ -107,7 +107,7 @@ class NewsReader:
         self._waiting: dict[str, Run] = {}
         self._gone: list[str] = []
         self._place = self._reached() if place is None else place
-        self._ring: Ring = nobody
+        self._ring: Notify = noop
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = float("-inf")
         self._stood: dict[str, Any] | None = None
@@ -117,12 +117,12 @@ class NewsReader:
         if place is not None:
             self._catch_up(place.seq)
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._ring = ring
 
     def close(self) -> None:
         self.is_over = True
-        self._ring = nobody
+        self._ring = noop
         if self._timer is not None:
             self._timer.cancel()
 
@@ -150,7 +150,7 @@ class NewsReader:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(wait_sec, self._due)
 
-    def take(self) -> Batch | None:
+    def take(self) -> ChangeBatch | None:
         """What to tell now; None when there is nothing, or it is too early."""
         now = asyncio.get_running_loop().time()
         standing = self._changed_standing()
@@ -168,7 +168,7 @@ class NewsReader:
             self._place = self._reached()
         gone, self._gone = self._gone, []
         counts, minute = self._read_model.counts(self._tenant), self._minute()
-        return Batch(runs, gone, counts, minute, self._place, anew, standing)
+        return ChangeBatch(runs, gone, counts, minute, self._place, anew, standing)
 
     def _reached(self) -> At:
         footing = self._read_model.feed.footing

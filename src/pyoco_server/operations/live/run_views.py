@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.operations.live.notify import Ring as Ring
+from pyoco_server.operations.live.notify import Notify as Notify
 from pyoco_server.operations.runs.query import get_run, visible
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import StoredRun
@@ -37,7 +37,7 @@ class RunView:
         self._stored: StoredRun | None = None
         self._early: list[tuple[int, int, Sequence[Event]]] = []
         self._shown: dict[Hashable, bytes] = {}
-        self._guests: set[Ring] = set()
+        self._guests: set[Notify] = set()
         self._reader: Loop | None = None  # made for the few views that have to be read again
         self._is_closed = False
         self._is_read = asyncio.Event()
@@ -77,11 +77,11 @@ class RunView:
             self._start_reading()
         await self._is_read.wait()
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         """Call this whenever there is something new to see."""
         self._guests.add(ring)
 
-    def detach(self, ring: Ring) -> None:
+    def detach(self, ring: Notify) -> None:
         self._guests.discard(ring)
 
     def shown(self, form: Hashable, make: Callable[[StoredRun], bytes]) -> bytes:

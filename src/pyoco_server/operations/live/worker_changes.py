@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pyoco_server import clock
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.live.notify import Ring, nobody
+from pyoco_server.operations.live.notify import Notify, noop
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, Loop
@@ -26,7 +26,7 @@ AFTER_TROUBLE = Backoff(first_sec=TELL_INTERVAL_SEC, longest_sec=1.0)
 Entry = dict[str, Any]
 
 
-class Told(NamedTuple):
+class WorkerChange(NamedTuple):
     """Workers that look otherwise than before, or `all` there are; names of those that are kept no more."""
 
     workers: list[Entry]
@@ -34,23 +34,23 @@ class Told(NamedTuple):
     all: bool
 
 
-class WorkerNews:
+class WorkerChanges:
     def __init__(self, store: Store, read_model: ReadModel) -> None:
         self._store = store
         self._read_model = read_model
-        self._readers: set[WorkersReader] = set()
+        self._readers: set[WorkerChangesReader] = set()
 
     async def start(self) -> None:
         """Hear of every entry that is written from now on, for as long as the connection lives."""
         await self._store.registry.follow(lambda _worker_id: self._wake())
         self._store.on_reconnect(self._wake)
 
-    def enter(self, caller: Caller) -> WorkersReader:
-        reader = WorkersReader(self._store, self._read_model, caller)
+    def enter(self, caller: Caller) -> WorkerChangesReader:
+        reader = WorkerChangesReader(self._store, self._read_model, caller)
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: WorkersReader) -> None:
+    def leave(self, reader: WorkerChangesReader) -> None:
         self._readers.discard(reader)
         reader.close()
 
@@ -62,7 +62,7 @@ class WorkerNews:
             reader.wake()
 
 
-class WorkersReader:
+class WorkerChangesReader:
     """Reads the registry when something was written, and tells what looks otherwise than before."""
 
     def __init__(self, store: Store, read_model: ReadModel, caller: Caller) -> None:
@@ -74,19 +74,19 @@ class WorkersReader:
         self._gone: dict[str, None] = {}
         self._has_news = False
         self._has_told = False
-        self._ring: Ring = nobody
+        self._ring: Notify = noop
         self._timer: asyncio.TimerHandle | None = None
         self._reading = Loop("watched workers", self._look, backoff=AFTER_TROUBLE)
         self.is_over = False
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._ring = ring
         self._reading.start()
         self._reading.wake()
 
     def close(self) -> None:
         self.is_over = True
-        self._ring = nobody
+        self._ring = noop
         if self._timer is not None:
             self._timer.cancel()
         self._reading.stop_at_once()
@@ -94,11 +94,11 @@ class WorkersReader:
     def wake(self) -> None:
         self._read_in(TELL_INTERVAL_SEC)
 
-    def take(self) -> Told | None:
+    def take(self) -> WorkerChange | None:
         """All of them first, also where there are none; then those that look otherwise, and those gone."""
         if not self._has_news:
             return None
-        told = Told(list(self._waiting.values()), list(self._gone), not self._has_told)
+        told = WorkerChange(list(self._waiting.values()), list(self._gone), not self._has_told)
         self._waiting, self._gone = {}, {}
         self._has_news, self._has_told = False, True
         return told
@@ -117,7 +117,7 @@ class WorkersReader:
         self._reading.wake()
 
     async def _look(self) -> None:
-        wanted = workers.Wanted(gone=True, hidden=True)
+        wanted = workers.WorkerFilter(gone=True, hidden=True)
         found = await workers.list_workers(
             self._store, self._read_model, wanted, limit=workers.TOLD_MAX, caller=self._caller
         )

@@ -18,14 +18,14 @@ class BadToken(Invalid):
     """Not a token of this log."""
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """After line `line`, which is in the chunk at `seq`. The beginning is (0, 0)."""
 
     line: int = 0
     seq: int = 0
 
 
-class Places:
+class LogPositions:
     """Of one run's log."""
 
     def __init__(self, secret: bytes, run_id: str) -> None:
@@ -33,12 +33,12 @@ class Places:
         self._scope = {"run_id": run_id}
         self._seal = sealer(secret, KIND, self._scope)
 
-    def token(self, place: Place) -> str:
+    def token(self, place: LogPosition) -> str:
         return self._seal(place)
 
-    def opened(self, token: str) -> Place:
+    def opened(self, token: str) -> LogPosition:
         try:
-            return Place(*unseal(self._secret, KIND, self._scope, token))
+            return LogPosition(*unseal(self._secret, KIND, self._scope, token))
         except TokenRefused:
             message = "This token is not one of this log: pass it on unchanged, or begin without one."
             raise BadToken(message) from None

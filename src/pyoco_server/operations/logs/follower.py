@@ -10,8 +10,8 @@ from collections import deque
 from contextlib import aclosing
 from typing import NamedTuple
 
-from pyoco_server.operations.live.notify import Ring, nobody
-from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.live.notify import Notify, noop
+from pyoco_server.operations.logs.cursors import LogPosition
 from pyoco_server.operations.logs.views import LogView
 from pyoco_server.store.logs.chunks import By, Chunk
 from pyoco_server.store.store import Store
@@ -38,24 +38,24 @@ class NewLines(NamedTuple):
 
 
 class LogFollower:
-    def __init__(self, store: Store, run_id: str, view: LogView, after: Place) -> None:
+    def __init__(self, store: Store, run_id: str, view: LogView, after: LogPosition) -> None:
         self._store = store
         self._run_id = run_id
         self._view = view
         self._ahead: deque[Chunk] = deque()
         self._reader = Loop("reading a log", self._read, backoff=READ_AGAIN)
         self._is_reading = False
-        self._ring: Ring = nobody
+        self._ring: Notify = noop
         self._losses = view.losses
-        self.place = after if after.line <= view.lines else Place(0, 0)
+        self.place = after if after.line <= view.lines else LogPosition(0, 0)
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._ring = ring
         self._view.attach(ring)
 
     def detach(self) -> None:
         self._view.detach(self._ring)
-        self._ring = nobody
+        self._ring = noop
         self._reader.stop_at_once()
 
     @property
@@ -66,7 +66,7 @@ class LogFollower:
     def begin_again(self) -> None:
         self._losses = self._view.losses
         self._ahead.clear()
-        self.place = Place(0, 0)
+        self.place = LogPosition(0, 0)
 
     @property
     def is_over(self) -> bool:
@@ -89,7 +89,7 @@ class LogFollower:
             return None
         begin = max(after + 1, chunk.line)
         end = min(begin + PORTION_LINES - 1, chunk.last_line)
-        self.place = Place(end, chunk.seq)
+        self.place = LogPosition(end, chunk.seq)
         return NewLines(chunk, begin, end, lost=begin > after + 1)
 
     async def _read(self) -> None:
@@ -106,7 +106,7 @@ class LogFollower:
             return  # it began again meanwhile: what is asked for here is of the log as it was
         if span is None or span.lines <= self.place.line:
             # Erased, or all of it went by age: there is nothing left to wait for.
-            self.place = Place(max(self.place.line, self._view.lines), self.place.seq)
+            self.place = LogPosition(max(self.place.line, self._view.lines), self.place.seq)
             return
         chunks = reader.from_place(self._run_id, span, By.LINE, self.place.line + 1, hint=self.place.seq)
         size = 0

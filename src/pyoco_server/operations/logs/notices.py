@@ -16,7 +16,7 @@ from pyoco_server.ids import new_token
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.store.logs.reader import Span
-from pyoco_server.store.logs.writer import Line, LogMoved, decode_lines
+from pyoco_server.store.logs.writer import LogLine, LogMoved, decode_lines
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import noticed
 
@@ -33,7 +33,7 @@ _under_way: set[asyncio.Task[None]] = set()
 
 async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
     """`fence`: whoever writes with a lower one finds this line, and stops."""
-    line = Line(clock.now(), "system", text, level="WARNING")
+    line = LogLine(clock.now(), "system", text, level="WARNING")
     try:
         end = await store.logs.end(run_id)
         for _ in range(TRIES_MAX):

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import NamedTuple
 
-from pyoco_server.operations.logs.cursors import Place, Places
+from pyoco_server.operations.logs.cursors import LogPosition, LogPositions
 from pyoco_server.operations.logs.notices import may_be_noted
-from pyoco_server.operations.logs.search import Search, Sought
+from pyoco_server.operations.logs.search import LogSearch, Sought
 from pyoco_server.operations.logs.search_pool import LogSearches, PausedBy, Searched
 from pyoco_server.store.logs.chunks import By, Chunk
 from pyoco_server.store.logs.reader import Span
@@ -68,14 +68,14 @@ class LogPages:
         """
         if asked.sought is None:
             return await self._read(stored, asked, None)
-        search = Search(asked.sought)
+        search = LogSearch(asked.sought)
         with self.searches.concurrency.entered(caller):
             return await self._read(stored, asked, search)
 
-    async def _read(self, stored: StoredRun, asked: PageAsked, search: Search | None) -> LogPage:
+    async def _read(self, stored: StoredRun, asked: PageAsked, search: LogSearch | None) -> LogPage:
         run = stored.run
-        places = Places(await self._store.secrets.for_tokens(), run.run_id)
-        after = places.opened(asked.token) if asked.token is not None else Place()
+        places = LogPositions(await self._store.secrets.for_tokens(), run.run_id)
+        after = places.opened(asked.token) if asked.token is not None else LogPosition()
         span = await self._store.log_reader.span(run.run_id, at_leader=run.is_terminal)
         if span is not None and after.line > span.lines:
             # Said by a replica that lags, or the whole log went by age and began anew.
@@ -87,7 +87,7 @@ class LogPages:
         begin = _begin(asked, after, span)
         lost = begin < span.first.line or after.line > span.lines
         if lost:
-            begin, after = span.first.line, Place(span.first.line - 1)
+            begin, after = span.first.line, LogPosition(span.first.line - 1)
         found = await self._collected(run.run_id, span, begin, after, asked.limit, search)
         last = found.place
         return LogPage(
@@ -99,7 +99,7 @@ class LogPages:
         )
 
     async def _collected(
-        self, run_id: str, span: Span, begin: int, after: Place, limit: int, search: Search | None
+        self, run_id: str, span: Span, begin: int, after: LogPosition, limit: int, search: LogSearch | None
     ) -> Searched:
         if begin > span.lines:
             return Searched([], after, None)
@@ -116,7 +116,7 @@ def _searched_to(found: Searched, lines: int) -> SearchedTo:
     return SearchedTo(line, lines, found.paused_by if line < lines else None)
 
 
-def _begin(asked: PageAsked, after: Place, span: Span) -> int:
+def _begin(asked: PageAsked, after: LogPosition, span: Span) -> int:
     if asked.from_line is not None:
         return asked.from_line
     if asked.tail is not None:
@@ -124,14 +124,14 @@ def _begin(asked: PageAsked, after: Place, span: Span) -> int:
     return after.line + 1
 
 
-async def _plain(chunks: Chunks, begin: int, limit: int) -> tuple[list[bytes], Place]:
+async def _plain(chunks: Chunks, begin: int, limit: int) -> tuple[list[bytes], LogPosition]:
     lines: list[bytes] = []
-    place = Place(begin - 1)
+    place = LogPosition(begin - 1)
     async for chunk in chunks:
         found = _lines_from(chunk, begin)[: limit - len(lines)]
         if found:
             lines += found
-            place = Place(max(begin, chunk.line) + len(found) - 1, chunk.seq)
+            place = LogPosition(max(begin, chunk.line) + len(found) - 1, chunk.seq)
         if len(lines) >= limit:
             break
     return lines, place

@@ -14,9 +14,9 @@ import msgspec
 import re2
 
 from pyoco_server.errors import Invalid
-from pyoco_server.operations.logs.cursors import Place
+from pyoco_server.operations.logs.cursors import LogPosition
 from pyoco_server.store.logs.chunks import Chunk
-from pyoco_server.store.logs.writer import Entry
+from pyoco_server.store.logs.writer import LogEntry
 
 TEXT_CHARS_MAX = 1_000
 PATTERN_MEMORY_BYTES = 2 * 2**20
@@ -48,10 +48,10 @@ class Looked(NamedTuple):
     """`lines` that match, as they are stored, and the last place that was looked at."""
 
     lines: list[bytes]
-    place: Place
+    place: LogPosition
 
 
-class Search:
+class LogSearch:
     """May be used in any thread, in one at a time."""
 
     def __init__(self, sought: Sought) -> None:
@@ -60,7 +60,7 @@ class Search:
         plain = sought.text if self._pattern is None else None
         self._needles = [_as_stored(text) for text in (plain, sought.task) if text]
 
-    def look(self, chunks: Sequence[Chunk], after: Place, room: int, until: float) -> Looked:
+    def look(self, chunks: Sequence[Chunk], after: LogPosition, room: int, until: float) -> Looked:
         """From the line after `after`, up to `room` matches or the instant `until` (of `time.monotonic`).
 
         At least one line is looked at, however late it is: a search always gets further.
@@ -71,13 +71,13 @@ class Search:
             if chunk.last_line <= place.line:
                 continue
             if not all(needle in chunk.data for needle in self._needles):
-                place = Place(chunk.last_line, chunk.seq)
+                place = LogPosition(chunk.last_line, chunk.seq)
                 continue
             begin = max(0, place.line + 1 - chunk.line)
             for number, line in enumerate(chunk.data.splitlines()[begin:], chunk.line + begin):
                 if self._matches(line):
                     found.append(line)
-                place = Place(number, chunk.seq)
+                place = LogPosition(number, chunk.seq)
                 if len(found) >= room or time.monotonic() >= until:
                     return Looked(found, place)
         return Looked(found, place)
@@ -95,7 +95,7 @@ class Search:
         return sought.text is None or sought.text in entry.message
 
 
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(LogEntry).decode
 
 
 def _as_stored(text: str) -> bytes:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations.concurrency import Concurrency
-from pyoco_server.operations.logs.cursors import Place
-from pyoco_server.operations.logs.search import Looked, Search
+from pyoco_server.operations.logs.cursors import LogPosition
+from pyoco_server.operations.logs.search import LogSearch, Looked
 from pyoco_server.store.logs.chunks import Chunk
 
 THREADS = 2
@@ -38,7 +38,7 @@ class Searched(NamedTuple):
     """`place`: where to go on: after the last match if there may be more, else after all that was read."""
 
     lines: list[bytes]
-    place: Place
+    place: LogPosition
     paused_by: PausedBy | None
 
 
@@ -60,11 +60,13 @@ class LogSearches:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def through(self, chunks: AsyncIterator[Chunk], begin: int, limit: int, search: Search) -> Searched:
+    async def through(
+        self, chunks: AsyncIterator[Chunk], begin: int, limit: int, search: LogSearch
+    ) -> Searched:
         """Through these chunks from line `begin` on. The caller has its place in `concurrency`."""
         ends_at = time.monotonic() + self._time_sec
         found: list[bytes] = []
-        place, size = Place(begin - 1), 0
+        place, size = LogPosition(begin - 1), 0
         async with aclosing(_portions(chunks)) as portions:
             async for portion in portions:
                 size += sum(len(chunk.data) for chunk in portion)
@@ -81,7 +83,7 @@ class LogSearches:
         return Searched(found, place, None)
 
     async def _in_thread(
-        self, search: Search, chunks: list[Chunk], after: Place, room: int, ends_at: float
+        self, search: LogSearch, chunks: list[Chunk], after: LogPosition, room: int, ends_at: float
     ) -> Looked:
         def look() -> Looked:
             return search.look(chunks, after, room, min(ends_at, time.monotonic() + SLICE_SEC))

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.operations.live.run_views import Ring, RunView, RunViews
+from pyoco_server.operations.live.run_views import Notify, RunView, RunViews
 from pyoco_server.operations.logs.notices import awaits_notice
 from pyoco_server.store.logs.chunks import Chunk
 from pyoco_server.store.logs.writer import LogEnd, end_of
@@ -37,7 +37,7 @@ class LogView:
         self._tail: deque[Chunk] = deque()
         self._tail_bytes = 0
         self._shown: dict[tuple[Hashable, int], bytes] = {}
-        self._guests: set[Ring] = set()
+        self._guests: set[Notify] = set()
         self._looking = Loop(
             "end of a followed log", self._look_until_final, interval_sec=LOOK_SEC, backoff=LOOK_AGAIN
         )
@@ -71,11 +71,11 @@ class LogView:
             with contextlib.suppress(Unavailable):
                 await self._store.log_reader.unlisten(self._sid)
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         """Call this when there are more lines, or when it is certain that there will be none."""
         self._guests.add(ring)
 
-    def detach(self, ring: Ring) -> None:
+    def detach(self, ring: Notify) -> None:
         self._guests.discard(ring)
 
     def with_line(self, line: int) -> Chunk | None:

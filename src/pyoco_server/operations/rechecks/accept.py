@@ -15,14 +15,14 @@ from pyoco_server import clock
 from pyoco_server.errors import Invalid
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer, Once, Reservation, once
-from pyoco_server.operations.idempotency.request_digest import Fingerprint, fingerprint_of
+from pyoco_server.operations.idempotency.once import Once, RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.request_digest import RequestDigest, fingerprint_of
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.rechecks.context import RecheckDesk, client_of, tenant_of
+from pyoco_server.operations.rechecks.context import RecheckContext, client_of, tenant_of
 from pyoco_server.operations.rechecks.plans import plan_of, put_plan
 from pyoco_server.read_model.recheck_queries import RecheckReading
-from pyoco_server.read_model.recheck_table import Search
-from pyoco_server.recheck.asked import Asked
+from pyoco_server.read_model.recheck_table import StrategySearch
+from pyoco_server.recheck.asked import AskedRecheck
 from pyoco_server.recheck.batches import batches_of
 from pyoco_server.recheck.records import Request
 
@@ -45,22 +45,22 @@ class Sender(NamedTuple):
 
 
 async def accept(
-    desk: RecheckDesk, sender: Sender, key: IdempotencyKey, body: bytes, asked: Asked, shown: Shown
+    desk: RecheckContext, sender: Sender, key: IdempotencyKey, body: bytes, asked: AskedRecheck, shown: Shown
 ) -> Once:
     """`shown`: the answer, of a request that is accepted."""
     wanted = await fingerprint_of(body)
     chosen = await _chosen(desk, tenant_of(sender.caller), asked, key, wanted)
 
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         request = await _stored(desk, sender, asked, chosen, reservation)
         if not request.dry_run:
             await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
-        return Answer(status=ACCEPTED, body=shown(request))
+        return RecordedAnswer(status=ACCEPTED, body=shown(request))
 
     return await once(desk.store, key, wanted, do, resource_id=new_ulid(), needs_room=True)
 
 
-async def start_batches(desk: RecheckDesk, request: Request, numbers: Iterable[int]) -> None:
+async def start_batches(desk: RecheckContext, request: Request, numbers: Iterable[int]) -> None:
     """Those that run already are left alone. The first trouble is raised, after all were tried."""
     plan = await plan_of(desk.store, request)
     places = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -76,7 +76,7 @@ async def start_batches(desk: RecheckDesk, request: Request, numbers: Iterable[i
 
 
 async def _chosen(
-    desk: RecheckDesk, tenant: str, asked: Asked, key: IdempotencyKey, wanted: Fingerprint
+    desk: RecheckContext, tenant: str, asked: AskedRecheck, key: IdempotencyKey, wanted: RequestDigest
 ) -> Chosen | Invalid:
     """What the catalogue refuses reserves nothing. But what was accepted once is answered so again: then the
     refusal is handed on, for the case that nothing came of it.
@@ -105,10 +105,10 @@ def _named(reading: RecheckReading, tenant: str, strategies: tuple[str, ...]) ->
     return chosen
 
 
-def _matching(reading: RecheckReading, tenant: str, asked: Asked) -> Chosen:
+def _matching(reading: RecheckReading, tenant: str, asked: AskedRecheck) -> Chosen:
     assert asked.chosen is not None
     wanted = asked.chosen
-    search = Search(
+    search = StrategySearch(
         tenant=tenant,
         tags=wanted.tags_any,
         health=wanted.health,
@@ -122,7 +122,11 @@ def _matching(reading: RecheckReading, tenant: str, asked: Asked) -> Chosen:
 
 
 async def _stored(
-    desk: RecheckDesk, sender: Sender, asked: Asked, chosen: Chosen | Invalid, reservation: Reservation
+    desk: RecheckContext,
+    sender: Sender,
+    asked: AskedRecheck,
+    chosen: Chosen | Invalid,
+    reservation: Reservation,
 ) -> Request:
     tenant, request_id = tenant_of(sender.caller), reservation.resource_id
     if reservation.may_have_happened:

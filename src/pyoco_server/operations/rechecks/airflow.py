@@ -19,8 +19,8 @@ import httpx
 from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.operations.rechecks.context import Ended, NotEnded
-from pyoco_server.operations.rechecks.counters import RecheckObserved
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
+from pyoco_server.operations.rechecks.counters import RecheckCounters
 from pyoco_server.operations.rechecks.workers import flow_params
 from pyoco_server.recheck.batches import Batch, run_id_of
 from pyoco_server.recheck.records import Request
@@ -41,7 +41,7 @@ _GOING = frozenset({"queued", "running", "restarting", "scheduled", "deferred"})
 _IN_CONF = {"correlation_id": CORRELATION_HEADER, "traceparent": TRACEPARENT_HEADER}
 
 
-class Reason(StrEnum):
+class AirflowReason(StrEnum):
     TIMEOUT = "timeout"
     DOWN = "down"
     BAD_REQUEST = "bad_request"
@@ -49,11 +49,11 @@ class Reason(StrEnum):
     ERROR = "error"
 
 
-_WORTH_ANOTHER_TRY = frozenset({Reason.TIMEOUT, Reason.DOWN})
+_WORTH_ANOTHER_TRY = frozenset({AirflowReason.TIMEOUT, AirflowReason.DOWN})
 
 
 class AirflowTrouble(Unavailable):
-    def __init__(self, reason: Reason, said: str = "") -> None:
+    def __init__(self, reason: AirflowReason, said: str = "") -> None:
         super().__init__(f"Airflow cannot take this now ({reason}{': ' if said else ''}{said}).", err_id="")
         self.reason = reason
 
@@ -61,7 +61,7 @@ class AirflowTrouble(Unavailable):
 class Airflow:
     ask_every_sec: float | None = 5.0
 
-    def __init__(self, config: NatsBackendConfig, observed: RecheckObserved) -> None:
+    def __init__(self, config: NatsBackendConfig, observed: RecheckCounters) -> None:
         self._observed = observed
         self._client = httpx.AsyncClient(
             base_url=config.airflow_url.rstrip("/"),
@@ -79,7 +79,7 @@ class Airflow:
         body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
         await self._ask("dagRuns.post", "POST", _address(), body, fine=(409,), headers=traced)
 
-    async def ended(self, run_id: str) -> Ended | NotEnded:
+    async def ended(self, run_id: str) -> EndedBatch | NotEnded:
         answer = await self._ask("dagRuns.get", "GET", _address(run_id), fine=(404,))
         if answer.status_code == 404:
             return NotEnded.MISSING
@@ -89,8 +89,8 @@ class Airflow:
             return NotEnded.GOES_ON
         at = _instant(run.get("end_date"))
         if state != "success":
-            return Ended(at, error=f"the DAG run ended {state}")
-        return Ended(at, output=await self._returned(run_id))
+            return EndedBatch(at, error=f"the DAG run ended {state}")
+        return EndedBatch(at, output=await self._returned(run_id))
 
     async def stop(self) -> None:
         await self._client.aclose()
@@ -114,7 +114,7 @@ class Airflow:
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
         """An answer that is fine, in as many tries as are worth it and fit the budget."""
-        trouble = AirflowTrouble(Reason.TIMEOUT)
+        trouble = AirflowTrouble(AirflowReason.TIMEOUT)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BUDGET_SEC):
                 for number in range(TRIES_MAX):
@@ -144,11 +144,11 @@ class Airflow:
                 raise AirflowTrouble(_reason(answer.status_code), f"status {answer.status_code}")
             return answer
         except httpx.TimeoutException:
-            outcome = Reason.TIMEOUT
-            raise AirflowTrouble(Reason.TIMEOUT) from None
+            outcome = AirflowReason.TIMEOUT
+            raise AirflowTrouble(AirflowReason.TIMEOUT) from None
         except httpx.TransportError:
-            outcome = Reason.DOWN
-            raise AirflowTrouble(Reason.DOWN) from None
+            outcome = AirflowReason.DOWN
+            raise AirflowTrouble(AirflowReason.DOWN) from None
         except AirflowTrouble as error:
             outcome = error.reason
             raise
@@ -178,17 +178,17 @@ def _basic(config: NatsBackendConfig) -> httpx.BasicAuth | None:
     )
 
 
-def _reason(status: int) -> Reason:
+def _reason(status: int) -> AirflowReason:
     match status:
         case 401 | 403:
-            return Reason.UNAUTHORISED
+            return AirflowReason.UNAUTHORISED
         case 408 | 504:
-            return Reason.TIMEOUT
+            return AirflowReason.TIMEOUT
         case 429 | 502 | 503:
-            return Reason.DOWN
+            return AirflowReason.DOWN
         case _ if 400 <= status < 500:
-            return Reason.BAD_REQUEST
-    return Reason.ERROR
+            return AirflowReason.BAD_REQUEST
+    return AirflowReason.ERROR
 
 
 def _object(answer: httpx.Response) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise AirflowTrouble(Reason.ERROR, "an answer that is no object")
+        raise AirflowTrouble(AirflowReason.ERROR, "an answer that is no object")
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pyoco_server.errors import ConfigError, Invalid, NotFound
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT
-from pyoco_server.operations.rechecks.context import RecheckDesk
+from pyoco_server.operations.rechecks.context import RecheckContext
 from pyoco_server.recheck.catalogue import Catalogue, catalogue_in
 from pyoco_server.recheck.strategies import Strategy, is_strategy_id, strategy_in
 from pyoco_server.store.store import Store
@@ -24,7 +24,7 @@ class Imported(NamedTuple):
     unchanged: int
 
 
-async def put_entry(desk: RecheckDesk, tenant: str, strategy_id: str, entry: Any) -> Strategy:
+async def put_entry(desk: RecheckContext, tenant: str, strategy_id: str, entry: Any) -> Strategy:
     """The whole entry, from now on. What it does not say has its default, not its former value."""
     profiles = (await desk.model.caught_up()).profiles(tenant)
     named = {"id": strategy_id} | entry if isinstance(entry, dict) else entry
@@ -35,7 +35,7 @@ async def put_entry(desk: RecheckDesk, tenant: str, strategy_id: str, entry: Any
     return strategy
 
 
-async def delete_entry(desk: RecheckDesk, tenant: str, strategy_id: str) -> None:
+async def delete_entry(desk: RecheckContext, tenant: str, strategy_id: str) -> None:
     """Its results stay, and are its again when it comes back."""
     if (await desk.model.caught_up()).find(tenant, strategy_id) is None:
         raise unknown_strategy(strategy_id)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT, Caller
-from pyoco_server.operations.rechecks.counters import RecheckObserved
+from pyoco_server.operations.rechecks.counters import RecheckCounters
 from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.recheck.batches import Batch
 from pyoco_server.recheck.records import Request
@@ -15,7 +15,7 @@ from pyoco_server.store.store import Store
 ANONYMOUS = "anonymous"
 
 
-class Ended(NamedTuple):
+class EndedBatch(NamedTuple):
     """How a batch's run ended: what its flow returned, or why it returned nothing."""
 
     at: float
@@ -37,16 +37,16 @@ class Executor(Protocol):
     async def start(self, request: Request, number: int, batch: Batch) -> None:
         """Once, however often it is asked for: the run's id follows from the request. Raises Unavailable."""
 
-    async def ended(self, run_id: str) -> Ended | NotEnded: ...
+    async def ended(self, run_id: str) -> EndedBatch | NotEnded: ...
 
     async def stop(self) -> None: ...
 
 
-class RecheckDesk(NamedTuple):
+class RecheckContext(NamedTuple):
     store: Store
     model: RecheckModel
     executor: Executor
-    observed: RecheckObserved
+    observed: RecheckCounters
 
 
 def tenant_of(caller: Caller) -> str:

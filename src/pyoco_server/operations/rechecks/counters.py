@@ -22,7 +22,7 @@ class Latency:
         self.total_ms += milliseconds
 
 
-class RecheckObserved:
+class RecheckCounters:
     def __init__(self) -> None:
         # endpoint and outcome: both from closed sets
         self.requests: Counter[tuple[str, str]] = Counter()

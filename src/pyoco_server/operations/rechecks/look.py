@@ -9,13 +9,13 @@ from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Forbidden, NotFound, Unavailable
 from pyoco_server.operations.rechecks.catalogue import unknown_strategy
-from pyoco_server.operations.rechecks.context import RecheckDesk
+from pyoco_server.operations.rechecks.context import RecheckContext
 from pyoco_server.read_model.recheck_queries import KeptArtifact as KeptArtifact
-from pyoco_server.read_model.recheck_queries import Listed as Listed
+from pyoco_server.read_model.recheck_queries import ListedStrategy as ListedStrategy
 from pyoco_server.read_model.recheck_queries import PastResult as PastResult
 from pyoco_server.read_model.recheck_table import ORDERS as ORDERS
-from pyoco_server.read_model.recheck_table import Search as Search
-from pyoco_server.recheck.progress import Status, Tally, status_of
+from pyoco_server.read_model.recheck_table import StrategySearch as StrategySearch
+from pyoco_server.recheck.progress import RequestStatus, Tally, status_of
 from pyoco_server.recheck.records import Request
 
 SIGNED_FOR_SEC = 300
@@ -25,27 +25,29 @@ DAY_SEC = 86_400.0
 _SIGNED = "artifact"
 
 
-class Standing(NamedTuple):
+class RequestProgress(NamedTuple):
     request: Request
-    status: Status
+    status: RequestStatus
     tally: Tally
     artifacts: list[KeptArtifact]
 
 
 class Detail(NamedTuple):
-    listed: Listed
+    listed: ListedStrategy
     averages: dict[str, float | None]
     results: list[PastResult]
     artifacts: list[KeptArtifact]
 
 
 async def page(
-    desk: RecheckDesk, search: Search, order: str, limit: int, offset: int
-) -> tuple[list[Listed], int]:
+    desk: RecheckContext, search: StrategySearch, order: str, limit: int, offset: int
+) -> tuple[list[ListedStrategy], int]:
     return (await desk.model.caught_up()).page(search, order, limit, offset)
 
 
-async def detail(desk: RecheckDesk, tenant: str, strategy_id: str, *, window_days: int, limit: int) -> Detail:
+async def detail(
+    desk: RecheckContext, tenant: str, strategy_id: str, *, window_days: int, limit: int
+) -> Detail:
     reading = await desk.model.caught_up()
     listed = reading.find(tenant, strategy_id)
     if listed is None:
@@ -60,7 +62,7 @@ async def detail(desk: RecheckDesk, tenant: str, strategy_id: str, *, window_day
 
 
 async def results(
-    desk: RecheckDesk, tenant: str, strategy_id: str, *, begin: float, end: float, limit: int
+    desk: RecheckContext, tenant: str, strategy_id: str, *, begin: float, end: float, limit: int
 ) -> list[PastResult]:
     reading = await desk.model.caught_up()
     if reading.find(tenant, strategy_id) is None:
@@ -68,7 +70,7 @@ async def results(
     return reading.results(tenant, strategy_id, limit, begin, end)
 
 
-async def standing(desk: RecheckDesk, tenant: str, request_id: str) -> Standing:
+async def standing(desk: RecheckContext, tenant: str, request_id: str) -> RequestProgress:
     reading = await desk.model.caught_up()
     request = reading.request(request_id, tenant)
     if request is None and await desk.store.rechecks.request(tenant, request_id) is not None:
@@ -77,10 +79,10 @@ async def standing(desk: RecheckDesk, tenant: str, request_id: str) -> Standing:
         raise NotFound("There is no such request. Check the id.", err_id="")
     tally = reading.tally(request_id)
     shown = reading.artifacts_in(request_id, ARTIFACTS_SHOWN_MAX)
-    return Standing(request, status_of(request, tally), tally, shown)
+    return RequestProgress(request, status_of(request, tally), tally, shown)
 
 
-async def signed(desk: RecheckDesk, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
+async def signed(desk: RecheckContext, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
     """The artifact, and a token that opens it for a while without another proof."""
     artifact = (await desk.model.caught_up()).artifact(artifact_id, tenant)
     if artifact is None:
@@ -90,7 +92,7 @@ async def signed(desk: RecheckDesk, tenant: str, artifact_id: int) -> tuple[Kept
     return artifact, seal(secret, _SIGNED, {"tenant": tenant}, [artifact_id, expires_at])
 
 
-async def check_signature(desk: RecheckDesk, tenant: str, artifact_id: int, token: str) -> None:
+async def check_signature(desk: RecheckContext, tenant: str, artifact_id: int, token: str) -> None:
     try:
         opened = unseal(await desk.store.secrets.for_tokens(), _SIGNED, {"tenant": tenant}, token)
     except TokenRefused:
@@ -102,7 +104,7 @@ async def check_signature(desk: RecheckDesk, tenant: str, artifact_id: int, toke
 
 
 async def content(
-    desk: RecheckDesk, tenant: str, artifact_id: int
+    desk: RecheckContext, tenant: str, artifact_id: int
 ) -> tuple[KeptArtifact, AsyncIterator[bytes]]:
     artifact = (await desk.model.caught_up()).artifact(artifact_id, tenant)
     if artifact is None or await desk.store.artifacts.info(artifact.object) is None:

@@ -13,18 +13,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pyoco_server.operations.rechecks.context import Ended, NotEnded, RecheckDesk
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded, RecheckContext
 from pyoco_server.operations.rechecks.plans import plan_of
 from pyoco_server.read_model.recheck_queries import RecheckReading
 from pyoco_server.read_model.rechecks import OpenBatch
 from pyoco_server.recheck.judging import Attached, attached_to, failed, judged, returned_for
-from pyoco_server.recheck.records import Artifact, Outcome, Request, Result
+from pyoco_server.recheck.records import Artifact, BatchOutcome, Request, StrategyResult
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
 
-async def settle(desk: RecheckDesk, run_id: str, batch: OpenBatch) -> NotEnded | None:
+async def settle(desk: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnded | None:
     """None when it is settled, or nobody can ask for it any more."""
     ended = await desk.executor.ended(run_id)
     if isinstance(ended, NotEnded):
@@ -35,7 +35,7 @@ async def settle(desk: RecheckDesk, run_id: str, batch: OpenBatch) -> NotEnded |
         return None
     plan = await plan_of(desk.store, request)
     strategies = plan[batch.batch].strategies if batch.batch < len(plan) else ()
-    outcome = Outcome(
+    outcome = BatchOutcome(
         request_id=batch.request_id,
         batch=batch.batch,
         completed_at=math.floor(ended.at * 1000) / 1000,
@@ -53,8 +53,8 @@ async def _results(
     request: Request,
     batch: int,
     strategies: tuple[str, ...],
-    ended: Ended,
-) -> list[Result]:
+    ended: EndedBatch,
+) -> list[StrategyResult]:
     if ended.error is not None:
         return [failed(one, ended.error) for one in strategies]
     profiles = reading.profiles(request.tenant)

@@ -10,7 +10,7 @@ from pyoco_server import clock
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.rechecks.context import Ended, NotEnded
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
 from pyoco_server.operations.runs.result import whole_result
 from pyoco_server.operations.runs.submit import Submission, begin, checked
 from pyoco_server.recheck.batches import Batch, run_id_of
@@ -42,7 +42,7 @@ class OwnWorkers:
         # The commit has an id that follows from the run's: a second try finds the first, and ends it.
         await begin(self._store, checked(wanted, self._store.config), commit_id=run_id.replace("-", ""))
 
-    async def ended(self, run_id: str) -> Ended | NotEnded:
+    async def ended(self, run_id: str) -> EndedBatch | NotEnded:
         stored = await self._store.runs.load(run_id, at_leader=True, whole=True)
         if stored is None:
             return NotEnded.MISSING
@@ -51,11 +51,11 @@ class OwnWorkers:
         run = stored.run
         at = run.ended_at or run.updated_at or clock.now()
         if run.gone or run.ended is not RunStatus.COMPLETED:
-            return Ended(at, error=_why(run))
+            return EndedBatch(at, error=_why(run))
         try:
-            return Ended(at, output=await _parsed(await whole_result(self._store, run)))
+            return EndedBatch(at, output=await _parsed(await whole_result(self._store, run)))
         except (NotFound, ResultDamaged) as missing:
-            return Ended(at, error=missing.message)
+            return EndedBatch(at, error=missing.message)
 
     async def stop(self) -> None:
         return None

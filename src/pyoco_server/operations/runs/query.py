@@ -8,7 +8,7 @@ from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.runs import search
-from pyoco_server.read_model.run_pages import Place
+from pyoco_server.read_model.run_pages import PagePosition
 from pyoco_server.read_model.run_table import Filter as Filter
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import StoredRun as StoredRun
@@ -70,11 +70,11 @@ async def get_many(store: Store, run_ids: list[str]) -> list[StoredRun]:
     return [stored for stored in found if stored is not None and not stored.run.gone]
 
 
-def _place(secret: bytes, scope: Scope, cursor: str | None) -> Place | None:
+def _place(secret: bytes, scope: Scope, cursor: str | None) -> PagePosition | None:
     if cursor is None:
         return None
     try:
-        return Place(*unseal(secret, CURSOR, scope, cursor))
+        return PagePosition(*unseal(secret, CURSOR, scope, cursor))
     except TokenRefused:
         message = "cursor is not one of this list: pass it on unchanged, with the same filters."
         problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}

@@ -35,7 +35,7 @@ COMMIT_FRAME_BYTES = 64  # of a commit besides its events
 NAMED_MAX = 30  # tasks in a sentence
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
+class RetryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is executed again: what had not succeeded, and with `task` that one and whatever comes after it.
 
     `from_start`: everything. `params`: instead of those that the run had.
@@ -49,7 +49,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def retry(
-    store: Store, run_id: str, wanted: Retry, caller: Caller, *, reservation: Reservation | None = None
+    store: Store, run_id: str, wanted: RetryRequest, caller: Caller, *, reservation: Reservation | None = None
 ) -> StoredRun:
     """Conflict for a run that still lives: two of them would be at the same work.
 
@@ -84,7 +84,9 @@ async def _submitted(store: Store, run_id: str) -> RunSubmitted:
     return first
 
 
-def _submission(first: RunSubmitted, old: Run, new_id: str, wanted: Retry, caller: Caller) -> RunSubmitted:
+def _submission(
+    first: RunSubmitted, old: Run, new_id: str, wanted: RetryRequest, caller: Caller
+) -> RunSubmitted:
     return replace(
         first,
         at=clock.now(),

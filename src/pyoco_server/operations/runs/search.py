@@ -10,7 +10,7 @@ import asyncio
 import re
 
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.read_model.run_pages import Place
+from pyoco_server.read_model.run_pages import PagePosition
 from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
 
@@ -21,8 +21,8 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 async def next_page(
-    read_model: ReadModel, wanted: Filter, limit: int, place: Place | None, text: str
-) -> tuple[list[Run], Place | None]:
+    read_model: ReadModel, wanted: Filter, limit: int, place: PagePosition | None, text: str
+) -> tuple[list[Run], PagePosition | None]:
     """At most `limit` that have the text, and where to go on; None: there are no more."""
     if wanted == Filter(tenant=wanted.tenant) and _ID.fullmatch(text):
         run = read_model.find(text)  # a whole id needs no search

@@ -67,7 +67,7 @@ def state_when_read(entry: Mapping[str, Any], now: float, timeout_sec: float) ->
     return WorkerState.DISCONNECTED if now - seen_at > timeout_sec else WorkerState(written)
 
 
-class Registry:
+class WorkerRegistry:
     def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._client = client
         self._jetstream = jetstream

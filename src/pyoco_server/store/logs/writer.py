@@ -25,7 +25,7 @@ from pyoco_server.store.logs.chunks import Chunk, chunk_of
 APPEND_TRIES_MAX = 3
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line on its way into the log. `stream`: stdout, stderr, logging, or system for our own notices."""
 
     at: float
@@ -36,7 +36,7 @@ class Line(NamedTuple):
     level: str | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line as it is stored and served. `seq` counts from 1 and has no gaps."""
 
     seq: int
@@ -68,7 +68,7 @@ class LogMoved(Exception):
 
 
 _encode_entry = msgspec.json.Encoder().encode
-_decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_entry = msgspec.json.Decoder(LogEntry).decode
 
 
 class Logs:
@@ -94,7 +94,7 @@ class Logs:
         self,
         run_id: str,
         at: LogEnd,
-        lines: Sequence[Line],
+        lines: Sequence[LogLine],
         *,
         fence: int,
         chunk_id: str,
@@ -125,7 +125,7 @@ class Logs:
             omitted=at.omitted + omitted,
         )
 
-    async def entries(self, run_id: str) -> list[Entry]:
+    async def entries(self, run_id: str) -> list[LogEntry]:
         """The whole log. For a part of a long one, find its chunk first."""
         chunks = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [entry for chunk in chunks for entry in decode_lines(chunk.data)]
@@ -156,13 +156,13 @@ class Logs:
         return f"{self._prefix}.{run_id}"
 
 
-def encode_lines(lines: Iterable[Line], first: int) -> tuple[bytes, int]:
+def encode_lines(lines: Iterable[LogLine], first: int) -> tuple[bytes, int]:
     """The bytes as they are stored and served, and how many of them the texts alone would be."""
     parts = []
     text_size = 0
     for seq, line in enumerate(lines, first):
         text = line.text
-        entry = Entry(seq, _moment(line.at), text, line.stream, line.task, line.attempt, line.level)
+        entry = LogEntry(seq, _moment(line.at), text, line.stream, line.task, line.attempt, line.level)
         parts.append(_encode_entry(entry))
         text_size += (len(text) if text.isascii() else len(text.encode())) + 1
     parts.append(b"")
@@ -180,7 +180,7 @@ def _second(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()[:-6]
 
 
-def decode_lines(data: bytes) -> list[Entry]:
+def decode_lines(data: bytes) -> list[LogEntry]:
     return [_decode_entry(line) for line in data.splitlines()]
 
 

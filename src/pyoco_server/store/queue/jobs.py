@@ -20,7 +20,7 @@ from pyoco_server.store.runs.log import StoredRun
 PUBLISH_TRIES_MAX = 3
 
 
-class Line(NamedTuple):
+class QueueState(NamedTuple):
     """How many jobs wait, and when the broker stored the one that is next; None: not known."""
 
     waiting: int
@@ -83,7 +83,7 @@ class JobQueue:
         await puller.open()
         return puller
 
-    async def line(self, tag: str) -> Line | None:
+    async def line(self, tag: str) -> QueueState | None:
         """Jobs of a tag that were never delivered; None when the tag has no consumer yet."""
         name, stream = f"{self._config.consumer_prefix}_{tag}", self._config.work_stream
         try:
@@ -92,10 +92,10 @@ class JobQueue:
             return None
         waiting = int(info["num_pending"])
         if not waiting:
-            return Line(0, None)
+            return QueueState(0, None)
         subject, delivered = f"{self._config.work_subject_prefix}.{tag}", int(info["delivered"]["stream_seq"])
         first = await self._jetstream.next_at_leader(stream, subject, delivered)
-        return Line(waiting, first.stored_at if first is not None else None)
+        return QueueState(waiting, first.stored_at if first is not None else None)
 
     async def depths(self, tags_max: int) -> dict[str, TagQueue]:
         """By tag, also of tags that nobody has ever asked for; of the fullest ones if there are many."""

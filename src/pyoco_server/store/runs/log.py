@@ -20,7 +20,7 @@ from pyoco_server.ids import new_token
 from pyoco_server.jetstream.api import JetStream, PubAck, StoredMessage
 from pyoco_server.jetstream.confirmed_reads import CONFIRM_TRIES_MAX, MARK, confirm
 from pyoco_server.jetstream.errors import AnswerLost, BrokerRefused, WrongSequence
-from pyoco_server.jetstream.kv import Entry
+from pyoco_server.jetstream.kv import KvEntry
 from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.events import Event, RunDiscarded, RunErased, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
@@ -30,7 +30,7 @@ from pyoco_server.names import is_run_id
 from pyoco_server.store.runs.codec import decode_commit, decode_snapshot, encode_snapshot
 from pyoco_server.store.runs.commits import Commit, commit_no
 from pyoco_server.store.runs.history import LogReading
-from pyoco_server.store.runs.run_cache import WholeRuns
+from pyoco_server.store.runs.run_cache import WholeRunCache
 from pyoco_server.store.runs.snapshots import SnapshotBucket, may_be_missing
 from pyoco_server.store.runs.stored_run import (
     NewCommit,
@@ -62,7 +62,7 @@ class Overtaken(Exception):
         self.now = now
 
 
-class Beat(NamedTuple):
+class HeartbeatResult(NamedTuple):
     """What the next beat goes by. `is_behind`: the snapshot shows a newer commit, or is gone for good."""
 
     stored: StoredRun
@@ -80,7 +80,7 @@ class Runs(LogReading):
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
         self._healing: set[asyncio.Task[None]] = set()
         self._rebuilding: asyncio.Task[None] | None = None
-        self._whole = WholeRuns()
+        self._whole = WholeRunCache()
 
     async def create(
         self,
@@ -199,13 +199,13 @@ class Runs(LogReading):
         except WrongSequence:
             return None
 
-    async def beat(self, stored: StoredRun, at: float) -> Beat:
+    async def beat(self, stored: StoredRun, at: float) -> HeartbeatResult:
         """Renew `heartbeat_at`. Not history: yields to a snapshot that was written meanwhile."""
         try:
             revision = await self._beat(self._snapshot(stored), at, stored.revision)
         except WrongSequence:
             return await self._beat_on_theirs(stored, at)
-        return Beat(replace(stored, revision=revision), is_behind=False)
+        return HeartbeatResult(replace(stored, revision=revision), is_behind=False)
 
     async def snapshot(self, run_id: str) -> RunSnapshot | None:
         """As stored, folded no further."""
@@ -284,7 +284,7 @@ class Runs(LogReading):
 
     def _reads(
         self, run_id: str, at_leader: bool
-    ) -> tuple[Coroutine[Any, Any, Entry], Coroutine[Any, Any, StoredMessage | None]]:
+    ) -> tuple[Coroutine[Any, Any, KvEntry], Coroutine[Any, Any, StoredMessage | None]]:
         subject = self._subject(run_id)
         if at_leader:
             return self._bucket.get_at_leader(run_id), self._jetstream.last_at_leader(self._stream, subject)
@@ -305,7 +305,7 @@ class Runs(LogReading):
             return folded(None, await read_on(self._stream, self._subject(run_id), 0))
         return folded(base, newer)
 
-    async def _is_superseded(self, stored: StoredRun, entry: Entry) -> bool:
+    async def _is_superseded(self, stored: StoredRun, entry: KvEntry) -> bool:
         theirs = decode_snapshot(entry.value) if entry.value else None
         if theirs is not None:
             return theirs.pyoco.log_seq >= stored.log_seq
@@ -319,7 +319,7 @@ class Runs(LogReading):
         beating = replace(snapshot, heartbeat_at=max(at, snapshot.heartbeat_at))
         return await self._bucket.put(snapshot.run_id, encode_snapshot(beating), revision=revision)
 
-    async def _beat_on_theirs(self, stored: StoredRun, at: float) -> Beat:
+    async def _beat_on_theirs(self, stored: StoredRun, at: float) -> HeartbeatResult:
         """A newer snapshot stays as it is but for the heartbeat, and only while our claim stands in it.
 
         The revision we know is then kept as it is, so that the next beat does not write ours over it.
@@ -328,14 +328,16 @@ class Runs(LogReading):
         theirs = decode_snapshot(entry.value) if entry.value else None
         if theirs is None:
             if await self._is_superseded(stored, entry):
-                return Beat(stored, is_behind=True)
-            return Beat(await self.project(replace(stored, revision=entry.revision)), is_behind=False)
+                return HeartbeatResult(stored, is_behind=True)
+            return HeartbeatResult(
+                await self.project(replace(stored, revision=entry.revision)), is_behind=False
+            )
         if theirs.pyoco.log_seq > stored.log_seq:
             if theirs.pyoco.claim == stored.run.claim:
                 with contextlib.suppress(WrongSequence):
                     await self._beat(theirs, at, entry.revision)
-            return Beat(stored, is_behind=True)
-        return Beat(replace(stored, revision=entry.revision), is_behind=False)
+            return HeartbeatResult(stored, is_behind=True)
+        return HeartbeatResult(replace(stored, revision=entry.revision), is_behind=False)
 
     def _rebuild_soon(self) -> None:
         if self._rebuilding is None or self._rebuilding.done():

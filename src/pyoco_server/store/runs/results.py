@@ -27,7 +27,7 @@ from pyoco_server.lifecycle.status import OutputKept
 TAKEN_OVER = 0
 
 
-class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+class ResultReference(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the log has of a large result."""
 
     object: str
@@ -65,20 +65,20 @@ class Results:
         self.objects = GroupedObjects(jetstream, bucket)
         self.earlier = Objects(jetstream, bucket)  # those without a fence in their names
 
-    async def put(self, run_id: str, fence: int, task: str, attempt: int, data: bytes) -> Reference:
+    async def put(self, run_id: str, fence: int, task: str, attempt: int, data: bytes) -> ResultReference:
         """Callable again after an Unavailable: it is then found, or made."""
         digest = sha256(data).hexdigest()
         name = name_of(run_id, fence, task, attempt)
         await self.objects.create(name, data, digest)
-        return Reference(name, len(data), digest)
+        return ResultReference(name, len(data), digest)
 
-    async def copy(self, recorded: Recorded, run_id: str, attempt: int) -> Reference:
+    async def copy(self, recorded: Recorded, run_id: str, attempt: int) -> ResultReference:
         """For another run. Raises what `get` raises, and then there is no copy."""
         info, _ = await self._found(recorded)
         name = name_of(run_id, TAKEN_OVER, recorded.task, attempt)
         digest = info.sha256_hex or ""
         await self.objects.create(name, self.stream(recorded), digest)
-        return Reference(name, info.size, digest)
+        return ResultReference(name, info.size, digest)
 
     async def get(self, recorded: Recorded) -> bytes:
         """Raises ResultMissing, or ResultDamaged."""
@@ -141,17 +141,17 @@ def earlier_in(run: Run) -> set[str]:
     return {reference.object for reference in _references(run) if reference.sha256 is None}
 
 
-def _references(run: Run) -> Iterator[Reference]:
+def _references(run: Run) -> Iterator[ResultReference]:
     for record in run.tasks.values():
         reference = reference_of(record.output) if record.kept is OutputKept.REFERENCED else None
         if reference is not None:
             yield reference
 
 
-def reference_of(output: Any) -> Reference | None:
+def reference_of(output: Any) -> ResultReference | None:
     try:
         if isinstance(output, msgspec.Raw):
-            return msgspec.json.decode(output, type=Reference)
-        return msgspec.convert(output, Reference)
+            return msgspec.json.decode(output, type=ResultReference)
+        return msgspec.convert(output, ResultReference)
     except msgspec.MsgspecError:
         return None

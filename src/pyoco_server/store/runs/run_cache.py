@@ -19,7 +19,7 @@ RUN_BYTES_MAX = 4 * 1024 * 1024
 KEPT_SEC_MAX = 3600.0
 
 
-class WholeRuns:
+class WholeRunCache:
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[StoredRun, float]] = OrderedDict()
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import STREAM_NOT_FOUND, JetStream
 from pyoco_server.jetstream.errors import BrokerRefused
-from pyoco_server.jetstream.kv import Bucket, Entry
+from pyoco_server.jetstream.kv import Bucket, KvEntry
 from pyoco_server.jetstream.requests import NO_RESPONDERS
 from pyoco_server.store import resources
 
@@ -36,10 +36,10 @@ class SnapshotBucket(Bucket):
         self._on_made = on_made
         self._making: asyncio.Task[None] | None = None
 
-    async def get(self, key: str) -> Entry:
+    async def get(self, key: str) -> KvEntry:
         return await self._there(lambda: super(SnapshotBucket, self).get(key))
 
-    async def get_at_leader(self, key: str) -> Entry:
+    async def get_at_leader(self, key: str) -> KvEntry:
         return await self._there(lambda: super(SnapshotBucket, self).get_at_leader(key))
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:

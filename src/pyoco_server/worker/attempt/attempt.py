@@ -32,8 +32,14 @@ from pyoco_server.worker.attempt.claim import (
     read_job,
     run_id_in,
 )
-from pyoco_server.worker.attempt.disposition import NAK_LETTER_SEC, Action, Disposition, Outcome, disposition
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.disposition import (
+    NAK_LETTER_SEC,
+    Action,
+    AttemptOutcome,
+    Disposition,
+    disposition,
+)
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
 from pyoco_server.worker.attempt.redelivery_limit import has_no_duty_left
 from pyoco_server.worker.performer import Ending, Performer
@@ -45,10 +51,10 @@ log = logging.getLogger(__name__)
 _INVALID_JOB: dict[str, str | None] = {"err_id": "ERR-PYOCO-0012", "msg_id": "MSG-PYOCO-0012"}
 
 
-class Ended(NamedTuple):
+class AttemptResult(NamedTuple):
     """What came of a delivery."""
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     run_id: str | None = None
     error: str | None = None
     stored: StoredRun | None = None
@@ -80,7 +86,7 @@ class Attempt:
         self._on_performed = on_performed
         self.claimed_run_id: str | None = None
 
-    async def run(self, on_claimed: Callable[[str, int], None]) -> Ended:
+    async def run(self, on_claimed: Callable[[str, int], None]) -> AttemptResult:
         tag = self._delivery.subject.rsplit(".", 1)[-1]
         with context_of({"worker_id": self._claimant.worker_id, "tag": tag}):
             try:
@@ -88,39 +94,43 @@ class Attempt:
             except Unavailable as error:
                 fields = {"reason": error.message, "err_id": error.err_id, "msg_id": error.msg_id}
                 log.warning("broker trouble", exc_info=error, extra=fields)
-                ended = Ended(Outcome.BROKER_TROUBLE, error=error.message)
+                ended = AttemptResult(AttemptOutcome.BROKER_TROUBLE, error=error.message)
             await self._settle(ended)
             return ended
 
-    async def _handled(self, on_claimed: Callable[[str, int], None]) -> Ended:
+    async def _handled(self, on_claimed: Callable[[str, int], None]) -> AttemptResult:
         job = read_job(self._delivery)
         if isinstance(job, NotOurs):
             self._say_invalid(job.run_id, job.cause)
             if job.run_id is not None:
                 await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
-            return Ended(job.outcome, job.run_id, job.error)
+            return AttemptResult(job.outcome, job.run_id, job.error)
         self._in_hand[job.run_id] += 1
         try:
             with context_of(_about(job)):
                 return await self._attempted(job, on_claimed)
         except RecursionError as error:  # just readable, and too deep to be written a few calls further down
             self._say_invalid(job.run_id, error)
-            return Ended(Outcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
+            return AttemptResult(AttemptOutcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
             self._in_hand[job.run_id] -= 1
             if not self._in_hand[job.run_id]:
                 del self._in_hand[job.run_id]
 
     def _say_invalid(self, run_id: str | None, cause: Exception | None) -> None:
-        fields = {"subject": self._delivery.subject, "run_id": run_id, "reason": Outcome.INVALID_JOB.value}
+        fields = {
+            "subject": self._delivery.subject,
+            "run_id": run_id,
+            "reason": AttemptOutcome.INVALID_JOB.value,
+        }
         log.error("invalid job", exc_info=cause, extra=fields | _INVALID_JOB)
 
     def _is_only_one(self, run_id: str) -> bool:
         """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
         return self._in_hand[run_id] == 1
 
-    async def _attempted(self, job: Job, on_claimed: Callable[[str, int], None]) -> Ended:
-        under_way = UnderWay(self._store, self._delivery, job.run_id, self._lease)
+    async def _attempted(self, job: Job, on_claimed: Callable[[str, int], None]) -> AttemptResult:
+        under_way = AttemptMonitor(self._store, self._delivery, job.run_id, self._lease)
         async with under_way:
             claimed = await claim(
                 self._store, self._delivery, job, self._claimant, is_only_one=self._is_only_one
@@ -128,7 +138,7 @@ class Attempt:
             if isinstance(claimed, NotOurs):
                 if claimed.over is not None:
                     await self._see_to_letter(claimed.over.run)
-                return Ended(claimed.outcome, claimed.run_id, claimed.error)
+                return AttemptResult(claimed.outcome, claimed.run_id, claimed.error)
             self.claimed_run_id = job.run_id
             on_claimed(job.run_id, claimed.fence)
             recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
@@ -142,7 +152,7 @@ class Attempt:
                 recorder.snapshot.stop()
                 await recorder.log.close()
 
-    async def _conclude(self, ending: Ending, recorder: Recorder, under_way: UnderWay) -> Ended:
+    async def _conclude(self, ending: Ending, recorder: Recorder, under_way: AttemptMonitor) -> AttemptResult:
         """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
         fence, run_id = ending.fence, recorder.stored.run.run_id
         if recorder.broken is not None:
@@ -157,11 +167,11 @@ class Attempt:
         if refused is not None:
             fields = {"run_id": run_id, "fence": fence, "reason": refused}
             log.warning("the run was taken over; nothing of ours was written", extra=fields)
-            return Ended(Outcome.TAKEN_OVER, run_id)
+            return AttemptResult(AttemptOutcome.TAKEN_OVER, run_id)
         await recorder.snapshot.written()
         return _ended(recorder.stored, recorder.cause)
 
-    async def _settle(self, ended: Ended) -> None:
+    async def _settle(self, ended: AttemptResult) -> None:
         told = disposition(ended.outcome)
         if self._wants(told.letter) and not await self._is_letter_safe(told.letter, ended):
             told = self._kept_for_its_letter(told)
@@ -194,7 +204,7 @@ class Attempt:
         if run.status is RunStatus.FAILED and not run.gone and is_of_this_job and self._wants(reason):
             await self._store.owed_letters.note(run.run_id, reason)
 
-    async def _is_letter_safe(self, reason: str, ended: Ended) -> bool:
+    async def _is_letter_safe(self, reason: str, ended: AttemptResult) -> bool:
         """Stored, or noted, so that housekeeping writes it."""
         if await self._send_letter(reason, ended):
             return True
@@ -212,7 +222,7 @@ class Attempt:
             return told
         return Disposition(Action.NAK, NAK_LETTER_SEC)
 
-    async def _send_letter(self, reason: str, ended: Ended) -> bool:
+    async def _send_letter(self, reason: str, ended: AttemptResult) -> bool:
         run = ended.stored.run if ended.stored else None
         tag = self._delivery.subject.rsplit(".", 1)[-1]
         letter = DeadLetter(
@@ -244,19 +254,19 @@ def _about(job: Job) -> dict[str, str | None]:
     }
 
 
-def _ended(stored: StoredRun, cause: dict[str, Any] | None) -> Ended:
+def _ended(stored: StoredRun, cause: dict[str, Any] | None) -> AttemptResult:
     run = stored.run
     if run.parked:
-        return Ended(Outcome.PARKED, run.run_id, stored=stored)
+        return AttemptResult(AttemptOutcome.PARKED, run.run_id, stored=stored)
     if not run.is_terminal:
-        return Ended(Outcome.HANDED_BACK, run.run_id, stored=stored)
-    outcome = Outcome(run.status.value.lower())
-    if outcome is Outcome.FAILED:
+        return AttemptResult(AttemptOutcome.HANDED_BACK, run.run_id, stored=stored)
+    outcome = AttemptOutcome(run.status.value.lower())
+    if outcome is AttemptOutcome.FAILED:
         if run.reason == FLOW_NOT_FOUND:
-            outcome = Outcome.FLOW_NOT_FOUND
-        number = "0006" if outcome is Outcome.FLOW_NOT_FOUND else "0007"
+            outcome = AttemptOutcome.FLOW_NOT_FOUND
+        number = "0006" if outcome is AttemptOutcome.FLOW_NOT_FOUND else "0007"
         fields = {"run_id": run.run_id, "flow_name": run.flow_name, "tag": run.tag, "error": run.error}
         fields |= {"reason": run.reason, "task": run.failed_task}
         ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
         log.error("run failed", extra=fields | ids | (cause or {}))
-    return Ended(outcome, run.run_id, run.error, stored)
+    return AttemptResult(outcome, run.run_id, run.error, stored)

@@ -45,7 +45,7 @@ from pyoco_server.tracing import (
     usable_correlation_id,
     usable_traceparent,
 )
-from pyoco_server.worker.attempt.disposition import TOO_EARLY_DELIVERIES_MAX, Outcome
+from pyoco_server.worker.attempt.disposition import TOO_EARLY_DELIVERIES_MAX, AttemptOutcome
 from pyoco_server.worker.attempt.reasons import with_reason
 from pyoco_server.worker.recording.checkpoints import (
     NOTHING_RECORDED,
@@ -91,7 +91,7 @@ class Claimed(NamedTuple):
 class NotOurs(NamedTuple):
     """There is nothing to execute. `error` is for the dead letter."""
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     run_id: str | None = None
     error: str | None = None
     cause: Exception | None = None  # for the log
@@ -108,7 +108,7 @@ def read_job(delivery: Delivery) -> Job | NotOurs:
         if has_control(job.flow_name):
             raise Invalid("flow_name has control characters")
     except (UnreadableJob, Invalid) as error:
-        return NotOurs(Outcome.INVALID_JOB, run_id_in(delivery.data), str(error), error)
+        return NotOurs(AttemptOutcome.INVALID_JOB, run_id_in(delivery.data), str(error), error)
     return _traced(job, delivery)
 
 
@@ -169,9 +169,9 @@ async def _find_out(
     stored = await _until_answered(lambda: store.runs.load(run_id, at_leader=True, whole=True))
     held = stored.run.claim if stored is not None else None
     if stored is None or held is None or held.instance_id != claimant.instance_id:
-        return NotOurs(Outcome.BROKER_TROUBLE, error=error.message)
+        return NotOurs(AttemptOutcome.BROKER_TROUBLE, error=error.message)
     if not is_only_one(run_id):
-        return NotOurs(Outcome.CLAIMED, run_id)
+        return NotOurs(AttemptOutcome.CLAIMED, run_id)
     log.info("the claim stands; the run begins", extra={"run_id": run_id, "fence": held.fence})
     return await _claimed(store, submission, stored)
 
@@ -198,8 +198,8 @@ async def fail_unreadable(store: Store, run_id: str, error: str, claimant: Claim
         _command(claimant, stored.run.job_no),
         FailRun(
             fence=stored.run.fence + 1,
-            reason=Outcome.INVALID_JOB,
-            error=with_reason(Outcome.INVALID_JOB, error),
+            reason=AttemptOutcome.INVALID_JOB,
+            error=with_reason(AttemptOutcome.INVALID_JOB, error),
         ),
     )
     await apply(store, run_id, *commands, held=stored)
@@ -238,18 +238,18 @@ async def _explain(store: Store, delivery: Delivery, run_id: str, applied: Appli
     assert applied.refused is not None
     match applied.refused.reason:
         case Reason.TERMINAL | Reason.GONE:
-            return NotOurs(Outcome.FINISHED_BEFORE, run_id, over=applied.after)
+            return NotOurs(AttemptOutcome.FINISHED_BEFORE, run_id, over=applied.after)
         case Reason.OTHER_JOB:
-            return NotOurs(Outcome.OTHER_JOB, run_id)
+            return NotOurs(AttemptOutcome.OTHER_JOB, run_id)
         case Reason.PARKED:
-            return NotOurs(Outcome.PARKED, run_id)
+            return NotOurs(AttemptOutcome.PARKED, run_id)
         case Reason.CANCEL_REQUESTED:
             return await _conclude_cancelled(store, run_id)
         case Reason.UNKNOWN:
             early = delivery.num_delivered <= TOO_EARLY_DELIVERIES_MAX
-            return NotOurs(Outcome.TOO_EARLY if early else Outcome.NEVER_BEGAN, run_id)
+            return NotOurs(AttemptOutcome.TOO_EARLY if early else AttemptOutcome.NEVER_BEGAN, run_id)
         case _:
-            return NotOurs(Outcome.CLAIMED, run_id)
+            return NotOurs(AttemptOutcome.CLAIMED, run_id)
 
 
 def _left_over(applied: Applied, claimant: Claimant) -> Claim | None:
@@ -268,13 +268,13 @@ async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
         detail="the answer to its claim was lost",
     )
     await apply(store, run_id, given_back)
-    return NotOurs(Outcome.HANDED_BACK, run_id)
+    return NotOurs(AttemptOutcome.HANDED_BACK, run_id)
 
 
 async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
     """Somebody asked it to stop. If nobody holds it, we end it; a holder will do so itself."""
     applied = await apply(store, run_id, ConfirmCancelled())
-    return NotOurs(Outcome.CLAIMED if applied.refused else Outcome.CANCELLED, run_id)
+    return NotOurs(AttemptOutcome.CLAIMED if applied.refused else AttemptOutcome.CANCELLED, run_id)
 
 
 def run_id_in(data: bytes) -> str | None:

@@ -16,7 +16,7 @@ NAK_LETTER_SEC = 30.0
 TOO_EARLY_DELIVERIES_MAX = 3
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     FAILED = "failed"
@@ -47,25 +47,25 @@ class Disposition(NamedTuple):
 
 
 _TABLE = {
-    Outcome.COMPLETED: Disposition(Action.ACK),
-    Outcome.CANCELLED: Disposition(Action.ACK),
-    Outcome.FAILED: Disposition(Action.ACK, letter="execution_error"),
-    Outcome.FLOW_NOT_FOUND: Disposition(Action.ACK, letter="flow_not_found"),
-    Outcome.INVALID_JOB: Disposition(Action.TERM, letter="invalid_job"),
-    Outcome.FINISHED_BEFORE: Disposition(Action.ACK),
-    Outcome.OTHER_JOB: Disposition(Action.ACK),
-    Outcome.PARKED: Disposition(Action.ACK),
-    Outcome.CLAIMED: Disposition(Action.NAK, NAK_CLAIMED_SEC),
-    Outcome.TOO_EARLY: Disposition(Action.NAK, NAK_TOO_EARLY_SEC),
+    AttemptOutcome.COMPLETED: Disposition(Action.ACK),
+    AttemptOutcome.CANCELLED: Disposition(Action.ACK),
+    AttemptOutcome.FAILED: Disposition(Action.ACK, letter="execution_error"),
+    AttemptOutcome.FLOW_NOT_FOUND: Disposition(Action.ACK, letter="flow_not_found"),
+    AttemptOutcome.INVALID_JOB: Disposition(Action.TERM, letter="invalid_job"),
+    AttemptOutcome.FINISHED_BEFORE: Disposition(Action.ACK),
+    AttemptOutcome.OTHER_JOB: Disposition(Action.ACK),
+    AttemptOutcome.PARKED: Disposition(Action.ACK),
+    AttemptOutcome.CLAIMED: Disposition(Action.NAK, NAK_CLAIMED_SEC),
+    AttemptOutcome.TOO_EARLY: Disposition(Action.NAK, NAK_TOO_EARLY_SEC),
     # Its run is not in the log. Perhaps the log was lost: the letter has the whole job.
-    Outcome.NEVER_BEGAN: Disposition(Action.ACK, letter="never_began"),
+    AttemptOutcome.NEVER_BEGAN: Disposition(Action.ACK, letter="never_began"),
     # The delivery may be the successor's by now: an ACK of ours would take it away from them.
-    Outcome.TAKEN_OVER: Disposition(Action.NOTHING),
+    AttemptOutcome.TAKEN_OVER: Disposition(Action.NOTHING),
     # The commit that handed it back has published a new job; this one has its duty behind it.
-    Outcome.HANDED_BACK: Disposition(Action.ACK),
-    Outcome.BROKER_TROUBLE: Disposition(Action.NAK, NAK_TROUBLE_SEC),
+    AttemptOutcome.HANDED_BACK: Disposition(Action.ACK),
+    AttemptOutcome.BROKER_TROUBLE: Disposition(Action.NAK, NAK_TROUBLE_SEC),
 }
 
 
-def disposition(outcome: Outcome) -> Disposition:
+def disposition(outcome: AttemptOutcome) -> Disposition:
     return _TABLE[outcome]

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from pyoco_server import clock
-from pyoco_server.engine import Answer
+from pyoco_server.engine import WaitAnswer
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import CancelRequested, RunLost
@@ -47,13 +47,13 @@ class Stoppable(Protocol):
 
     def abandon(self, run_id: str) -> None: ...
 
-    def answer(self, run_id: str, task: str, answer: Answer, /) -> None: ...
+    def answer(self, run_id: str, task: str, answer: WaitAnswer, /) -> None: ...
 
     def grant(self, run_id: str, until: float, /) -> None:
         """Tasks may be started until then (`clock.elapsed`)."""
 
 
-class UnderWay:
+class AttemptMonitor:
     def __init__(self, store: Store, delivery: Delivery, run_id: str, lease: LeaseDeadline) -> None:
         self._store = store
         self._lease = lease
@@ -74,7 +74,7 @@ class UnderWay:
         self.is_abandoned = False
         self.abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def __aenter__(self) -> UnderWay:
+    async def __aenter__(self) -> AttemptMonitor:
         subject = f"{self._store.config.live_subject_prefix}.{self._run_id}"
         self._sid = await self._store.client.listen(subject, self._on_commit)
         self._store.on_reconnect(self._look_again)

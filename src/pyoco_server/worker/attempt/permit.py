@@ -6,12 +6,12 @@ import asyncio
 from types import TracebackType
 
 
-class Turn:
+class Permit:
     def __init__(self, turns: asyncio.Semaphore) -> None:
         self._turns = turns
         self._has = False
 
-    async def __aenter__(self) -> Turn:
+    async def __aenter__(self) -> Permit:
         await self._turns.acquire()
         self._has = True
         return self

@@ -19,7 +19,7 @@ from pyoco_server.worker.attempt.redelivery_limit import has_no_duty_left
 WAIT_SEC = 2.0
 
 
-class Suspects:
+class Quarantine:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._losses = max(1, store.config.consumer_max_deliver // 2)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from pyoco.core.models import Flow
 
-from pyoco_server.flows.waits import Wait
+from pyoco_server.flows.waits import WaitTask
 
 # `release#2[0]`: of the task `release`, the second place in the program, the first iteration.
 _PLACE_AND_ITERATION = re.compile(r"(?:#\d+)?(?:\[\d+\])*$")
@@ -21,7 +21,7 @@ def lost_wait(flow: Flow, awaited: Iterable[str]) -> str | None:
     names = list(awaited)
     if not names:
         return None
-    waits = {task.name for task in flow.tasks if type(task.func) is Wait}
+    waits = {task.name for task in flow.tasks if type(task.func) is WaitTask}
     lost = (name for name in names if name not in waits and _PLACE_AND_ITERATION.sub("", name) not in waits)
     return next(lost, None)
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import msgspec
 from pyoco.core.models import Flow, Task
 
-from pyoco_server.flows.waits import Wait
+from pyoco_server.flows.waits import WaitTask
 
 # For all flows together: a worker does not wait longer for words about them.
 LOOK_SEC_MAX = 0.5
@@ -92,7 +92,7 @@ def params_of(flow: Flow) -> Params:
 
 
 def _parameters(task: Task) -> list[inspect.Parameter]:
-    if isinstance(task.func, Wait):
+    if isinstance(task.func, WaitTask):
         return []  # what it asks is asked of people
     try:
         parameters = inspect.signature(task.func).parameters.values()

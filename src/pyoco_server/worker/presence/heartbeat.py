@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 REGISTRY_PAUSE_SEC = 0.25
 
 
-class SignOfLife:
+class Heartbeat:
     def __init__(
         self,
         store: Store,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle.commands import Command, SucceedTask
-from pyoco_server.worker.recording.values import Result
+from pyoco_server.worker.recording.values import StoredResult
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 256 * 1024
@@ -27,7 +27,7 @@ class Fact(NamedTuple):
     acknowledged: Acknowledge | None = None
     is_urgent: bool = False
 
-    def with_result(self, result: Result) -> Fact:
+    def with_result(self, result: StoredResult) -> Fact:
         assert isinstance(self.command, SucceedTask)
         output = None if result.json is None else msgspec.Raw(result.json)
         return self._replace(

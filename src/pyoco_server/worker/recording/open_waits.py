@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyoco_server.engine import Answer
+from pyoco_server.engine import WaitAnswer
 from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import TaskStatus
 
-Answered = tuple[str, Answer]
+Answered = tuple[str, WaitAnswer]
 
 
 class OpenWaits:
@@ -34,9 +34,9 @@ class OpenWaits:
         found: list[Answered] = []
         for event in events:
             if isinstance(event, TaskSucceeded) and self._closes(event.task):
-                found.append((event.task, Answer(event.output)))
+                found.append((event.task, WaitAnswer(event.output)))
             elif isinstance(event, TaskFailed) and self._closes(event.task):
-                found.append((event.task, Answer(error=event.error)))
+                found.append((event.task, WaitAnswer(error=event.error)))
         return found
 
     def answered_in(self, run: Run) -> list[Answered]:
@@ -45,9 +45,9 @@ class OpenWaits:
         for name in sorted(self._open & run.tasks.keys()):
             record = run.tasks[name]
             if record.state is TaskStatus.SUCCEEDED and self._closes(name):
-                found.append((name, Answer(record.output)))
+                found.append((name, WaitAnswer(record.output)))
             elif record.state is TaskStatus.FAILED and self._closes(name):
-                found.append((name, Answer(error=record.error or "")))
+                found.append((name, WaitAnswer(error=record.error or "")))
         return found
 
     def _closes(self, name: str) -> bool:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyoco_server import clock
-from pyoco_server.engine import Asked, NullListener
-from pyoco_server.engine.tasks.current_attempt import Speaker
+from pyoco_server.engine import NullListener, WaitPrompt
+from pyoco_server.engine.tasks.current_attempt import CurrentAttempt
 from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import (
@@ -35,7 +35,7 @@ from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 from pyoco_server.operations.runs.apply import Applied, apply
-from pyoco_server.store.logs.writer import Line
+from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.runs.log import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import count_failure, noticed
@@ -46,7 +46,7 @@ from pyoco_server.worker.recording.planning import Edges, plan
 from pyoco_server.worker.recording.run_log import RunLog
 from pyoco_server.worker.recording.snapshot_writer import SnapshotWriter
 from pyoco_server.worker.recording.uploads import Uploads
-from pyoco_server.worker.recording.values import Result, inputs_kept, result_of
+from pyoco_server.worker.recording.values import StoredResult, inputs_kept, result_of
 from pyoco_server.worker.stdout_tee import end_of
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class Recorder(NullListener):
         self,
         name: str,
         attempt: int,
-        result: Result,
+        result: StoredResult,
         times: tuple[float, float],
         acknowledged: Acknowledge | None,
     ) -> None:
@@ -192,7 +192,7 @@ class Recorder(NullListener):
     def cancelled(self, name: str, *, at: float) -> None:
         self._say(SkipTask(fence=self._fence, task=name, skipped_at=at), 0)
 
-    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         kept, size = inputs_kept(asked.prompt)
         on_timeout = OnTimeout(asked.on_timeout)
         self.waiting(name, attempt, asked.key, kept, size, asked.timeout_sec, on_timeout, at=clock.now())
@@ -222,7 +222,7 @@ class Recorder(NullListener):
         self.waits.add(name)
         self._say(waiting, size)
 
-    def heard(self, at: float, stream: str, who: Speaker, lines: list[str], level: str | None) -> None:
+    def heard(self, at: float, stream: str, who: CurrentAttempt, lines: list[str], level: str | None) -> None:
         self.printed(at, stream, who.task, who.attempt, lines, level)
 
     def printed(
@@ -234,7 +234,7 @@ class Recorder(NullListener):
             return
         number = self.attempt_no(task, attempt) if task else None
         for text in lines:
-            self.log.add(Line(at, stream, text, task, number, level))
+            self.log.add(LogLine(at, stream, text, task, number, level))
 
     # From the loop
 
@@ -282,7 +282,7 @@ class Recorder(NullListener):
         command: Command,
         size: int,
         acknowledged: Acknowledge | None = None,
-        result: Result | None = None,
+        result: StoredResult | None = None,
     ) -> None:
         # Nothing depends on the last task: its events travel with the end, which follows at once.
         is_urgent = acknowledged is not None and bool(self._unfinished or self.loops)
@@ -292,7 +292,7 @@ class Recorder(NullListener):
         else:
             self._loop.call_soon_threadsafe(self._hear, fact, result)
 
-    def _hear(self, fact: Fact, result: Result | None) -> None:
+    def _hear(self, fact: Fact, result: StoredResult | None) -> None:
         if result is None:
             self._take(fact)
         elif result.kept is OutputKept.REFERENCED:
@@ -300,12 +300,12 @@ class Recorder(NullListener):
         else:
             self._take(fact.with_result(result))
 
-    def _upload(self, fact: Fact, result: Result) -> None:
+    def _upload(self, fact: Fact, result: StoredResult) -> None:
         """A large result is stored before the log says that there is one."""
         command = fact.command
         assert isinstance(command, SucceedTask)
 
-        def take(put: Result) -> None:
+        def take(put: StoredResult) -> None:
             self._take(fact._replace(size=0).with_result(put))
 
         self.uploads.begin(command.task, command.attempt, result, take)

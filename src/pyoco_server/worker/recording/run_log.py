@@ -17,7 +17,7 @@ from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.ids import new_token
 from pyoco_server.jetstream.errors import BrokerRefused
-from pyoco_server.store.logs.writer import Line, LogEnd, LogMoved
+from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, count_failure, noticed
 from pyoco_server.worker.recording.log_rate import Rate
@@ -58,7 +58,7 @@ class RunLog:
         self._fence = fence
         # The first claim begins an empty log; a later one has to look where its predecessors ended.
         self._end: LogEnd | None = LogEnd() if fence == 1 else None
-        self._waiting: deque[Line] = deque()
+        self._waiting: deque[LogLine] = deque()
         self._weight = 0
         self._left_out = 0
         self._why_left_out = ""
@@ -86,9 +86,9 @@ class RunLog:
         """A line of our own about the run, of now or of the instant `at`."""
         stamp = clock.now() if at is None else at
         for line in text.split("\n"):
-            self.add(Line(stamp, "system", as_line(line), task, attempt or None, level))
+            self.add(LogLine(stamp, "system", as_line(line), task, attempt or None, level))
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LogLine) -> None:
         if self._is_over or self._is_closed:
             return
         if why := self._why_not(line):
@@ -162,7 +162,7 @@ class RunLog:
         writer.cancel()
         log.error("the end of a run's log is lost", extra={"run_id": self._run_id})
 
-    def _why_not(self, line: Line) -> str:
+    def _why_not(self, line: LogLine) -> str:
         """Empty for a line that is kept. What is said of the run as a whole always is."""
         if line.stream == "system" and line.task is None:
             return ""
@@ -220,11 +220,11 @@ class RunLog:
         if self._waiting or self._left_out:
             self._flush_later(is_urgent=bool(self._waiting))
 
-    def _next_chunk(self) -> tuple[list[Line], int]:
+    def _next_chunk(self) -> tuple[list[LogLine], int]:
         """Lines, and how many are left out between them."""
         if self._left_out and len(self._waiting) < CHUNK_LINES_MAX:
             self._mark_here()
-        chunk: list[Line] = []
+        chunk: list[LogLine] = []
         weight = 0
         while self._waiting and len(chunk) < CHUNK_LINES_MAX:
             more = len(self._waiting[0].text) + LINE_WEIGHT
@@ -242,7 +242,7 @@ class RunLog:
         self._marked_at = asyncio.get_running_loop().time()
         self._marked += self._left_out
         text = f"{self._left_out} lines are left out here: {self._why_left_out}"
-        self._waiting.append(Line(clock.now(), "system", text, level="WARNING"))
+        self._waiting.append(LogLine(clock.now(), "system", text, level="WARNING"))
         self._weight += len(text) + LINE_WEIGHT
         self._left_out = 0
 
@@ -253,14 +253,14 @@ class RunLog:
             on_room, self._on_room = self._on_room, None
             on_room()
 
-    async def _store_chunk(self, chunk: list[Line], left_out: int) -> None:
+    async def _store_chunk(self, chunk: list[LogLine], left_out: int) -> None:
         try:
             await self._store_patiently(chunk, left_out)
         except Exception:  # a defect: these lines are lost, the ones after them need not be
             count_failure(LOOP)
             log.exception("lines of a run are lost", extra={"run_id": self._run_id, "lines": len(chunk)})
 
-    async def _store_patiently(self, chunk: list[Line], left_out: int) -> None:
+    async def _store_patiently(self, chunk: list[LogLine], left_out: int) -> None:
         """Until the broker answers; what comes meanwhile is gathered, up to a bound."""
         chunk_id = new_token()
         tries = 0
@@ -283,7 +283,7 @@ class RunLog:
                 tries += 1
                 await asyncio.sleep(TRY_AGAIN.after(tries))
 
-    async def _append(self, chunk: list[Line], left_out: int, chunk_id: str) -> None:
+    async def _append(self, chunk: list[LogLine], left_out: int, chunk_id: str) -> None:
         while not self._is_over:
             if self._end is None:
                 self._moved_to(await self._store.logs.end(self._run_id))

@@ -21,7 +21,7 @@ from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.runs.results import referenced_in
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import count_failure, noticed
-from pyoco_server.worker.recording.values import Result
+from pyoco_server.worker.recording.values import StoredResult
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ TRY_AGAIN_SEC = 0.5
 # The rest is left to housekeeping.
 REMOVE_SEC_MAX = 10.0
 
-OnPut = Callable[[Result], None]
+OnPut = Callable[[StoredResult], None]
 
 
 class _NotOurs(Exception):
@@ -49,7 +49,7 @@ class Uploads:
         self._removing: asyncio.Task[None] | None = None
         self._is_stopped = False
 
-    def begin(self, task: str, attempt: int, result: Result, on_put: OnPut) -> None:
+    def begin(self, task: str, attempt: int, result: StoredResult, on_put: OnPut) -> None:
         if self._is_stopped:
             return
         self._has_begun = True
@@ -81,7 +81,7 @@ class Uploads:
         if self._removing is not None:
             await asyncio.wait([self._removing])
 
-    async def _upload(self, task: str, attempt: int, result: Result, on_put: OnPut) -> None:
+    async def _upload(self, task: str, attempt: int, result: StoredResult, on_put: OnPut) -> None:
         try:
             put = await self._put(task, attempt, result)
         except _NotOurs:
@@ -90,10 +90,10 @@ class Uploads:
         except Exception:  # the run must not wait for a result that never comes
             count_failure("upload of a result")
             log.exception("a result was not stored", extra={"run_id": self._run_id, "task": task})
-            put = Result(None, OutputKept.TOO_LARGE)
+            put = StoredResult(None, OutputKept.TOO_LARGE)
         on_put(put)
 
-    async def _put(self, task: str, attempt: int, result: Result) -> Result:
+    async def _put(self, task: str, attempt: int, result: StoredResult) -> StoredResult:
         assert result.json is not None
         fields = {"run_id": self._run_id, "task": task}
         had_trouble = False
@@ -106,7 +106,7 @@ class Uploads:
             except (Unavailable, NotSame) as error:
                 if _is_final(error):
                     log.error("a result cannot be stored", extra=fields | {"error": error.message})
-                    return Result(None, OutputKept.TOO_LARGE)
+                    return StoredResult(None, OutputKept.TOO_LARGE)
                 if not had_trouble:
                     log.warning("a result cannot be stored yet", extra=fields | {"error": error.message})
                 had_trouble = True
@@ -114,7 +114,7 @@ class Uploads:
             await self._check_ours()
         if had_trouble:
             await self._note()  # chunks of a try that was given up may be left
-        return Result(msgspec.json.encode(reference), result.kept, result.types)
+        return StoredResult(msgspec.json.encode(reference), result.kept, result.types)
 
     async def _check_ours(self) -> None:
         try:

@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Result(NamedTuple):
+class StoredResult(NamedTuple):
     """A task's result as it is written down: its JSON, what became of it, what the JSON does not say."""
 
     json: bytes | None
@@ -27,23 +27,23 @@ class Result(NamedTuple):
     types: Types | None = None
 
 
-def result_of(output: Any, bytes_max: int) -> Result:
+def result_of(output: Any, bytes_max: int) -> StoredResult:
     """The log gets its own copy: user code may change the object after it returned it."""
     if output is None:
-        return Result(None)  # as the log reads it back: the sums in a run count its bytes
+        return StoredResult(None)  # as the log reads it back: the sums in a run count its bytes
     encoded = _encoded(output)
     if encoded is None or encoded == NOTHING:
-        return Result(_encode(_described(output)), OutputKept.UNSERIALISABLE)
+        return StoredResult(_encode(_described(output)), OutputKept.UNSERIALISABLE)
     if len(encoded) > bytes_max:
-        return Result(None, OutputKept.TOO_LARGE)
+        return StoredResult(None, OutputKept.TOO_LARGE)
     try:
         types = _types(output, encoded)
     except Exception:  # comparing is user code too; what cannot be made again is executed again
         if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
-            return Result(None, OutputKept.TOO_LARGE)
-        return Result(encoded, OutputKept.APPROXIMATE)
+            return StoredResult(None, OutputKept.TOO_LARGE)
+        return StoredResult(encoded, OutputKept.APPROXIMATE)
     kept = OutputKept.REFERENCED if len(encoded) > OUTPUT_INLINE_BYTES_MAX else OutputKept.STORED
-    return Result(encoded, kept, types)
+    return StoredResult(encoded, kept, types)
 
 
 def results_from(recorded: bytes) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pyoco.core.models import Flow, RunContext
 
 from pyoco_server import clock
 from pyoco_server.clock import elapsed
-from pyoco_server.engine import Answer, Asked, Engine, Event, NullListener, Outcome, Status
+from pyoco_server.engine import Engine, Event, NullListener, OutcomeStatus, RunOutcome, WaitAnswer, WaitPrompt
 from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.flows import ResolverError, load_resolver
 from pyoco_server.lifecycle.graph import OnTimeout
@@ -31,8 +31,8 @@ from pyoco_server.worker.flows.changes import lost_wait, why_lost
 from pyoco_server.worker.flows.source import FlowSource
 from pyoco_server.worker.recording.values import inputs_kept, result_of, results_from
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.link_reader import Ears
-from pyoco_server.worker.slots.link_writer import Voice
+from pyoco_server.worker.slots.link_reader import LinkReader
+from pyoco_server.worker.slots.link_writer import LinkWriter
 from pyoco_server.worker.slots.output import Output
 
 _to_json = msgspec.json.Encoder().encode
@@ -43,14 +43,14 @@ WITH_THE_NEXT = math.inf
 SOON_SEC = 0.002
 
 
-class Slot:
+class SlotChild:
     def __init__(self, link: socket.socket, flows: FlowSource, parallelism: int) -> None:
         self._flows = flows
         self._jobs: SimpleQueue[m.RunFlow] = SimpleQueue()
         self._waiting: dict[int, Callable[[], None]] = {}
-        self._voice = Voice(link)
+        self._voice = LinkWriter(link)
         self._output = Output(self._voice)
-        self._ears = Ears(link, self._hear, self._voice.tick)
+        self._ears = LinkReader(link, self._hear, self._voice.tick)
         self._teller = _Teller(self._voice, self._output, self.await_acknowledgement)
         # One for all runs: a cancel that comes before its run has begun here is remembered by it.
         self._engine = Engine(
@@ -83,7 +83,7 @@ class Slot:
         self._ears.run_ended()
         self._voice.say(ended)
 
-    def _performed(self, job: m.RunFlow) -> m.Ended:
+    def _performed(self, job: m.RunFlow) -> m.EndedMessage:
         if job.import_path is not None and job.import_path not in sys.path:
             sys.path.insert(0, job.import_path)
             importlib.invalidate_caches()
@@ -93,12 +93,14 @@ class Slot:
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
             reason, text = why_unresolved(job.flow_name, error)
             cause = cause_of(describe(error))
-            return m.Ended(status=Status.FAILED, reason=reason, error=text, cause=cause)
+            return m.EndedMessage(status=OutcomeStatus.FAILED, reason=reason, error=text, cause=cause)
         if (lost := lost_wait(flow, job.awaited)) is not None:
-            return m.Ended(status=Status.FAILED, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
+            return m.EndedMessage(
+                status=OutcomeStatus.FAILED, reason=FLOW_CHANGED, error=why_lost(lost), task=lost
+            )
         return self._run(flow, job)
 
-    def _run(self, flow: Flow, job: m.RunFlow) -> m.Ended:
+    def _run(self, flow: Flow, job: m.RunFlow) -> m.EndedMessage:
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
         self._teller.result_bytes_max = job.result_bytes_max
@@ -112,7 +114,9 @@ class Slot:
         except Exception as error:  # the engine promises not to; if it does, the run must end and say so
             logging.getLogger(__name__).exception("the engine broke")
             cause = cause_of(describe(error))
-            return m.Ended(status=Status.FAILED, reason=EXECUTION_ERROR, error=said(error), cause=cause)
+            return m.EndedMessage(
+                status=OutcomeStatus.FAILED, reason=EXECUTION_ERROR, error=said(error), cause=cause
+            )
 
     def _receive(self, mailbox: SimpleQueue[Event], timeout_sec: float | None, beside_others: bool) -> Event:
         wait = self._ears.wait_beside_others if beside_others else self._ears.wait_for
@@ -133,12 +137,12 @@ class Slot:
                 self._jobs.put(message)
             case m.Stop():
                 self._engine.cancel(message.run_id)
-            case m.Acknowledged():
+            case m.AcknowledgeMessage():
                 acknowledged = self._waiting.pop(message.number, None)
                 if acknowledged is not None:
                     acknowledged()
-            case m.Answer():
-                answer = Answer(msgspec.json.decode(message.output), message.error)
+            case m.AnswerMessage():
+                answer = WaitAnswer(msgspec.json.decode(message.output), message.error)
                 self._engine.answer(message.run_id, message.task, answer)
 
 
@@ -146,7 +150,7 @@ class _Teller(NullListener):
     """The engine's listener: every callback is a message."""
 
     def __init__(
-        self, voice: Voice, output: Output, await_acknowledgement: Callable[[Callable[[], None]], int]
+        self, voice: LinkWriter, output: Output, await_acknowledgement: Callable[[Callable[[], None]], int]
     ) -> None:
         self._voice = voice
         self._output = output
@@ -196,7 +200,7 @@ class _Teller(NullListener):
         self._unfinished.discard(name)
         number, patience_sec = self._awaited(name, acknowledged)
         result = result_of(output, self.result_bytes_max)
-        succeeded = m.Succeeded(
+        succeeded = m.SucceededMessage(
             task=name,
             attempt=attempt,
             started_at=started_at,
@@ -219,7 +223,7 @@ class _Teller(NullListener):
         will_retry: bool,
     ) -> None:
         self._output.end_of(name)
-        failed = m.Failed(
+        failed = m.FailedMessage(
             task=name,
             attempt=attempt,
             started_at=started_at,
@@ -231,9 +235,9 @@ class _Teller(NullListener):
         self._voice.say(failed, patience_sec=WITH_THE_NEXT)
 
     def task_cancelled(self, name: str) -> None:
-        self._voice.say(m.Cancelled(task=name, at=clock.now()), patience_sec=WITH_THE_NEXT)
+        self._voice.say(m.CancelledMessage(task=name, at=clock.now()), patience_sec=WITH_THE_NEXT)
 
-    def task_waiting(self, name: str, attempt: int, asked: Asked) -> None:
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         kept, size = inputs_kept(asked.prompt)
         waiting = m.Waiting(
             task=name,
@@ -264,17 +268,17 @@ def main(handle: int, spec: str, parallelism: int, path: str) -> None:
     try:
         resolver = load_resolver(spec)
     except ResolverError as error:
-        link.sendall(m.frame(m.Broken(error=str(error))))
+        link.sendall(m.frame(m.BrokenMessage(error=str(error))))
         sys.exit(1)
     flows = FlowSource(resolver, spec)
     ready = m.Ready(flows=flows.announced, params=flows.params())
-    slot = Slot(link, flows, parallelism)
+    slot = SlotChild(link, flows, parallelism)
     gc.freeze()  # what is loaded now lives as long as the process: the collector need not look at it again
     slot.serve(ready)
 
 
-def _ended(outcome: Outcome) -> m.Ended:
-    return m.Ended(
+def _ended(outcome: RunOutcome) -> m.EndedMessage:
+    return m.EndedMessage(
         status=outcome.status,
         reason=EXECUTION_ERROR,
         error=outcome.error,

@@ -10,7 +10,7 @@ import msgspec
 
 from pyoco_server import clock
 from pyoco_server.worker.recording.recorder import Recorder
-from pyoco_server.worker.recording.values import Result
+from pyoco_server.worker.recording.values import StoredResult
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
 
@@ -23,7 +23,7 @@ class Execution:
         self._link = link
         self._is_current = is_current
         self._running: dict[str, int] = {}
-        self.ended: asyncio.Future[m.Ended] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[m.EndedMessage] = asyncio.get_running_loop().create_future()
 
     def hear(self, message: m.FromSlot) -> None:
         """Never raises: what cannot be understood breaks the run off, not the worker."""
@@ -59,10 +59,10 @@ class Execution:
                 self._running[message.task] = message.attempt
                 inputs = _decode_inputs(message.inputs)
                 recorder.started(message.task, message.attempt, inputs, message.size, at=message.at)
-            case m.Succeeded():
+            case m.SucceededMessage():
                 self._running.pop(message.task, None)
                 self._succeeded(message)
-            case m.Failed():
+            case m.FailedMessage():
                 self._running.pop(message.task, None)
                 recorder.task_failed(
                     message.task,
@@ -73,21 +73,21 @@ class Execution:
                     message.ended_at,
                     message.will_retry,
                 )
-            case m.Cancelled():
+            case m.CancelledMessage():
                 self._running.pop(message.task, None)
                 recorder.cancelled(message.task, at=message.at)
             case m.Waiting():
                 self._waiting(message)
-            case m.Ended():
+            case m.EndedMessage():
                 self.ended.set_result(message)
-            case m.Ready() | m.Broken():
+            case m.Ready() | m.BrokenMessage():
                 raise AssertionError(f"{type(message).__name__} in the middle of a run")
 
-    def _succeeded(self, message: m.Succeeded) -> None:
+    def _succeeded(self, message: m.SucceededMessage) -> None:
         self._recorder.succeeded(
             message.task,
             message.attempt,
-            Result(message.output, message.kept, message.types),
+            StoredResult(message.output, message.kept, message.types),
             (message.started_at, message.ended_at),
             None if message.number == m.NOT_AWAITED else partial(self._acknowledge, message.number),
         )
@@ -106,7 +106,7 @@ class Execution:
 
     def _acknowledge(self, number: int) -> None:
         if self._is_current():  # else it is over, and nothing waits for it any more
-            self._link.say(m.Acknowledged(number=number))
+            self._link.say(m.AcknowledgeMessage(number=number))
 
     def _go_on(self) -> None:
         self._link.hold(reading=True)

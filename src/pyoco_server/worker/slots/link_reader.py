@@ -29,7 +29,7 @@ RECEIVE_BYTES = 64 * 1024
 T = TypeVar("T")
 
 
-class Ears:
+class LinkReader:
     def __init__(
         self, link: socket.socket, hear: Callable[[m.ToSlot], None], on_tick: Callable[[], None]
     ) -> None:

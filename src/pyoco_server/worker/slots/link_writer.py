@@ -23,7 +23,7 @@ GATHERED_BYTES_MAX = 16 * 1024
 Origin = tuple[str, str | None, int, str | None]
 
 
-class Voice:
+class LinkWriter:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._lock = threading.Lock()

@@ -48,7 +48,7 @@ class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     run_id: str
 
 
-class Acknowledged(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class AcknowledgeMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """The result with this number is in the log; what waits for it may start."""
 
     number: int
@@ -61,7 +61,7 @@ class MayStart(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     clock_offset: float | None = None  # as measured last
 
 
-class Answer(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class AnswerMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """A wait of the run has ended, and the log knows: with its result as JSON, or with an error."""
 
     run_id: str
@@ -70,7 +70,7 @@ class Answer(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     error: str | None = None
 
 
-ToSlot = RunFlow | Stop | Acknowledged | MayStart | Answer
+ToSlot = RunFlow | Stop | AcknowledgeMessage | MayStart | AnswerMessage
 
 
 # From the slot
@@ -86,7 +86,7 @@ class Ready(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     params: dict[str, list[dict[str, Any]]] = {}
 
 
-class Broken(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class BrokenMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """The resolver cannot be loaded."""
 
     error: str
@@ -109,7 +109,7 @@ class Started(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     at: float
 
 
-class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class SucceededMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     task: str
     attempt: int
     started_at: float
@@ -120,7 +120,7 @@ class Succeeded(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     number: int  # to be acknowledged, unless it is NOT_AWAITED
 
 
-class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class FailedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     task: str
     attempt: int
     started_at: float
@@ -130,7 +130,7 @@ class Failed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     will_retry: bool
 
 
-class Cancelled(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class CancelledMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     task: str
     at: float
 
@@ -157,7 +157,7 @@ class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     level: str | None = None
 
 
-class Ended(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """`status` of the engine. A flow that could not be had: FAILED with its reason."""
 
     status: str
@@ -170,7 +170,18 @@ class Ended(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     cause: dict[str, Any] | None = None  # FAILED: the exception, as a log line names it
 
 
-FromSlot = Ready | Broken | Planned | Started | Succeeded | Failed | Cancelled | Waiting | Printed | Ended
+FromSlot = (
+    Ready
+    | BrokenMessage
+    | Planned
+    | Started
+    | SucceededMessage
+    | FailedMessage
+    | CancelledMessage
+    | Waiting
+    | Printed
+    | EndedMessage
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to: Any = msgspec.msgpack.Decoder(ToSlot).decode
@@ -182,7 +193,7 @@ def frame(message: ToSlot | FromSlot) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-class Reader:
+class MessageReader:
     """Whole messages out of what arrives, in whatever pieces it does; a large one costs its size."""
 
     def __init__(self, decode: Any) -> None:
@@ -209,9 +220,9 @@ class Reader:
         return messages
 
 
-def slot_reader() -> Reader:
-    return Reader(_decode_to)
+def slot_reader() -> MessageReader:
+    return MessageReader(_decode_to)
 
 
-def worker_reader() -> Reader:
-    return Reader(_decode_from)
+def worker_reader() -> MessageReader:
+    return MessageReader(_decode_from)

@@ -12,14 +12,14 @@ import os
 from pyoco_server.engine.tasks.current_attempt import Whereabouts, install_thread_inheritance
 from pyoco_server.worker.slots.capture import restore, take_over
 from pyoco_server.worker.slots.left_processes import LeftProcesses
-from pyoco_server.worker.slots.link_writer import Voice
+from pyoco_server.worker.slots.link_writer import LinkWriter
 from pyoco_server.worker.slots.task_pipes import TaskPipes
 
 DESCRIPTORS = (1, 2)
 
 
 class Output:
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: LinkWriter) -> None:
         self._voice = voice
         self._run_id: str | None = None
         self._streams = take_over(self._tell)

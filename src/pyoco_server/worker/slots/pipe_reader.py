@@ -14,7 +14,7 @@ from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, decoded_lines
 READ_BYTES = 64 * 1024
 
 
-class Outlet:
+class PipeReader:
     """One of the two streams."""
 
     def __init__(self, stream: str, heard: Callable[[str, list[str]], None]) -> None:

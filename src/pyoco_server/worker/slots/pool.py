@@ -20,7 +20,7 @@ from pyoco_server.lifecycle.commands import FailRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.supervision import Backoff, Loop
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.attempt.monitor import UnderWay
+from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.recording.recorder import Recorder
@@ -97,7 +97,7 @@ class Slots:
     def _up_to_date(self) -> Iterator[Slot]:
         return (slot for slot in (*self._free, *self._busy) if slot.edition == self._edition)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: UnderWay) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
         tenant = claimed.submission.tenant_id
         try:
             slot = self._take(tenant) or await self._replaced()

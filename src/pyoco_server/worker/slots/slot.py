@@ -22,17 +22,17 @@ import msgspec
 from pyoco_server import clock
 from pyoco_server.broker import die_with_parent
 from pyoco_server.config import NatsBackendConfig, environment_for_children
-from pyoco_server.engine import Answer, Status
+from pyoco_server.engine import OutcomeStatus, WaitAnswer
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.printable import one_line
-from pyoco_server.processes.lifeline import Guard
+from pyoco_server.processes.lifeline import ProcessGuard
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.performer import Ending, metadata_of
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.execution import Execution
 from pyoco_server.worker.slots.link import Link
-from pyoco_server.worker.slots.pipe_reader import Outlet
+from pyoco_server.worker.slots.pipe_reader import PipeReader
 from pyoco_server.worker.threads import ending_of
 from pyoco_server.worker.wheels.folder import tenant_place
 
@@ -70,9 +70,9 @@ class Slot:
         self.flow_params: dict[str, list[dict[str, Any]]] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._link = Link(self._on_message, self._on_end)
-        self._outlets = [Outlet(stream, self._on_lines) for stream in ("stdout", "stderr")]
+        self._outlets = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
         self._killing: asyncio.TimerHandle | None = None
-        self._guard: Guard | None = None
+        self._guard: ProcessGuard | None = None
         self.is_usable = True
         self._runs = 0  # begun and ended here: odd while one is under way
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ class Slot:
                 preexec_fn=die_with_parent(),
             )
         # What user code has started outlives its parent: should we be killed, the whole group is ended.
-        self._guard = Guard(-self._process.pid)
+        self._guard = ProcessGuard(-self._process.pid)
         for outlet in self._outlets:
             outlet.open()
         await asyncio.get_running_loop().create_connection(lambda: self._link, sock=ours)
@@ -157,11 +157,11 @@ class Slot:
         self._runs += 1
         self.is_usable = self.is_usable and not ended.is_worn
         recorder.cause = ended.cause
-        if ended.status == Status.ABANDONED:
+        if ended.status == OutcomeStatus.ABANDONED:
             # Its listener gave it up. If the run is still ours, another slot goes on where it was.
             return recorder.loss(LossCause.HANDED_BACK, ended.error or "")
         return ending_of(
-            Status(ended.status), claimed.fence, ended.reason, ended.error, ended.task, ended.waiting
+            OutcomeStatus(ended.status), claimed.fence, ended.reason, ended.error, ended.task, ended.waiting
         )
 
     def _tenants_wheels(self) -> str | None:
@@ -176,9 +176,9 @@ class Slot:
     def cancel(self, run_id: str) -> None:
         self._link.say(m.Stop(run_id=run_id))
 
-    def answer(self, run_id: str, task: str, answer: Answer) -> None:
+    def answer(self, run_id: str, task: str, answer: WaitAnswer) -> None:
         output = msgspec.json.encode(answer.output)
-        self._link.say(m.Answer(run_id=run_id, task=task, output=output, error=answer.error))
+        self._link.say(m.AnswerMessage(run_id=run_id, task=task, output=output, error=answer.error))
 
     def abandon(self, _run_id: str) -> None:
         """Cancelled and still there after the grace, or not ours any more: the process is ended."""
@@ -212,7 +212,7 @@ class Slot:
             case m.Ready():
                 self.flows, self.flow_params = message.flows, message.params
                 self._ready.set_result(None)
-            case m.Broken():
+            case m.BrokenMessage():
                 self._ready.set_exception(ResolverBroken(message.error))
             case _ if self._execution is not None:
                 self._execution.hear(message)

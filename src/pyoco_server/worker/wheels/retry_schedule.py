@@ -16,7 +16,7 @@ class _Failure:
     reason: str
 
 
-class Patience:
+class RetrySchedule:
     def __init__(self, first_sec: float) -> None:
         self._first_sec = first_sec
         self._failures: dict[str, _Failure] = {}

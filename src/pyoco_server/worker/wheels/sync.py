@@ -25,7 +25,7 @@ from pyoco_server.worker.wheels.choice import Choice, choose
 from pyoco_server.worker.wheels.folder import WheelFolder
 from pyoco_server.worker.wheels.install import WheelBroken, install
 from pyoco_server.worker.wheels.report import SyncReport
-from pyoco_server.worker.wheels.retry_schedule import Patience
+from pyoco_server.worker.wheels.retry_schedule import RetrySchedule
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class WheelSync:
         self._report = SyncReport(self._enabled)
         self._folder: WheelFolder | None = None
         self._editions: list[tuple[Path, list[Wheel]]] = []  # the last two; the last is in use
-        self._patience = Patience(self._config.wheel_sync_interval_sec)
-        self._patience_with_edition = Patience(self._config.wheel_sync_interval_sec)
+        self._patience = RetrySchedule(self._config.wheel_sync_interval_sec)
+        self._patience_with_edition = RetrySchedule(self._config.wheel_sync_interval_sec)
         self._syncing = asyncio.Lock()
         self._due_at = 0.0
 

@@ -17,7 +17,7 @@ from typing import Any
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.flows.waits import Wait
+from pyoco_server.flows.waits import WaitTask
 from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused, said
 
 HOW_TO_ALLOW = (
@@ -36,7 +36,9 @@ class Callables:
         if not self._is_allowed(place):
             raise CodeRefused(f"This worker does not let a workflow call '{path}'. {HOW_TO_ALLOW}")
         found = _function(_imported(place, path), attribute, path)
-        if isinstance(found, Wait):  # no code, and so nobody's: whose module names it has asked the question
+        if isinstance(
+            found, WaitTask
+        ):  # no code, and so nobody's: whose module names it has asked the question
             return found
         home = getattr(found, "__module__", None)
         if not isinstance(home, str) or not self._is_allowed(home):

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.faces.executions import request_context
-from pyoco_server.http_api.faces.executions.commands import FORMS, Form
+from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
 from pyoco_server.http_api.faces.executions.creation import submission_of
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound
 from pyoco_server.http_api.faces.executions.event_history import event_ids
@@ -21,7 +21,15 @@ from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import read_aside
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
-from pyoco_server.operations.executions.drive import Answer, Applied, Asked, Once, UnknownTask, create, drive
+from pyoco_server.operations.executions.drive import (
+    Applied,
+    KeyedCommand,
+    Once,
+    RecordedAnswer,
+    UnknownTask,
+    create,
+    drive,
+)
 from pyoco_server.operations.idempotency.key_scope import key_for
 from pyoco_server.operations.idempotency.request_digest import fingerprint_of
 from pyoco_server.operations.runs.query import StoredRun
@@ -38,10 +46,10 @@ async def create_execution(request: Request) -> Response:
     asked = await fingerprint_of(said, size=len(envelope.raw))
     make = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
 
-    def tell(stored: StoredRun, command_id: str) -> Answer:
+    def tell(stored: StoredRun, command_id: str) -> RecordedAnswer:
         ids = event_ids(None, [make(stored.run.run_id)], command_id)
         place = {"Location": f"/executions/{stored.run.run_id}"}
-        return Answer(
+        return RecordedAnswer(
             status=ACCEPTED,
             body=_accepted(stored.run.run_id, "CreateExecution", envelope),
             headers=place,
@@ -63,20 +71,20 @@ async def create_execution(request: Request) -> Response:
     return _answered(given, envelope)
 
 
-def _endpoint(form: Form) -> Endpoint:
+def _endpoint(form: CommandForm) -> Endpoint:
     async def command(request: Request) -> Response:
         return await _command(request, form)
 
     return command
 
 
-async def _command(request: Request, form: Form) -> Response:
+async def _command(request: Request, form: CommandForm) -> Response:
     gateway, caller = request_context.ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     body, said = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
     execution_id = request_context.execution_id_of(request)
     node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
-    asked = Asked(
+    asked = KeyedCommand(
         run_id=execution_id,
         name=form.name,
         command=form.build(caller.principal, node_id or "", body),
@@ -86,12 +94,14 @@ async def _command(request: Request, form: Form) -> Response:
         task=node_id,
     )
 
-    def tell(applied: Applied, command_id: str) -> Answer:
+    def tell(applied: Applied, command_id: str) -> RecordedAnswer:
         assert applied.after is not None
         if applied.refused is not None:
             raise rejection(form.name, applied.refused.reason, applied.after.run, node_id)
         ids = event_ids(applied.before.run if applied.before else None, applied.events, command_id)
-        return Answer(status=ACCEPTED, body=_accepted(execution_id, form.name, envelope), event_ids=ids)
+        return RecordedAnswer(
+            status=ACCEPTED, body=_accepted(execution_id, form.name, envelope), event_ids=ids
+        )
 
     try:
         given = await drive(gateway.desk, asked, tell)

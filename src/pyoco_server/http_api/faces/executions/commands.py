@@ -12,7 +12,7 @@ from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.commit_meta import ActorKind
 
 
-class Form(NamedTuple):
+class CommandForm(NamedTuple):
     """`build`: from the caller's id, the node and the body to what is asked of the core."""
 
     name: str
@@ -42,49 +42,49 @@ def _resume(by: str | None, node: str, body: r.ResumeNode) -> c.Command:
 
 # Whoever executes nodes stands outside; what starts, stops and answers is somebody's will.
 FORMS = (
-    Form("StartExecution", "/executions/{executionId}/start", r.Nothing, lambda *_: c.StartRun()),
-    Form(
+    CommandForm("StartExecution", "/executions/{executionId}/start", r.Nothing, lambda *_: c.StartRun()),
+    CommandForm(
         "CancelExecution",
         "/executions/{executionId}/cancel",
         r.CancelExecution,
         lambda by, _, body: c.CancelRun(by=by, reason=body.reason),
     ),
-    Form(
+    CommandForm(
         "ArchiveExecution",
         "/executions/{executionId}/archive",
         r.Nothing,
         lambda by, *_: c.ArchiveRun(by=by),
     ),
-    Form(
+    CommandForm(
         "StartNode",
         f"{_NODE}/start",
         r.StartNode,
         lambda _, node, body: c.TakeTask(task=node, attempt=body.attempt, worker_id=body.workerId),
         ActorKind.EXTERNAL,
     ),
-    Form(
+    CommandForm(
         "ReportNodeProgress",
         f"{_NODE}/progress",
         r.ReportNodeProgress,
         lambda _, node, body: c.ReportProgress(task=node, progress=body.progress, message=body.message),
         ActorKind.EXTERNAL,
     ),
-    Form(
+    CommandForm(
         "PutNodeWaiting",
         f"{_NODE}/wait",
         r.PutNodeWaiting,
         lambda _, node, body: c.PutWaiting(task=node, wait_key=body.waitKey, prompt=body.prompt),
         ActorKind.EXTERNAL,
     ),
-    Form("ResumeNode", f"{_NODE}/resume", r.ResumeNode, _resume),
-    Form(
+    CommandForm("ResumeNode", f"{_NODE}/resume", r.ResumeNode, _resume),
+    CommandForm(
         "SucceedNode",
         f"{_NODE}/success",
         r.SucceedNode,
         lambda _, node, body: c.SucceedClientTask(task=node, output=body.output),
         ActorKind.EXTERNAL,
     ),
-    Form(
+    CommandForm(
         "FailNode",
         f"{_NODE}/fail",
         r.FailNode,

@@ -16,7 +16,7 @@ import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, canonical_bytes
 from pyoco_server.http_api.faces.executions import wire
-from pyoco_server.http_api.faces.executions.event_mapping import Listed, Listing
+from pyoco_server.http_api.faces.executions.event_mapping import EventMapping, MappedEvent
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions.histories import Commit
@@ -26,9 +26,9 @@ SCHEMA_VERSION = 1
 _EVENT_IDS = uuid.UUID("6f0f6bd2-6a54-5a39-8f0e-0d3b1a8f4c11")
 
 
-class Chronicle:
+class EventHistory:
     def __init__(self) -> None:
-        self._listing = Listing()
+        self._listing = EventMapping()
         self.events: list[bytes] = []  # envelopes, as they are sent
         self.head = ""
         self.size_bytes = 0
@@ -43,7 +43,7 @@ class Chronicle:
                 place += 1
         self.run = self._listing.run
 
-    def _append(self, commit: Commit, event: e.Event, place: int, listed: Listed) -> None:
+    def _append(self, commit: Commit, event: e.Event, place: int, listed: MappedEvent) -> None:
         run = self._listing.run
         assert run is not None, "nothing is listed before there is a run"
         envelope: dict[str, Any] = {
@@ -66,7 +66,7 @@ class Chronicle:
 
 def event_ids(before: Run | None, events: Sequence[e.Event], commit_id: str) -> list[str]:
     """Of all that one commit adds to the list."""
-    listing = Listing(before)
+    listing = EventMapping(before)
     count = sum(len(listing.add(event)) for event in events)
     return [event_id(commit_id, place) for place in range(count)]
 

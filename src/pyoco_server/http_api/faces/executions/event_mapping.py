@@ -55,13 +55,13 @@ _UNFINISHED = frozenset(state for state in TaskStatus if not state.is_finished)
 Kinds = type[e.Event] | tuple[type[e.Event], ...]
 
 
-class Listed(msgspec.Struct, frozen=True):
+class MappedEvent(msgspec.Struct, frozen=True):
     type: EventType
     at: float
     payload: dict[str, Any]
 
 
-class Listing:
+class EventMapping:
     """Facts in, listed events out; keeps the run that they lead to."""
 
     def __init__(self, run: Run | None = None) -> None:
@@ -71,7 +71,7 @@ class Listing:
     def run(self) -> Run | None:
         return self._folding.run
 
-    def add(self, event: e.Event) -> list[Listed]:
+    def add(self, event: e.Event) -> list[MappedEvent]:
         before = self._folding.run
         if before is None:
             self._folding.add((event,))
@@ -80,7 +80,7 @@ class Listing:
             return self._planned(before, event)
         return self._task(before, event) if isinstance(event, TaskEvent) else self._whole(before, event)
 
-    def _planned(self, before: Run, event: e.TasksPlanned) -> list[Listed]:
+    def _planned(self, before: Run, event: e.TasksPlanned) -> list[MappedEvent]:
         new = dict.fromkeys(name for name in event.tasks if name not in before.tasks)
         self._folding.add((event,))
         return [_created(name, event.at) for name in new if name in self._tasks]
@@ -90,7 +90,7 @@ class Listing:
         run = self._folding.run
         return run.tasks if run is not None else {}
 
-    def _task(self, before: Run, event: TaskEvent) -> list[Listed]:
+    def _task(self, before: Run, event: TaskEvent) -> list[MappedEvent]:
         assert not isinstance(event, e.TasksPlanned)
         known = before.tasks.get(event.task)
         self._folding.add((event,))
@@ -100,7 +100,7 @@ class Listing:
         told = _told(event, record)
         return [told] if known is not None else [_created(event.task, event.at), told]
 
-    def _whole(self, before: Run, event: e.Event) -> list[Listed]:
+    def _whole(self, before: Run, event: e.Event) -> list[MappedEvent]:
         """What is about the run and not about one task. Who stood how has to be asked before it happens."""
         running = _standing(before, event, e.CancelRequested, {TaskStatus.RUNNING})
         unfinished = _standing(before, event, _ENDS, _UNFINISHED)
@@ -109,20 +109,20 @@ class Listing:
         assert after is not None
         match event:
             case e.RunStarted() if before.started_at is None and before.driver is Driver.CLIENT:
-                return [Listed(EventType.EXECUTION_STARTED, event.at, {})]
+                return [MappedEvent(EventType.EXECUTION_STARTED, event.at, {})]
             case e.CancelRequested() if before.cancel is None and after.cancel is not None:
                 interrupted = (
                     _of_node(EventType.NODE_INTERRUPT_REQUESTED, name, event.at) for name in running
                 )
                 return [_asked(event), *interrupted]
             case e.RunArchived() if after.archived and not before.archived:
-                return [Listed(EventType.EXECUTION_ARCHIVED, event.at, {})]
+                return [MappedEvent(EventType.EXECUTION_ARCHIVED, event.at, {})]
             case _ if after.ended is not None and before.ended is None and not after.gone:
                 return [*_closed(after, unfinished, event.at), _ended(after, event.at)]
         return []
 
 
-def _begun(event: e.Event) -> list[Listed]:
+def _begun(event: e.Event) -> list[MappedEvent]:
     if not isinstance(event, e.RunSubmitted):
         return []
     payload: dict[str, Any] = {
@@ -131,14 +131,14 @@ def _begun(event: e.Event) -> list[Listed]:
         "driver": event.driver,
         "input": event.params,
     }
-    created = Listed(EventType.EXECUTION_CREATED, event.at, payload)
+    created = MappedEvent(EventType.EXECUTION_CREATED, event.at, payload)
     if event.driver is Driver.WORKER:
-        return [created, Listed(EventType.EXECUTION_STARTED, event.at, {})]
+        return [created, MappedEvent(EventType.EXECUTION_STARTED, event.at, {})]
     nodes = event.graph.nodes if event.graph else ()
     return [created, *(_created(node.id, event.at) for node in nodes)]
 
 
-def _told(event: TaskEvent, record: TaskRecord) -> Listed:
+def _told(event: TaskEvent, record: TaskRecord) -> MappedEvent:
     said: dict[str, Any]
     match event:
         case e.TaskReadied():
@@ -181,34 +181,34 @@ def _failure(event: e.TaskFailed, record: TaskRecord) -> dict[str, Any]:
     return said | _if_set("retryAt", wire.instant_or_none(event.retry_at))
 
 
-def _asked(event: e.CancelRequested) -> Listed:
+def _asked(event: e.CancelRequested) -> MappedEvent:
     said = _if_set("by", event.by) | _if_set("reason", event.reason)
-    return Listed(EventType.EXECUTION_CANCEL_REQUESTED, event.at, said)
+    return MappedEvent(EventType.EXECUTION_CANCEL_REQUESTED, event.at, said)
 
 
-def _closed(after: Run, unfinished: Iterable[str], at: float) -> list[Listed]:
+def _closed(after: Run, unfinished: Iterable[str], at: float) -> list[MappedEvent]:
     """Those that the end took with it. Branches that were never taken may stay as they are."""
     said = {"canceledByExecution": after.ended is RunStatus.CANCELLED}
     gone = (name for name in unfinished if after.tasks[name].state is TaskStatus.CANCELLED)
     return [_of_node(EventType.NODE_CANCELED, name, at, said) for name in gone]
 
 
-def _ended(after: Run, at: float) -> Listed:
+def _ended(after: Run, at: float) -> MappedEvent:
     match after.ended:
         case RunStatus.COMPLETED:
-            return Listed(EventType.EXECUTION_COMPLETED, at, {})
+            return MappedEvent(EventType.EXECUTION_COMPLETED, at, {})
         case RunStatus.CANCELLED:
-            return Listed(EventType.EXECUTION_CANCELED, at, {})
+            return MappedEvent(EventType.EXECUTION_CANCELED, at, {})
         case _:
-            return Listed(EventType.EXECUTION_FAILED, at, {"error": wire.run_error(after)})
+            return MappedEvent(EventType.EXECUTION_FAILED, at, {"error": wire.run_error(after)})
 
 
-def _created(name: str, at: float) -> Listed:
+def _created(name: str, at: float) -> MappedEvent:
     return _of_node(EventType.NODE_CREATED, name, at)
 
 
-def _of_node(kind: EventType, name: str, at: float, said: dict[str, Any] | None = None) -> Listed:
-    return Listed(kind, at, {"nodeId": name} | (said or {}))
+def _of_node(kind: EventType, name: str, at: float, said: dict[str, Any] | None = None) -> MappedEvent:
+    return MappedEvent(kind, at, {"nodeId": name} | (said or {}))
 
 
 def _standing(run: Run, event: e.Event, of: Kinds, states: Collection[TaskStatus]) -> list[str]:

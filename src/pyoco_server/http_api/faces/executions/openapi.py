@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server.http_api.faces.executions import openapi_reading
-from pyoco_server.http_api.faces.executions.commands import FORMS, Form
+from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
 from pyoco_server.http_api.faces.executions.graphs.routes import LIMIT_DEFAULT, LIMIT_MAX, VERSION_MAX
 from pyoco_server.http_api.faces.executions.openapi_parts import (
     ACCEPTED,
@@ -78,7 +78,7 @@ def _create() -> dict[str, Any]:
     }
 
 
-def _described(form: Form) -> dict[str, Any]:
+def _described(form: CommandForm) -> dict[str, Any]:
     node = [NODE_ID] if form.is_of_node else []
     needs_body = bool(msgspec.structs.fields(form.body)) and any(
         field.required for field in msgspec.structs.fields(form.body)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.faces.executions import request_context, wire
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
-from pyoco_server.http_api.faces.executions.event_history import Chronicle
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.http_api.faces.executions.why_texts import explained
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -131,10 +131,10 @@ async def list_executions(request: Request) -> Response:
     return json_answer(listed if cursor is None else listed | {"nextCursor": cursor})
 
 
-async def chronicle_of(request: Request) -> Chronicle:
+async def chronicle_of(request: Request) -> EventHistory:
     gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
     try:
-        chronicle: Chronicle = await gateway.histories.read(
+        chronicle: EventHistory = await gateway.histories.read(
             execution_id,
             tenant_id=caller_of(request).tenant_id,
             known_seq=gateway.desk.held.log_seq(execution_id),

@@ -30,7 +30,7 @@ _NODE = {
 _NO_WAIT = {"waitKey": None, "prompt": None}
 
 
-class State:
+class ExecutionState:
     """Takes envelopes, one after the other."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class State:
 
 
 def state_at(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    state = State()
+    state = ExecutionState()
     for event in events:
         state.take(event)
     return state.body

@@ -16,11 +16,11 @@ from starlette.routing import Route
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.faces.executions import request_context
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
-from pyoco_server.http_api.faces.executions.event_history import Chronicle
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import Topic
-from pyoco_server.operations.executions.histories import Histories, History
+from pyoco_server.operations.executions.histories import Histories, RunHistory
 from pyoco_server.operations.identity.callers import Caller
 
 # By then every proxy in between has had its say; whoever reads on comes back with the last id.
@@ -60,12 +60,12 @@ async def events_topic(gateway: Any, caller: Caller, name: str, after: str | Non
 
 
 class Events:
-    def __init__(self, histories: Histories[Chronicle], execution_id: str, seen: int) -> None:
+    def __init__(self, histories: Histories[EventHistory], execution_id: str, seen: int) -> None:
         self._histories = histories
         self._execution_id = execution_id
         self._seen = seen
-        self._ring: sse.Ring = lambda: None
-        self._history: History[Chronicle] | None = None
+        self._ring: sse.Notify = lambda: None
+        self._history: RunHistory[EventHistory] | None = None
         self._losses = 0
 
     async def open(self, tenant_id: str | None, known_seq: int) -> None:
@@ -96,7 +96,7 @@ class Events:
         self._seen += 1
         return sse.event("message", self._chronicle.events[self._seen - 1], str(self._seen))
 
-    def attach(self, ring: sse.Ring) -> None:
+    def attach(self, ring: sse.Notify) -> None:
         self._ring = ring
 
     def detach(self) -> None:
@@ -104,7 +104,7 @@ class Events:
             self._histories.unfollow(self._execution_id, self._history, self._rung)
 
     @property
-    def _chronicle(self) -> Chronicle:
+    def _chronicle(self) -> EventHistory:
         assert self._history is not None, "opened before it is read"
         return self._history.grown
 

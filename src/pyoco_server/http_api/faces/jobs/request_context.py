@@ -21,7 +21,7 @@ _FEW = re.compile(r"[0-9]{1,3}")
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class ListAsked(NamedTuple):
+class JobListParams(NamedTuple):
     wanted: Tagged
     limit: int
     token: str | None
@@ -50,7 +50,7 @@ async def found_job(request: HTTPConnection, *, whole: bool = False) -> StoredRu
         raise JobNotFound from None
 
 
-def list_asked(request: HTTPConnection) -> ListAsked:
+def list_asked(request: HTTPConnection) -> JobListParams:
     asked = request.query_params
     status = asked.get("status")
     if status is not None and status not in STAGE_OF:
@@ -59,7 +59,7 @@ def list_asked(request: HTTPConnection) -> ListAsked:
     if len(tags) > TAGS_MAX:
         raise _wrong("tag", f"At most {TAGS_MAX} tags: no job has more.")
     wanted = Tagged(tags, STAGE_OF[status].value if status else None, caller_of(request).tenant_id)
-    return ListAsked(wanted, _limit(asked.get("limit")), asked.get("nextToken"))
+    return JobListParams(wanted, _limit(asked.get("limit")), asked.get("nextToken"))
 
 
 def flag(request: HTTPConnection, name: str) -> bool:

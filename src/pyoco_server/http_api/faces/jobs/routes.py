@@ -20,7 +20,7 @@ from pyoco_server.http_api.requests.idempotency import key_of, once_answer
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
 from pyoco_server.operations.runs import cancel, erase, query, run_list, submit, tagging
 from pyoco_server.operations.runs.query import StoredRun
 
@@ -33,10 +33,12 @@ async def create_job(request: Request) -> Response:
     if key is None:
         return created(await submit.begin(gateway.store, submission))
 
-    async def begin(reservation: Reservation) -> Answer:
+    async def begin(reservation: Reservation) -> RecordedAnswer:
         begun = replace(submission, run_id=reservation.resource_id)
         answer = created(await submit.begin(gateway.store, begun, commit_id=reservation.command_id))
-        return Answer(status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]})
+        return RecordedAnswer(
+            status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]}
+        )
 
     return once_answer(await once(gateway.store, key, body, begin, needs_room=True))
 

@@ -24,7 +24,7 @@ from pyoco_server.http_api.responses.error_table import retry_header
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Scope
-from pyoco_server.operations.logs.cursors import Place, Places
+from pyoco_server.operations.logs.cursors import LogPosition, LogPositions
 from pyoco_server.operations.logs.follower import LogFollower
 from pyoco_server.operations.logs.views import LogView
 from pyoco_server.operations.runs import cancel
@@ -52,7 +52,7 @@ async def job_socket(socket: WebSocket) -> None:
 async def _serve(socket: WebSocket, gateway: Any) -> None:
     try:
         job_id = request_context.job_id_of(socket)
-        places = Places(await gateway.store.secrets.for_tokens(), job_id)
+        places = LogPositions(await gateway.store.secrets.for_tokens(), job_id)
         view = await gateway.log_views.enter(job_id, tenant_id=caller_of(socket).tenant_id)
     except NotFound:
         await _deny(socket, JobNotFound())
@@ -71,7 +71,9 @@ ROUTES = [WebSocketRoute("/jobs/{job_id}/ws", job_socket)]
 
 
 class _Talk:
-    def __init__(self, socket: WebSocket, gateway: Any, job_id: str, view: LogView, places: Places) -> None:
+    def __init__(
+        self, socket: WebSocket, gateway: Any, job_id: str, view: LogView, places: LogPositions
+    ) -> None:
         self._socket = socket
         self._gateway = gateway
         self._job_id = job_id
@@ -147,7 +149,7 @@ class _Talk:
             return []
         seq, token = news.chunk.seq, self._places.token
         return [
-            frames.log_frame(token(Place(number, seq)), line)
+            frames.log_frame(token(LogPosition(number, seq)), line)
             for number, line in enumerate(news.lines, news.begin)
         ]
 
@@ -183,7 +185,7 @@ class _Talk:
                 )
 
     def _subscribe(self, asked: frames.Subscribe) -> None:
-        after = Place() if asked.since_token is None else self._places.opened(asked.since_token)
+        after = LogPosition() if asked.since_token is None else self._places.opened(asked.since_token)
         self._unfollow()
         self._subscribed = asked
         if asked.logs:

@@ -23,11 +23,11 @@ from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.server.connections import REASONS, Connections
 from pyoco_server.operations.concurrency import Concurrency
-from pyoco_server.operations.fleet.counters import BOUNDS_SEC, Observed, Spread
-from pyoco_server.operations.fleet.metrics import Figures, Standing, figures, standing
+from pyoco_server.operations.fleet.counters import BOUNDS_SEC, Counters, Spread
+from pyoco_server.operations.fleet.metrics import Figures, FleetFigures, figures, standing
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.callers import Scope
-from pyoco_server.operations.rechecks.counters import RecheckObserved
+from pyoco_server.operations.rechecks.counters import RecheckCounters
 from pyoco_server.supervision import failures_by_loop
 
 VERSION = version("pyoco-server")
@@ -62,7 +62,7 @@ async def metrics(request: Request) -> Response:
 
 
 def exposition(
-    now: Standing, of_gateway: Iterable[Metric], seen: Observed, rechecks: RecheckObserved
+    now: FleetFigures, of_gateway: Iterable[Metric], seen: Counters, rechecks: RecheckCounters
 ) -> bytes:
     families = [*_standing(now), *of_gateway, *_seen(seen), *recheck_families(rechecks)]
     return _text([*_shown_to_tenants(now.figures), *families], ProcessCollector)
@@ -99,7 +99,7 @@ def _shown_to_tenants(now: Figures) -> Iterator[Metric]:
     yield _gauge("pyoco_worker_slots_free", "Of those, how many a new run may have.", now.slots_free)
 
 
-def _standing(now: Standing) -> Iterator[Metric]:
+def _standing(now: FleetFigures) -> Iterator[Metric]:
     text = "Kept dead letters (the specification's name)."
     yield _gauge("pyoco_dlq_messages_total", text, now.dead_letters)
     yield _gauge("pyoco_dead_letters", "Dead letters that are kept.", now.dead_letters)
@@ -111,7 +111,7 @@ def _standing(now: Standing) -> Iterator[Metric]:
     yield _gauge("pyoco_queue_oldest_waiting_seconds", text, now.waiting_sec, "tag")
 
 
-def _gateway(now: Standing, is_housekeeper: bool) -> Iterator[Metric]:
+def _gateway(now: FleetFigures, is_housekeeper: bool) -> Iterator[Metric]:
     yield _gauge("pyoco_build_info", "The version of this gateway.", {VERSION: 1}, "version")
     yield _gauge("pyoco_read_model_lag_commits", "Commits this gateway has not read yet.", now.lag)
     yield _gauge("pyoco_housekeeper", "1 where housekeeping is done, 0 where it is watched.", is_housekeeper)
@@ -145,7 +145,7 @@ def _at_once(kinds: Mapping[str, Concurrency]) -> Iterator[Metric]:
         yield _counter(f"pyoco_{name}_refused", f"Refused {words}: too many were open.", one.refused)
 
 
-def _seen(seen: Observed) -> Iterator[Metric]:
+def _seen(seen: Counters) -> Iterator[Metric]:
     yield _counter("pyoco_commits", "Commits seen in the log.", seen.commits)
     events = {kind.__name__: count for kind, count in seen.events.items()}
     yield _counter("pyoco_events", "Events seen in the log, by type.", events, "type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.operations.fleet.wheels import Action
+from pyoco_server.operations.fleet.wheels import WheelAction
 from pyoco_server.operations.fleet.workers import WorkerState
 
 Described = dict[str, Any]
@@ -98,7 +98,7 @@ WHEEL_HISTORY: Described = {
     "parameters": [
         _limit(wire.HISTORY_DEFAULT, wire.HISTORY_MAX),
         _query("wheel_name", _TEXT, "Only of this file name."),
-        _query("action", {"enum": list(Action)}, "Only this action."),
+        _query("action", {"enum": list(WheelAction)}, "Only this action."),
     ],
     "responses": _answers("Entries", _OBJECTS, 401, 403, 422, 503),
 }

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from pyoco_server.operations.rechecks.counters import BOUNDS_MS, RecheckObserved
+from pyoco_server.operations.rechecks.counters import BOUNDS_MS, RecheckCounters
 
 
-def recheck_families(seen: RecheckObserved) -> Iterator[Metric]:
+def recheck_families(seen: RecheckCounters) -> Iterator[Metric]:
     labels = ["endpoint", "outcome"]
     requests = CounterMetricFamily("pdca_api_requests", "Requests by route and outcome.", labels=labels)
     for label, count in seen.requests.items():

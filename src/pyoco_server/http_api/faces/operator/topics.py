@@ -8,10 +8,10 @@ import msgspec
 
 from pyoco_server.http_api.faces.operator.workers import open_workers
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.http_api.streaming.reader_source import Telling
+from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.http_api.streaming.topics import Opener, Topic
 from pyoco_server.operations.identity.callers import Caller, Scope
-from pyoco_server.operations.live.list_changes import Changed, ListNews
+from pyoco_server.operations.live.list_changes import ListChange, ListChanges
 
 
 async def _workers(gateway: Any, caller: Caller, _name: str, _after: str | None) -> Topic:
@@ -20,14 +20,14 @@ async def _workers(gateway: Any, caller: Caller, _name: str, _after: str | None)
 
 
 async def _lists(gateway: Any, caller: Caller, _name: str, after: str | None) -> Topic:
-    news: ListNews = gateway.list_news
+    news: ListChanges = gateway.list_news
     reader = news.enter(caller.tenant_id, after)
-    telling = Telling(reader, _event, leave=lambda: news.leave(reader))
+    telling = ReaderSource(reader, _event, leave=lambda: news.leave(reader))
     return Topic(telling, comes_to_an_end=False)
 
 
 TOPICS: dict[str, Opener] = {"workers": _workers, "lists": _lists}
 
 
-def _event(told: Changed) -> bytes:
+def _event(told: ListChange) -> bytes:
     return sse.event("lists", msgspec.json.encode({"changed": told.names}), told.place)

@@ -10,9 +10,9 @@ from starlette.requests import Request
 
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.faces.operator.request_context import decoded_body, flag, whole_number, wrong
-from pyoco_server.operations.fleet.dead_letters import Asked, KeptLetter
-from pyoco_server.operations.fleet.wheels import Action, Wheel, is_wheel_name
-from pyoco_server.operations.fleet.workers import Wanted, WorkerState
+from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery, KeptLetter
+from pyoco_server.operations.fleet.wheels import Wheel, WheelAction, is_wheel_name
+from pyoco_server.operations.fleet.workers import WorkerFilter, WorkerState
 from pyoco_server.operations.runs.query import StoredRun
 
 WORKERS_DEFAULT, WORKERS_MAX = 100, 500
@@ -36,14 +36,14 @@ class Redrive(msgspec.Struct):
     again: bool = False
 
 
-def workers_wanted(asked: Mapping[str, str]) -> tuple[Wanted, int]:
+def workers_wanted(asked: Mapping[str, str]) -> tuple[WorkerFilter, int]:
     scope = asked.get("scope", "active").strip().lower()
     if scope not in ("active", "all"):
         raise wrong("query", "scope", "scope must be active or all.", WORKERS_WRONG)
     state = asked.get("state", "").strip().upper() or None
     if state is not None and state not in WorkerState.__members__:
         raise wrong("query", "state", f"state must be one of {', '.join(WorkerState)}.", WORKERS_WRONG)
-    wanted = Wanted(
+    wanted = WorkerFilter(
         gone=scope == "all",
         state=WorkerState(state) if state else None,
         hidden=flag(asked, "include_hidden", default=False, err_id=WORKERS_WRONG),
@@ -84,15 +84,15 @@ def wheel(found: Wheel, bucket: str) -> dict[str, Any]:
     }
 
 
-def history_wanted(asked: Mapping[str, str]) -> tuple[int, str | None, Action | None]:
+def history_wanted(asked: Mapping[str, str]) -> tuple[int, str | None, WheelAction | None]:
     limit = whole_number(asked, "limit", default=HISTORY_DEFAULT, most=HISTORY_MAX)
     action = asked.get("action", "").strip().lower() or None
-    if action is not None and action not in {known.value for known in Action}:
-        raise wrong("query", "action", f"action must be {' or '.join(Action)}.")
+    if action is not None and action not in {known.value for known in WheelAction}:
+        raise wrong("query", "action", f"action must be {' or '.join(WheelAction)}.")
     name = asked.get("wheel_name", "").strip() or None
     if name is not None and not is_wheel_name(name):
         raise wrong("query", "wheel_name", "wheel_name must be like demo_pkg-1.0-py3-none-any.whl.")
-    return limit, name, Action(action) if action else None
+    return limit, name, WheelAction(action) if action else None
 
 
 def source(request: Request) -> dict[str, str | None]:
@@ -111,8 +111,8 @@ def source(request: Request) -> dict[str, str | None]:
     }
 
 
-def letters_wanted(asked: Mapping[str, str]) -> Asked:
-    return Asked(
+def letters_wanted(asked: Mapping[str, str]) -> DeadLetterQuery:
+    return DeadLetterQuery(
         limit=whole_number(asked, "limit", default=LETTERS_DEFAULT, most=LETTERS_MAX),
         reason=asked.get("reason") or None,
         cursor=asked.get("cursor") or None,

@@ -15,10 +15,10 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import small_body
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.http_api.streaming.reader_source import Telling
+from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.live.worker_changes import Told, WorkerNews
+from pyoco_server.operations.live.worker_changes import WorkerChange, WorkerChanges
 
 router = APIRouter()
 
@@ -42,9 +42,9 @@ async def stream_workers(request: Request) -> Response:
 
 
 def open_workers(gateway: Any, caller: Caller) -> sse.Source:
-    news: WorkerNews = gateway.worker_news
+    news: WorkerChanges = gateway.worker_news
     reader = news.enter(caller)
-    return Telling(reader, _event, leave=lambda: news.leave(reader))
+    return ReaderSource(reader, _event, leave=lambda: news.leave(reader))
 
 
 @router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)
@@ -56,6 +56,6 @@ async def patch_worker(request: Request) -> Response:
     return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
-def _event(told: Told) -> bytes:
+def _event(told: WorkerChange) -> bytes:
     """Whenever workers look otherwise than they did or are kept no more; the first has all."""
     return sse.event("workers", msgspec.json.encode(told._asdict()))

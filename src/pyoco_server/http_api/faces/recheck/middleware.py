@@ -29,10 +29,10 @@ from pyoco_server.http_api.faces.recheck.errors import word_of
 from pyoco_server.http_api.faces.recheck.limits import Limiter
 from pyoco_server.http_api.faces.recheck.request_context import ABOUT
 from pyoco_server.http_api.faces.recheck.routes import ROUTES
-from pyoco_server.http_api.faces.recheck.table import READS, Found, find
+from pyoco_server.http_api.faces.recheck.table import READS, RouteMatch, find
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import REQUEST_ID, caller_of, counted_as, note_caller
-from pyoco_server.http_api.middleware.credentials import Checks, Proofs
+from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials
 from pyoco_server.http_api.requests.idempotency import HEADER
 from pyoco_server.operations.idempotency.key_scope import hashed
 from pyoco_server.operations.identity.authenticate_jwt import InvalidToken
@@ -51,7 +51,7 @@ UNKNOWN = "unknown"
 ErrorAnswer = Callable[[HTTPConnection, Exception], Response]
 
 
-class RecheckDoor:
+class RecheckMiddleware:
     def __init__(self, app: ASGIApp, inner: ASGIApp, gateway: Any, error_answer: ErrorAnswer) -> None:
         """`app`: everything else. `inner`: the same, for callers that are authenticated already."""
         self._error_answer = error_answer
@@ -59,8 +59,8 @@ class RecheckDoor:
         self._inner = inner
         self._gateway = gateway
         self._limiter = Limiter(gateway.store, gateway.config)
-        checks = Checks(gateway.keys, gateway.tokens)
-        self._proofs = Proofs(gateway.config, checks) if any(checks) else None
+        checks = Authenticators(gateway.keys, gateway.tokens)
+        self._proofs = Credentials(gateway.config, checks) if any(checks) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         first = path_of(scope)[1:].partition("/")[0] if scope["type"] == "http" else ""
@@ -187,7 +187,7 @@ class _Visit:
         )
 
 
-def _not_served(found: Found, method: str) -> PyocoError:
+def _not_served(found: RouteMatch, method: str) -> PyocoError:
     if found.methods:
         return Invalid(f"{method} is not possible here; {' or '.join(found.methods)} is.")
     return NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")

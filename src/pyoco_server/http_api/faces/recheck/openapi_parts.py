@@ -8,7 +8,7 @@ from pyoco_server.http_api.faces.recheck.errors import WORDS
 from pyoco_server.recheck import asked as limits
 from pyoco_server.recheck.judging import KINDS
 from pyoco_server.recheck.strategies import ID_CHARS_MAX
-from pyoco_server.recheck.thresholds import METRICS, Health
+from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 from pyoco_server.recheck.windows import DAYS_MAX
 
 Schema = dict[str, Any]
@@ -42,7 +42,7 @@ ID: Schema = {"type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "ma
 ULID: Schema = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
 RUN_ID: Schema = {"type": "string", "format": "uuid"}
 INSTANT: Schema = {"type": "string", "format": "date-time"}
-HEALTH: Schema = {"type": "string", "enum": [one.value for one in Health]}
+HEALTH: Schema = {"type": "string", "enum": [one.value for one in StrategyHealth]}
 NUMBERS: Schema = an_object(list(METRICS), {name: {"type": ["number", "null"]} for name in METRICS})
 _WINDOW: Schema = {
     "description": f"From and to (at most {DAYS_MAX} days), or lookback_days; never both.",
@@ -145,7 +145,7 @@ SCHEMAS: dict[str, Schema] = {
                 {
                     "success": count(),
                     "failed": count(),
-                    "health": an_object([], {one.value: count() for one in Health}),
+                    "health": an_object([], {one.value: count() for one in StrategyHealth}),
                 },
             ),
             "artifacts": a_list(ref("RecheckArtifact")),

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from starlette.datastructures import QueryParams
 
 from pyoco_server.errors import Invalid
-from pyoco_server.operations.rechecks.look import ORDERS, Search
+from pyoco_server.operations.rechecks.look import ORDERS, StrategySearch
 from pyoco_server.recheck.checks import among, refused
-from pyoco_server.recheck.thresholds import Health
+from pyoco_server.recheck.thresholds import StrategyHealth
 from pyoco_server.recheck.windows import instant_at
 
 TEXT_CHARS_MAX = 64
@@ -27,8 +27,8 @@ ORDER = "last_checked_at.desc"
 _ENABLED = {"all": None, "on": True, "off": False, "true": True, "false": False}
 
 
-class ListAsked(NamedTuple):
-    search: Search
+class RecheckListParams(NamedTuple):
+    search: StrategySearch
     order: str
     page: int
     page_size: int
@@ -40,17 +40,17 @@ class Range(NamedTuple):
     limit: int
 
 
-def list_asked(query: QueryParams, tenant: str) -> ListAsked:
+def list_asked(query: QueryParams, tenant: str) -> RecheckListParams:
     text = _one(query, "q") or ""
     if len(text) > TEXT_CHARS_MAX:
         raise refused("q", f"may have at most {TEXT_CHARS_MAX} characters.")
     if "\0" in text:
         raise refused("q", "may not have a NUL in it; no id or title has.")
     health = _values(query, "health")
-    among(health, "health", tuple(Health))
+    among(health, "health", tuple(StrategyHealth))
     order = _one(query, "sort") or ORDER
     among([order], "sort", tuple(ORDERS))
-    search = Search(
+    search = StrategySearch(
         tenant=tenant,
         text=unicodedata.normalize("NFC", text),
         tags=_values(query, "tags_any"),
@@ -59,7 +59,7 @@ def list_asked(query: QueryParams, tenant: str) -> ListAsked:
         enabled=_enabled(query),
     )
     page = number(query, "page", 1, PAGE_MAX, 1)
-    return ListAsked(search, order, page, number(query, "page_size", *PAGE_SIZES, PAGE_SIZE))
+    return RecheckListParams(search, order, page, number(query, "page_size", *PAGE_SIZES, PAGE_SIZE))
 
 
 def range_asked(query: QueryParams) -> Range:

@@ -9,16 +9,16 @@ from starlette.requests import Request
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import is_json
-from pyoco_server.operations.rechecks.context import RecheckDesk, tenant_of
+from pyoco_server.operations.rechecks.context import RecheckContext, tenant_of
 
 BODY_BYTES_MAX = 65_536
 # In the scope, for the line that is written of every request: the id of the recheck request it is about.
 ABOUT = "pyoco.recheck_request"
 
 
-def desk_of(request: Request) -> RecheckDesk:
+def desk_of(request: Request) -> RecheckContext:
     gateway: Any = request.app.state.gateway
-    desk: RecheckDesk = gateway.rechecks
+    desk: RecheckContext = gateway.rechecks
     return desk
 
 

@@ -21,7 +21,7 @@ from pyoco_server.operations.identity.callers import DEFAULT_TENANT
 from pyoco_server.operations.rechecks import look
 from pyoco_server.operations.rechecks.accept import Sender, accept
 from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
-from pyoco_server.recheck.asked import Asked, recheck_all_asked, recheck_asked
+from pyoco_server.recheck.asked import AskedRecheck, recheck_all_asked, recheck_asked
 
 KEY_CHARS = (8, 64)
 
@@ -34,7 +34,7 @@ async def recheck_all(request: Request) -> Response:
     return await _accepted(request, recheck_all_asked)
 
 
-async def _accepted(request: Request, read: Callable[[Any], Asked]) -> Response:
+async def _accepted(request: Request, read: Callable[[Any], AskedRecheck]) -> Response:
     body = await body_of(request)
     asked = read(wire.body_in(body))
     key = key_of(request, least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)

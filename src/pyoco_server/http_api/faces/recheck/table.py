@@ -29,7 +29,7 @@ class Endpoint(NamedTuple):
         return Route(self.path, self.serve, methods=[self.method])
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     """`endpoint` None and methods: the path is served, but not so. `params`: the named parts of the path."""
 
     endpoint: Endpoint | None
@@ -37,13 +37,13 @@ class Found(NamedTuple):
     methods: tuple[str, ...] = ()
 
 
-def find(routes: Sequence[Endpoint], method: str, path: str) -> Found:
+def find(routes: Sequence[Endpoint], method: str, path: str) -> RouteMatch:
     steps = path.split("/")
     fitting = [(one, params) for one in routes if (params := _fits(one.path.split("/"), steps)) is not None]
     for endpoint, params in fitting:
         if endpoint.method == method:
-            return Found(endpoint, params)
-    return Found(None, {}, tuple(one.method for one, _ in fitting))
+            return RouteMatch(endpoint, params)
+    return RouteMatch(None, {}, tuple(one.method for one, _ in fitting))
 
 
 def _fits(template: list[str], steps: list[str]) -> dict[str, str] | None:

@@ -13,14 +13,14 @@ from pyoco_server.operations.rechecks.look import (
     SIGNED_FOR_SEC,
     Detail,
     KeptArtifact,
-    Listed,
+    ListedStrategy,
     PastResult,
-    Standing,
+    RequestProgress,
 )
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
 from pyoco_server.recheck.records import Request
 from pyoco_server.recheck.strategies import FLOW, Strategy
-from pyoco_server.recheck.thresholds import Health
+from pyoco_server.recheck.thresholds import StrategyHealth
 
 
 def body_in(raw: bytes) -> Any:
@@ -42,7 +42,7 @@ def accepted(request: Request) -> bytes:
     return msgspec.json.encode(body)
 
 
-def standing(found: Standing) -> dict[str, Any]:
+def standing(found: RequestProgress) -> dict[str, Any]:
     request, tally = found.request, found.tally
     body: dict[str, Any] = {
         "request_id": request.request_id,
@@ -68,7 +68,7 @@ def standing(found: Standing) -> dict[str, Any]:
     return body
 
 
-def item(listed: Listed) -> dict[str, Any]:
+def item(listed: ListedStrategy) -> dict[str, Any]:
     strategy = listed.strategy
     return {
         "id": strategy.id,
@@ -148,4 +148,4 @@ def _instant_or_null(at: float | None) -> str | None:
 
 
 def _by_health(counted: dict[str, int]) -> dict[str, int]:
-    return {one.value: counted.get(one.value, 0) for one in Health}
+    return {one.value: counted.get(one.value, 0) for one in StrategyHealth}

@@ -14,7 +14,7 @@ from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.requests.idempotency import once_answer
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Answer, Reservation, once
+from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs import cancel, retry, submit
 
@@ -22,7 +22,7 @@ from pyoco_server.operations.runs import cancel, retry, submit
 async def submit_once(
     store: Any, key: IdempotencyKey, asked: bytes | dict[str, Any], submission: RunSubmitted
 ) -> Response:
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         named = replace(submission, run_id=reservation.resource_id)
         stored = await submit.begin(store, named, commit_id=reservation.command_id)
         return _answer(wire.accepted(stored), reservation.event_ids(1))
@@ -31,9 +31,9 @@ async def submit_once(
 
 
 async def retry_once(
-    store: Any, key: IdempotencyKey, asked: bytes, run_id: str, wanted: retry.Retry, caller: Caller
+    store: Any, key: IdempotencyKey, asked: bytes, run_id: str, wanted: retry.RetryRequest, caller: Caller
 ) -> Response:
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
         return _answer(wire.retried(stored), reservation.event_ids(1))
 
@@ -43,7 +43,7 @@ async def retry_once(
 async def cancel_once(
     store: Any, key: IdempotencyKey, asked: bytes, run_id: str, reason: str | None, caller: Caller
 ) -> Response:
-    async def do(reservation: Reservation) -> Answer:
+    async def do(reservation: Reservation) -> RecordedAnswer:
         applied = await cancel.cancel_run(
             store,
             run_id,
@@ -67,5 +67,5 @@ def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
     return {**texts, "workflow": hashlib.sha256(workflow).hexdigest()}
 
 
-def _answer(shown: dict[str, Any], event_ids: list[str]) -> Answer:
-    return Answer(status=200, body=msgspec.json.encode(shown), event_ids=event_ids)
+def _answer(shown: dict[str, Any], event_ids: list[str]) -> RecordedAnswer:
+    return RecordedAnswer(status=200, body=msgspec.json.encode(shown), event_ids=event_ids)

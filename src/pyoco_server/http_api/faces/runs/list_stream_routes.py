@@ -22,8 +22,8 @@ from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.http_api.streaming.reader_source import Telling
-from pyoco_server.operations.live.run_changes import At, Batch, RunNews
+from pyoco_server.http_api.streaming.reader_source import ReaderSource
+from pyoco_server.operations.live.run_changes import At, ChangeBatch, RunChanges
 
 EVENT_ID = "run list events"
 NOWHERE = At(2**62)
@@ -40,15 +40,15 @@ async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | No
     secret = await gateway.store.secrets.for_tokens()
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)
-    news: RunNews = gateway.run_news
+    news: RunChanges = gateway.run_news
     place = seal_of.place_in(last_event_id)
     is_lost = place is not None and not await news.holds(place)
     reader = news.enter(tenant_id, None if is_lost else place, anew=is_lost)
 
-    def say(batch: Batch) -> bytes:
+    def say(batch: ChangeBatch) -> bytes:
         return _event(batch, seal_of.token(batch.place))
 
-    return Telling(reader, say, leave=lambda: news.leave(reader))
+    return ReaderSource(reader, say, leave=lambda: news.leave(reader))
 
 
 async def run_stats(request: Request) -> Response:
@@ -99,7 +99,7 @@ class _Seal:
         return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
 
 
-def _event(batch: Batch, event_id: str) -> bytes:
+def _event(batch: ChangeBatch, event_id: str) -> bytes:
     data: dict[str, Any] = {
         "runs": [wire.summary(run) for run in batch.runs if not run.gone],
         "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],

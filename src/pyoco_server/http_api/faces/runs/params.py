@@ -25,7 +25,7 @@ _INVALID = "ERR-PYOCO-0002"
 _FEW = re.compile(r"[0-9]{1,3}")
 
 
-class ListAsked(NamedTuple):
+class RunListParams(NamedTuple):
     """`cursor` is None for the first page, and for a list that has none."""
 
     wanted: Filter
@@ -35,14 +35,14 @@ class ListAsked(NamedTuple):
     text: str | None = None
 
 
-class WatchAsked(NamedTuple):
+class WatchParams(NamedTuple):
     records: bool
     since: float | None
     timeout_sec: int
     last_event_id: str | None
 
 
-def list_asked(query: Mapping[str, str], *, tenant_id: str | None) -> ListAsked:
+def list_asked(query: Mapping[str, str], *, tenant_id: str | None) -> RunListParams:
     status = query.get("status") or None
     if status is not None and status not in RunStatus.__members__:
         raise wrong("status", f"status must be one of {', '.join(RunStatus)}.", INVALID_LIST)
@@ -60,16 +60,16 @@ def list_asked(query: Mapping[str, str], *, tenant_id: str | None) -> ListAsked:
     if len(text) > TEXT_CHARS_MAX:
         raise wrong("q", f"q has at most {TEXT_CHARS_MAX} characters.", INVALID_LIST)
     in_pages = bool(asked & PAGED_BY)
-    return ListAsked(wanted, list_limit(query), in_pages, query.get("cursor") or None, text or None)
+    return RunListParams(wanted, list_limit(query), in_pages, query.get("cursor") or None, text or None)
 
 
 def list_limit(query: Mapping[str, str]) -> int:
     return _few(query, "limit", LIMIT_DEFAULT, LIMIT_MAX, INVALID_LIST)
 
 
-def watch_asked(request: Request) -> WatchAsked:
+def watch_asked(request: Request) -> WatchParams:
     query = request.query_params
-    return WatchAsked(
+    return WatchParams(
         records=wants_records(query.getlist("include")),
         since=_instant(query, "since", _INVALID),
         timeout_sec=_few(query, "timeout_sec", WATCH_SEC_DEFAULT, WATCH_SEC_MAX, _INVALID),

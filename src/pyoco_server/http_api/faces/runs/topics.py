@@ -6,7 +6,7 @@ from typing import Any
 
 from pyoco_server.http_api.faces.runs.list_stream_routes import open_news
 from pyoco_server.http_api.faces.runs.log_routes import shown
-from pyoco_server.http_api.faces.runs.params import WATCH_SEC_MAX, WatchAsked
+from pyoco_server.http_api.faces.runs.params import WATCH_SEC_MAX, WatchParams
 from pyoco_server.http_api.faces.runs.request_context import checked_id
 from pyoco_server.http_api.faces.runs.watch_routes import open_snapshots
 from pyoco_server.http_api.streaming.log_stream import open_log
@@ -20,7 +20,7 @@ async def _list(gateway: Any, caller: Caller, _name: str, after: str | None) -> 
 
 
 async def _run(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
-    asked = WatchAsked(records=True, since=None, timeout_sec=WATCH_SEC_MAX, last_event_id=after)
+    asked = WatchParams(records=True, since=None, timeout_sec=WATCH_SEC_MAX, last_event_id=after)
     snapshots = await open_snapshots(gateway, caller.tenant_id, checked_id(name), asked)
     return Topic(snapshots, comes_to_an_end=True)
 

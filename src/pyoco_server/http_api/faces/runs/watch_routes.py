@@ -17,11 +17,11 @@ from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.params import WatchAsked, watch_asked
+from pyoco_server.http_api.faces.runs.params import WatchParams, watch_asked
 from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.operations.live.run_views import Ring, RunView, RunViews
+from pyoco_server.operations.live.run_views import Notify, RunView, RunViews
 from pyoco_server.operations.runs.query import StoredRun
 
 EVENT_ID = "run events"
@@ -39,7 +39,7 @@ async def watch_run(request: Request) -> Response:
     )
 
 
-async def open_snapshots(gateway: Any, tenant_id: str | None, run_id: str, asked: WatchAsked) -> Snapshots:
+async def open_snapshots(gateway: Any, tenant_id: str | None, run_id: str, asked: WatchParams) -> Snapshots:
     secret = await gateway.store.secrets.for_tokens()
     seen = _seen(secret, run_id, asked.last_event_id)
     views: RunViews = gateway.run_views
@@ -53,7 +53,7 @@ ROUTES = [Route("/runs/{run_id}/watch", watch_run, methods=["GET"])]
 class Snapshots:
     """For a slow reader nothing piles up: what it is sent next is always the latest state."""
 
-    def __init__(self, views: RunViews, view: RunView, asked: WatchAsked, seen: int, secret: bytes) -> None:
+    def __init__(self, views: RunViews, view: RunView, asked: WatchParams, seen: int, secret: bytes) -> None:
         self._views = views
         self._view = view
         self._run_id = view.stored.run.run_id
@@ -62,7 +62,7 @@ class Snapshots:
         # A place beyond the end is of a log that is no more: everything there is now is news.
         self._seen = seen if seen <= view.stored.log_seq else 0
         self._losses = view.losses
-        self._ring: Ring | None = None
+        self._ring: Notify | None = None
 
     @property
     def has_news(self) -> bool:
@@ -82,7 +82,7 @@ class Snapshots:
         self._seen, self._losses = self._view.stored.log_seq, self._view.losses
         return self._view.shown(("watch", self._asked.records), self._event)
 
-    def attach(self, ring: Ring) -> None:
+    def attach(self, ring: Notify) -> None:
         self._ring = ring
         self._view.attach(ring)
 

@@ -30,7 +30,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.live.run_changes import Minute
 from pyoco_server.operations.runs.query import StoredRun
-from pyoco_server.operations.runs.retry import Retry
+from pyoco_server.operations.runs.retry import RetryRequest
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.printable import lines
 from pyoco_server.texts import Language, text
@@ -99,12 +99,12 @@ def submission_of(
     )
 
 
-def retry_asked(body: bytes, headers: Mapping[str, str]) -> Retry:
+def retry_asked(body: bytes, headers: Mapping[str, str]) -> RetryRequest:
     """The body is optional, and so is everything in it."""
     asked = decoded(_decode_retry, body if body.strip() else b"{}")
     if (asked.from_ == "task") is (asked.task is msgspec.UNSET):
         raise _task_and_from(asked)
-    return Retry(
+    return RetryRequest(
         from_start=asked.from_ == "start",
         task=None if asked.task is msgspec.UNSET else asked.task,
         params=None if asked.params is msgspec.UNSET else asked.params,

@@ -18,7 +18,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.kv import Bucket
 
 
-class Action(StrEnum):
+class WheelAction(StrEnum):
     UPLOAD = "upload"
     DELETE = "delete"
 
@@ -46,7 +46,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     source: dict[str, Any] = {}
 
 
-class History:
+class WheelHistory:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
         self._name = config.wheel_history_kv_bucket
@@ -54,7 +54,7 @@ class History:
 
     async def add(
         self,
-        action: Action,
+        action: WheelAction,
         wheel_name: str,
         origin: Origin,
         *,
@@ -85,7 +85,7 @@ class History:
         *,
         limit: int = 100,
         wheel_name: str | None = None,
-        action: Action | None = None,
+        action: WheelAction | None = None,
         tenant_id: str | None = None,
     ) -> list[HistoryEntry]:
         """The latest first. Reads all that is kept: uploads are rare, and what is old goes by itself."""

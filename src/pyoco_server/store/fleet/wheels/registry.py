@@ -22,7 +22,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.object_info import ObjectInfo
 from pyoco_server.jetstream.objects import Admit, Objects
 from pyoco_server.store.fleet.wheels.content import check_content
-from pyoco_server.store.fleet.wheels.history import Action, History, Origin
+from pyoco_server.store.fleet.wheels.history import Origin, WheelAction, WheelHistory
 from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax
 from pyoco_server.store.fleet.wheels.wheel import (
     SHA256_HEADER,
@@ -48,7 +48,7 @@ class Wheels:
         self._objects = objects
         self._bytes_max = config.wheel_max_bytes
         self.unpacked_max = UnpackedMax(config.wheel_unpacked_max_bytes, config.wheel_unpacked_max_files)
-        self.history = History(jetstream, config)
+        self.history = WheelHistory(jetstream, config)
 
     @property
     def bucket(self) -> str:
@@ -94,7 +94,7 @@ class Wheels:
         info = await self._objects.put(name, _pieces(file), headers=headers, admit=admit)
         wheel = wheel_of(info)
         assert wheel is not None, "its name was checked"
-        await self._remember(Action.UPLOAD, wheel, origin, replace=replace)
+        await self._remember(WheelAction.UPLOAD, wheel, origin, replace=replace)
         return wheel
 
     async def delete(self, name: str, *, origin: Origin | None = None) -> Wheel:
@@ -103,7 +103,7 @@ class Wheels:
             await self._objects.delete(name)
         except NotFound:
             raise _not_found(name) from None
-        await self._remember(Action.DELETE, wheel, origin)
+        await self._remember(WheelAction.DELETE, wheel, origin)
         return wheel
 
     async def stream(self, name: str) -> AsyncIterator[bytes]:
@@ -130,7 +130,7 @@ class Wheels:
         return check_content(name, file, self.unpacked_max), _sha256(file)
 
     async def _remember(
-        self, action: Action, wheel: Wheel, origin: Origin | None, *, replace: bool | None = None
+        self, action: WheelAction, wheel: Wheel, origin: Origin | None, *, replace: bool | None = None
     ) -> None:
         try:
             await self.history.add(

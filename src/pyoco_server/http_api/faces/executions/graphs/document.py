@@ -15,7 +15,7 @@ import msgspec
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.executions.graphs.graph_yaml import Path, Places, read_yaml
-from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, Retry, TaskKind, graph_problems
+from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
 
 PROBLEMS_MAX = 20
 GRAPH_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -24,12 +24,12 @@ GRAPH_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PASSED_OVER = frozenset({"version", "createdAt", "digest"})
 _MEMBERS = frozenset({"graphId", "nodes"}) | _PASSED_OVER
 _NODE_MEMBERS = GraphTask.__struct_fields__
-_RETRY_MEMBERS = Retry.__struct_fields__
+_RETRY_MEMBERS = RetryPolicy.__struct_fields__
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
 
 
-class Problem(NamedTuple):
+class DocumentProblem(NamedTuple):
     path: Path
     message: str
     node: str | None = None
@@ -52,23 +52,23 @@ def _read_json(raw: bytes) -> Any:
     try:
         return canonical_json.parse(raw)
     except canonical_json.CanonicalJsonError as error:
-        raise _invalid([Problem((), f"it is not strict JSON: {error}.")], {}) from None
+        raise _invalid([DocumentProblem((), f"it is not strict JSON: {error}.")], {}) from None
 
 
-def _outer_problems(value: Any, graph_id: str) -> Iterator[Problem]:
+def _outer_problems(value: Any, graph_id: str) -> Iterator[DocumentProblem]:
     if not isinstance(value, dict):
-        yield Problem((), 'a graph is an object like {"nodes": [{"id": "first"}]}.')
+        yield DocumentProblem((), 'a graph is an object like {"nodes": [{"id": "first"}]}.')
         return
     for name in value.keys() - _MEMBERS:
-        yield Problem((name,), "a graph has no such member; it has nodes.")
+        yield DocumentProblem((name,), "a graph has no such member; it has nodes.")
     if value.get("graphId", graph_id) != graph_id:
-        yield Problem(("graphId",), "it is another one than in the address; leave it out.")
+        yield DocumentProblem(("graphId",), "it is another one than in the address; leave it out.")
     nodes = value.get("nodes")
     if not isinstance(nodes, list) or not 1 <= len(nodes) <= TASKS_MAX:
-        yield Problem(("nodes",), f"it must be a list of 1 to {TASKS_MAX} nodes.")
+        yield DocumentProblem(("nodes",), f"it must be a list of 1 to {TASKS_MAX} nodes.")
 
 
-def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[Problem]:
+def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[DocumentProblem]:
     """Fills `nodes` with those that could be read."""
     for index, one in enumerate(written):
         name = _name_of(one)
@@ -80,7 +80,7 @@ def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[Probl
         else:
             nodes.append(node)
             problems += _without_meaning(node, one)
-        yield from (Problem(("nodes", index, *path), message, name) for path, message in problems)
+        yield from (DocumentProblem(("nodes", index, *path), message, name) for path, message in problems)
 
 
 def _member_problems(one: Any) -> Iterator[tuple[Path, str]]:
@@ -104,11 +104,11 @@ def _without_meaning(node: GraphTask, one: dict[str, Any]) -> Iterator[tuple[Pat
         yield ("on_timeout",), "it means nothing without wait_timeout_sec."
 
 
-def _graph_problems(graph_id: str, nodes: Sequence[GraphTask]) -> Iterator[Problem]:
+def _graph_problems(graph_id: str, nodes: Sequence[GraphTask]) -> Iterator[DocumentProblem]:
     last_place = {node.id: index for index, node in enumerate(nodes)}
     for found in graph_problems(Graph(id=graph_id, version=1, nodes=tuple(nodes))):
         path: Path = ("nodes",) if found.task is None else ("nodes", last_place[found.task])
-        yield Problem(path, found.message, found.task)
+        yield DocumentProblem(path, found.message, found.task)
 
 
 def _explained(error: msgspec.ValidationError) -> tuple[Path, str]:
@@ -120,20 +120,20 @@ def _explained(error: msgspec.ValidationError) -> tuple[Path, str]:
     return path, _PLACE.sub("", message).replace("`", "'") + "."
 
 
-def _invalid(problems: Sequence[Problem], places: Places) -> Invalid:
+def _invalid(problems: Sequence[DocumentProblem], places: Places) -> Invalid:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     details = [_detail(problem, places) for problem in problems[:PROBLEMS_MAX]]
     return Invalid(f"The graph is not valid: {_sentence(problems[0])}{more}", details=details)
 
 
-def _sentence(problem: Problem) -> str:
+def _sentence(problem: DocumentProblem) -> str:
     where = _dotted(problem.path)
     named = f"node {_shown(problem.node)}" if problem.node is not None else ""
     before = ", ".join(part for part in (named, where) if part)
     return f"{before}: {problem.message}" if before else problem.message
 
 
-def _detail(problem: Problem, places: Places) -> dict[str, Any]:
+def _detail(problem: DocumentProblem, places: Places) -> dict[str, Any]:
     detail: dict[str, Any] = {"loc": ["body", *problem.path], "msg": problem.message, "type": "value_error"}
     if problem.node is not None:
         detail["nodeId"] = _shown(problem.node)

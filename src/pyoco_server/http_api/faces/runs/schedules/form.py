@@ -11,11 +11,11 @@ from starlette.datastructures import FormData
 
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
-from pyoco_server.schedules import ZONE_DEFAULT, Kind, Timing, is_cron, zone_of
+from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, is_cron, zone_of
 
 FIELDS = ("run_at", "interval_seconds", "start_at", "cron", "timezone")
 # Which of them says when, what may go with it, and of what kind the schedule then is.
-_KINDS = {"run_at": Kind.ONCE, "interval_seconds": Kind.INTERVAL, "cron": Kind.CRON}
+_KINDS = {"run_at": ScheduleKind.ONCE, "interval_seconds": ScheduleKind.INTERVAL, "cron": ScheduleKind.CRON}
 _GOES_WITH = {"start_at": "interval_seconds", "timezone": "cron"}
 
 INTERVAL_SEC_MIN, INTERVAL_SEC_MAX = 0.1, 366 * 86_400.0
@@ -70,9 +70,9 @@ def _does_not_fit(given: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _whole(members: dict[str, Any], now: float) -> Timing:
     (kind,) = (kind for name, kind in _KINDS.items() if name in members)
-    if kind is Kind.INTERVAL:
+    if kind is ScheduleKind.INTERVAL:
         members.setdefault("start_at", round(now + members["interval_seconds"], 6))
-    if kind is Kind.CRON:
+    if kind is ScheduleKind.CRON:
         members.setdefault("timezone", ZONE_DEFAULT)
     return Timing(kind=kind, **members)
 
