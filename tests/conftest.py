@@ -20,6 +20,12 @@ from pyoco_server.store.store import Store
 from tests.sweeping import remove_streams
 
 
+def pytest_configure() -> None:
+    """A shell that runs tests in its background has them ignore interrupts, and so would all they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class NatsServer:
     """A nats-server of the tests: can be killed and started again on the same port and data."""
 
