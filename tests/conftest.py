@@ -30,6 +30,16 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Who asks for one of these needs more than this process.
+HEAVY_FIXTURES = {"nats_server", "own_nats_server", "programs", "shared_programs", "make_broker", "browser"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("heavy")
+
+
 class NatsServer:
     """A nats-server of the tests: can be killed and started again on the same port and data."""
 

@@ -37,6 +37,7 @@ def all_commands() -> Explored:
     return explore_commands(COMMANDS_LENGTH)
 
 
+@pytest.mark.slow
 def test_no_order_of_events_undoes_a_cancel() -> None:
     explored = explore_events(EVENTS_LENGTH)
     assert explored.violations == {}
