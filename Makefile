@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help up test pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check dashboard-lint
+.PHONY: help up test test-fast pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check dashboard-lint
 
 # The dashboard is built with Node, where there is one; what it is made of decides whether it is built again.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
@@ -48,6 +48,12 @@ up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a 
 
 test: check dashboard-check chromium  ## all checks and all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
+
+# What needs nothing but this process: the core, the engine, and what is read and computed.
+FAST := tests/lifecycle tests/engine tests/leaves tests/recheck tests/workflow_yaml tests/supervision tests/flows
+
+test-fast: $(READY)  ## tests without a broker, a browser or other processes; under a minute
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not heavy and not slow and not soak" $(FAST) $(ARGS)
 
 # For the tests with a real browser. Where it cannot be installed they say what is missing.
 chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)

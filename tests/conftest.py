@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,22 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.sweeping import remove_streams
+
+
+def pytest_configure() -> None:
+    """A shell that runs tests in its background has them ignore interrupts, and so would all they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Who asks for one of these needs more than this process.
+HEAVY_FIXTURES = {"nats_server", "own_nats_server", "programs", "shared_programs", "make_broker", "browser"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("heavy")
 
 
 class NatsServer:
@@ -63,13 +83,30 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+# A file system in memory, and how much room it must have to be used: the broker sets aside what streams may
+# grow to.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 4 * 2**30
+
+
 @pytest.fixture(scope="session")
 def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """Shared: not for tests that kill it."""
-    server = NatsServer(tmp_path_factory.mktemp("nats"), free_port())
-    server.start()
-    yield server
-    server.stop()
+    with _folder_in_memory() as in_memory:
+        server = NatsServer(in_memory or tmp_path_factory.mktemp("nats"), free_port())
+        server.start()
+        yield server
+        server.stop()
+
+
+@contextmanager
+def _folder_in_memory() -> Iterator[Path | None]:
+    """Files of streams are made and soon removed by every test: on a disk that is most of the cost."""
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < MEMORY_BYTES_MIN:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="pyoco-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

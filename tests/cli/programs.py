@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
+
+from tests.cli.nursery import Process, can_start, the_nursery
 
 BIN = Path(sys.executable).parent
 DEADLINE_SEC = 30.0
@@ -57,7 +59,7 @@ def children_of(pid: int) -> dict[int, str]:
 class Program:
     """A console script under way. What it said is in `output` and `errors`."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     stdout: Path
     stderr: Path
 
@@ -105,17 +107,28 @@ class Programs:
         number = len(self.started)
         out, err = (self.folder / f"{number}.{kind}" for kind in ("out", "err"))
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(
-                [str(BIN / name), *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=self.folder,
-                env={**self.environment, **settings},
-            )
+            process = self._begun([name, *map(str, arguments)], settings, stdout, stderr)
         program = Program(process, out, err)
         self.started.append(program)
         return program
+
+    def _begun(
+        self, command: list[str], settings: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> Process:
+        name, *arguments = command
+        script, environment = [str(BIN / name), *arguments], {**self.environment, **settings}
+        if can_start(name, arguments, settings):
+            return the_nursery().start(
+                script, folder=self.folder, environment=environment, stdout=stdout, stderr=stderr
+            )
+        return subprocess.Popen(
+            script,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=self.folder,
+            env=environment,
+        )
 
     def run(self, name: str, *arguments: object, **settings: str) -> Program:
         program = self.start(name, *arguments, **settings)

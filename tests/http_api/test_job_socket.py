@@ -83,7 +83,10 @@ async def test_a_job_is_followed_from_its_beginning_to_its_end(
             first = await said(socket)
             assert (first["type"], first["job"]["id"], first["job"]["status"]) == ("status", job, "pending")
             await say(socket, type="subscribe")
-            performing = asyncio.create_task(worker.run_once())
+            # Answered after it: else the job may be over before it is subscribed to.
+            await say(socket, type="ping")
+            assert (await said(socket))["type"] == "heartbeat"
+            performing = asyncio.create_task(worker.run_once(timeout=20.0))
             await until(begun.is_set)
             go_on.set()
             await performing

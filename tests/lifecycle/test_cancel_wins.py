@@ -30,6 +30,8 @@ def all_commands() -> Explored:
     return explore_commands(COMMANDS_LENGTH)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # of processor time it takes a quarter of a minute, of a busy machine much more
 def test_no_order_of_events_undoes_a_cancel() -> None:
     explored = explore_events(EVENTS_LENGTH)
     assert explored.violations == {}
@@ -41,6 +43,7 @@ def test_no_order_of_commands_undoes_a_cancel(all_commands: Explored) -> None:
     assert {seen.run.status for seen in all_commands.states if seen.run} == set(RunStatus)
 
 
+@pytest.mark.timeout(600)
 def test_whatever_the_log_says_decide_gives_no_progress_after_a_cancel() -> None:
     reached = explore_events(EVENTS_LENGTH - 1).states
     assert any(seen.asked and seen.run and not seen.run.is_terminal for seen in reached)

@@ -41,6 +41,7 @@ def test_the_numbers_are_what_their_names_say() -> None:
     assert flows.winrate([0.0]) is None
 
 
+@pytest.mark.heavy
 async def test_the_demonstration_runs_to_its_end() -> None:
     demo = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -203,7 +203,7 @@ async def test_slots_die_with_a_worker_that_is_killed(
     command = [
         sys.executable,
         "-m",
-        "pyoco_server.cli.worker.main",
+        "pyoco_server.cli.worker.main.main",
         "--flow-resolver",
         SPEC,
         "--concurrency",
@@ -246,9 +246,10 @@ async def test_a_slot_that_dies_while_it_is_idle_is_not_used_again(store: Store,
 async def test_a_slot_with_a_thread_left_in_it_is_replaced(store: Store, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     async with serving(store.config):
+        # Known before: on a busy machine the task may be over its time before it has said anything.
+        old = (await ended(store, await started(store, "pid", marks))).tasks["pid"].output
         run = await ended(store, await started(store, "overtime", marks))
         assert (run.status, run.error) == (RunStatus.FAILED, "Task 'sleep' exceeded timeout of 0.1s")
         after = await ended(store, await started(store, "pid", marks))
-        old, new = (int(line.split()[1]) for line in lines(marks))
-        assert old != new == after.tasks["pid"].output
+        assert after.tasks["pid"].output != old
         await until(lambda: not is_alive(old))

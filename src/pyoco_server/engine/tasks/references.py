@@ -11,7 +11,6 @@ from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import InvalidReferenceError
 from pyoco.dsl.expressions import ExpressionEvaluationError
 
-from pyoco_server.config import variable_for_flows
 from pyoco_server.expressions import ExpressionError, NotThere, check_reference, evaluate, walk
 
 LOOP_FIELDS = ("name", "type", "index", "iteration", "count", "item", "condition", "path")
@@ -82,6 +81,9 @@ def _of_environment(ctx: Context, value: str, name: str) -> str:
 
 
 def _variable(ctx: Context, name: str) -> str | None:
+    # Loaded when a flow asks: much of the time in which a slot starts would be for its settings.
+    from pyoco_server.config import variable_for_flows
+
     return ctx.env[name] if name in ctx.env else variable_for_flows(name)
 
 
