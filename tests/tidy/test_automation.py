@@ -8,6 +8,7 @@ import yaml
 from tests.tidy.repository import ROOT
 
 WORKFLOW = ROOT / ".github/workflows/ci.yml"
+HOOKS = ROOT / ".pre-commit-config.yaml"
 
 
 def test_ci_runs_our_own_command_on_every_version_of_python() -> None:
@@ -35,6 +36,15 @@ def test_actions_are_pinned_to_a_major_version_and_what_they_cache_exists() -> N
     cached = [step["with"]["cache-dependency-path"] for step in steps if "cache" in step["with"]]
     assert cached
     assert [name for name in cached if not (ROOT / name).is_file()] == []
+
+
+def test_hooks_are_local_and_use_the_tools_of_the_environment() -> None:
+    repositories = _parsed(HOOKS)["repos"]
+    assert [one["repo"] for one in repositories] == ["local"]
+    hooks = repositories[0]["hooks"]
+    assert [hook["id"] for hook in hooks] == ["ruff-check", "ruff-format", "mypy"]
+    assert all(hook["language"] == "system" for hook in hooks)
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks)
 
 
 def _parsed(path: Path) -> Any:
