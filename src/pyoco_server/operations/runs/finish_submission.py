@@ -14,7 +14,7 @@ from pyoco_server.lifecycle.commands import CarryResults
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
 from pyoco_server.lifecycle.status import TaskStatus
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 
@@ -23,7 +23,9 @@ Carried = Sequence[TaskStarted | TaskSucceeded]
 
 async def carry_on(store: Store, stored: StoredRun, results: Carried) -> StoredRun:
     """Refused once somebody has claimed or cancelled it: then the rest is executed, or nothing is."""
-    applied = await apply(store, stored.run.run_id, CarryResults(results=list(results)), held=stored)
+    applied = await apply(
+        store, stored.run.run_id, CarryResults(results=list(results)), reading=Reading(held=stored)
+    )
     return applied.after or stored
 
 
