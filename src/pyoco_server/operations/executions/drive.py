@@ -32,7 +32,7 @@ from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.operations.runs.apply import Applied as Applied
 from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.query import visible
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.store.store import Store
@@ -107,7 +107,7 @@ async def create(
 
     async def do(reservation: Reservation) -> RecordedAnswer:
         command_id = reservation.command_id
-        stored = await begin(
+        stored = await submit(
             desk.store, submission(reservation.resource_id), commit_id=command_id, meta=meta(command_id)
         )
         desk.held.put(stored)
