@@ -14,7 +14,7 @@ from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
-from pyoco_server.operations.runs.submit import Submission, begin, checked
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from tests.faults.faulty_client import Fault, Faults
@@ -31,7 +31,7 @@ SLOW_SEC = 0.8
 async def keyed_submit(store: Store) -> str:
     async def do(reservation: Reservation) -> RecordedAnswer:
         wanted = Submission(flow_name="noop", run_id=reservation.resource_id)
-        stored = await begin(store, checked(wanted, store.config), commit_id=reservation.command_id)
+        stored = await submit(store, wanted, commit_id=reservation.command_id)
         return RecordedAnswer(status=200, body=stored.run.run_id.encode(), headers={}, event_ids=[])
 
     return (await once(store, KEY, b'{"flow_name":"noop"}', do)).body.decode()

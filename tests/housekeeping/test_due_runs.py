@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.graph import Graph, GraphTask, OnTimeout, RetryPolic
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.runs.apply import Applied, apply
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
@@ -50,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 async def driven(store: Store, *tasks: GraphTask) -> str:
     """A client-driven run, started."""
     graph = Graph(id="g", version=1, nodes=tasks)
-    stored = await begin(store, a_submission("graph:g", driver=Driver.CLIENT, graph=graph))
+    stored = await submit(store, a_submission("graph:g", driver=Driver.CLIENT, graph=graph))
     await asked(store, stored.run.run_id, c.StartRun())
     return str(stored.run.run_id)
 

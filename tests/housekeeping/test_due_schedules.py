@@ -231,7 +231,7 @@ async def test_a_keeper_that_dies_before_it_begins_leaves_a_run_that_is_begun_on
         raise RuntimeError("killed")
 
     with monkeypatch.context() as before_the_run:
-        before_the_run.setattr(schedules, "begin", dies)
+        before_the_run.setattr(schedules, "submit", dies)
         assert await DueSchedules(store).look() == 0
     assert (await as_stored(store, schedule)).beginning_at == schedule.next_at
     clock.ahead_sec = 9 * HOUR_SEC + 1
@@ -262,16 +262,16 @@ async def test_one_that_cannot_be_begun_does_not_stop_the_others(
     store: Store, read_model: ReadModel, due: DueSchedules, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = await made(store), await made(store)
-    begin = submit.begin
+    really_submit = submit.submit
 
     async def refuses(where: Store, submission: Any, **others: Any) -> Any:
         if submission.schedule_id == bad.schedule_id:
             raise BrokerRefused("no room")
-        return await begin(where, submission, **others)
+        return await really_submit(where, submission, **others)
 
     clock.ahead_sec = HOUR_SEC + 1
     with monkeypatch.context() as for_a_while:
-        for_a_while.setattr(schedules, "begin", refuses)
+        for_a_while.setattr(schedules, "submit", refuses)
         assert (await due.look(), await due.look()) == (1, 0)
     assert len(await runs_of(store, read_model, good)) == 1
     noted = await as_stored(store, bad)

@@ -15,7 +15,7 @@ from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import submit as submit_run
 from pyoco_server.store.store import Store
 from tests.engine.building import flow_of, make_task
 from tests.engine.test_loops import named
@@ -349,7 +349,7 @@ async def test_a_document_and_parameters_that_do_not_fit_one_message_are_refused
         "workflow_yaml_sha256": "abc",
         "workflow_yaml_bytes": len(text),
     }
-    old = (await begin(store, a_submission(tag="nobody", **yaml))).run.run_id
+    old = (await submit_run(store, a_submission(tag="nobody", **yaml))).run.run_id
     await apply(store, old, CancelRun())
     answer = await client.post(f"/runs/{old}/retry", json={"params": {"x": "y" * 30_000}})
     assert (answer.status_code, answer.json()["err_id"]) == (413, "ERR-PYOCO-0002")

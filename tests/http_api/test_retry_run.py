@@ -14,7 +14,7 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.identity.callers import ANYBODY, Caller
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
-from pyoco_server.operations.runs.submit import Submission, begin
+from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.operations.runs.submit import submit as submitted
 from pyoco_server.store.store import Store
 from pyoco_server.worker.recording.values import OUTPUT_INLINE_BYTES_MAX
@@ -270,7 +270,7 @@ async def test_the_yaml_goes_with_it(store: Store) -> None:
         "workflow_yaml_sha256": "abc",
         "workflow_yaml_bytes": 8,
     }
-    old = await begin(store, a_submission(tag="nobody", **yaml))
+    old = await submitted(store, a_submission(tag="nobody", **yaml))
     await apply(store, old.run.run_id, CancelRun())
     new = await retry(store, old.run.run_id, RetryRequest(), ANYBODY)
     first = await store.runs.submission(new.run.run_id)

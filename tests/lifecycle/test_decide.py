@@ -65,6 +65,12 @@ def test_a_submission_begins_a_run_that_owes_job_number_one() -> None:
     assert owes_job(PENDING)
 
 
+def test_a_submission_may_start_with_results_of_an_earlier_run() -> None:
+    result = e.TaskSucceeded(at=AT, task="a", attempt=1, started_at=AT, output=1)
+    asked = c.SubmitRun(submission=submitted(), results=[result])
+    assert decided(None, asked) == (submitted(), result)
+
+
 @pytest.mark.parametrize("run", [PENDING, CLAIMED, COMPLETED, DISCARDED, ERASED])
 def test_a_run_is_submitted_once(run: Run) -> None:
     assert refused(run, c.SubmitRun(submission=submitted())) is Reason.EXISTS

@@ -36,7 +36,7 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
 from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply
 from pyoco_server.store.runs.codec import decode_job, encode_snapshot, submission_of
 from pyoco_server.store.runs.commits import ERASED_MARK_TTL
 from pyoco_server.store.runs.log import StoredRun
@@ -141,7 +141,7 @@ async def test_a_refusal_or_nothing_to_do_is_only_said_after_a_look_at_the_leade
     for held in (None, at):
         with monkeypatch.context() as patch:
             reads = counting_leader_reads(store, patch)
-            applied = await apply(store, at.run.run_id, command, held=held)
+            applied = await apply(store, at.run.run_id, command, reading=Reading(held=held))
         assert (applied.refused.reason if applied.refused else None) == reason
         assert not applied.events
         assert len(reads) == 2  # the snapshot and the last commit
@@ -163,7 +163,7 @@ async def test_a_decision_that_goes_through_needs_no_look_at_the_leader(
 ) -> None:
     at = await running(store)
     reads = counting_leader_reads(store, monkeypatch)
-    state_after(await apply(store, at.run.run_id, tag("x"), held=at))
+    state_after(await apply(store, at.run.run_id, tag("x"), reading=Reading(held=at)))
     state_after(await apply(store, at.run.run_id, tag("y")))
     assert reads == []
 
@@ -173,13 +173,13 @@ async def test_a_refusal_on_an_old_state_is_thought_over(store: Store) -> None:
     old = await running(store)
     await apply(store, old.run.run_id, loss())
     second = ClaimRun(worker_id="w2", instance_id="w2.bb", job_no=2)
-    assert state_after(await apply(store, old.run.run_id, second, held=old)).run.fence == 2
+    assert state_after(await apply(store, old.run.run_id, second, reading=Reading(held=old))).run.fence == 2
 
 
 async def test_a_worker_on_an_old_state_meets_a_cancel_that_came_first(store: Store) -> None:
     held = await running(store)
     state_after(await apply(store, held.run.run_id, CancelRun(by="me")))
-    applied = await apply(store, held.run.run_id, CompleteRun(fence=1), held=held)
+    applied = await apply(store, held.run.run_id, CompleteRun(fence=1), reading=Reading(held=held))
     assert applied.refused is not None
     assert applied.refused.reason is Reason.CANCEL_REQUESTED
     assert applied.after is not None
@@ -194,7 +194,9 @@ async def test_everything_that_is_asked_at_once_stays(store: Store, other_store:
     async def work() -> None:
         held = at
         for number in range(10):
-            held = state_after(await apply(store, run_id, *done(f"task-{number}"), held=held))
+            held = state_after(
+                await apply(store, run_id, *done(f"task-{number}"), reading=Reading(held=held))
+            )
 
     tagging = [apply((store, other_store)[n % 2], run_id, tag(f"t{n}")) for n in range(20)]
     async with asyncio.timeout(30):
@@ -225,7 +227,7 @@ async def test_one_of_many_workers_gets_the_claim(store: Store, other_store: Sto
             (store, other_store)[n % 2],
             born.run.run_id,
             ClaimRun(worker_id=f"w{n}", instance_id=f"w{n}.x", job_no=1),
-            held=born,
+            reading=Reading(held=born),
         )
         for n in range(10)
     ]
@@ -242,10 +244,24 @@ async def test_a_repeat_with_the_same_commit_id_happens_once(
         Mishap(patch, store, store.config.events_subject_prefix, times=99)
         for _ in range(5):
             with pytest.raises(Unavailable):
-                await apply(store, at.run.run_id, *done("a"), held=at, commit_id="mine")
+                await apply(
+                    store,
+                    at.run.run_id,
+                    *done("a"),
+                    reading=Reading(held=at),
+                    attribution=Attribution(commit_id="mine"),
+                )
         found = await store.runs.load(at.run.run_id)
     await apply(store, at.run.run_id, tag("theirs"))
-    again = state_after(await apply(store, at.run.run_id, *done("a"), held=at, commit_id="mine"))
+    again = state_after(
+        await apply(
+            store,
+            at.run.run_id,
+            *done("a"),
+            reading=Reading(held=at),
+            attribution=Attribution(commit_id="mine"),
+        )
+    )
     assert found is not None
     assert (found.commits, again.commits) == (3, 4)
     assert (again.run.tags, again.run.tasks["a"].output) == (("default", "theirs"), ["a"])
@@ -267,10 +283,24 @@ async def test_a_commit_decided_anew_whose_answers_were_lost_is_found_again_too(
     with monkeypatch.context() as patch:
         patch.setattr(store.runs, "append", unheard)
         with pytest.raises(Unavailable):
-            await apply(store, at.run.run_id, *done("a"), held=at, commit_id="mine")
-    again = state_after(await apply(store, at.run.run_id, *done("a"), held=at, commit_id="mine"))
+            await apply(
+                store,
+                at.run.run_id,
+                *done("a"),
+                reading=Reading(held=at),
+                attribution=Attribution(commit_id="mine"),
+            )
+    again = state_after(
+        await apply(
+            store,
+            at.run.run_id,
+            *done("a"),
+            reading=Reading(held=at),
+            attribution=Attribution(commit_id="mine"),
+        )
+    )
     assert (again.commits, again.run.tags) == (4, ("default", "theirs"))
-    after = state_after(await apply(store, at.run.run_id, CompleteRun(fence=1), held=again))
+    after = state_after(await apply(store, at.run.run_id, CompleteRun(fence=1), reading=Reading(held=again)))
     found = await store.runs.load(at.run.run_id)
     assert found is not None
     assert (found.run, found.commits) == (after.run, 5)
@@ -398,7 +428,7 @@ async def test_a_snapshot_that_cannot_be_written_is_not_the_callers_trouble(
 
 async def test_whoever_projects_for_himself_is_left_to_it(store: Store) -> None:
     at = await running(store)
-    after = state_after(await apply(store, at.run.run_id, tag("x"), held=at, project=False))
+    after = state_after(await apply(store, at.run.run_id, tag("x"), project=False, reading=Reading(held=at)))
     snapshot = await store.runs.snapshot(at.run.run_id)
     assert snapshot is not None
     assert (snapshot.pyoco.commits, after.revision) == (2, at.revision)
@@ -439,7 +469,7 @@ async def test_whoever_holds_a_run_that_was_erased_is_told_that_it_is_gone(store
     ended = state_after(await apply(store, at.run.run_id, CompleteRun(fence=1)))
     state_after(await apply(store, at.run.run_id, EraseRun()))
     for reason in (Reason.GONE, Reason.UNKNOWN):  # first there is a mark, then there is nothing
-        applied = await apply(store, at.run.run_id, tag("late"), held=ended)
+        applied = await apply(store, at.run.run_id, tag("late"), reading=Reading(held=ended))
         assert applied.refused is not None
         assert applied.refused.reason is reason
         await purge_log(store, at.run.run_id)
@@ -525,7 +555,9 @@ def _heartbeat(data: bytes) -> bytes:
 
 async def test_held_state_with_an_old_revision_still_gets_its_snapshot_in(store: Store) -> None:
     at = await running(store)
-    after = state_after(await apply(store, at.run.run_id, tag("x"), held=replace(at, revision=0)))
+    after = state_after(
+        await apply(store, at.run.run_id, tag("x"), reading=Reading(held=replace(at, revision=0)))
+    )
     snapshot = await store.runs.snapshot(at.run.run_id)
     assert snapshot is not None
     assert (snapshot.tags, snapshot.pyoco.commits) == (["default", "x"], after.commits)

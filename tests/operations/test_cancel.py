@@ -15,7 +15,7 @@ from pyoco_server.operations.logs import notices
 from pyoco_server.operations.logs.notices import CANCELLED_UNCLAIMED, NOTE_WAIT_SEC
 from pyoco_server.operations.logs.pages import LogPages, PageAsked
 from pyoco_server.operations.logs.views import LogViews
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.cancel import as_asked, cancel_run
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.logs.writer import LogEntry
@@ -75,7 +75,8 @@ async def test_an_end_and_a_cancel_at_once_agree_on_who_was_first(store: Store, 
         held = (await apply(store, run_id, CLAIM)).after
         assert held is not None
         ended, cancelled = await asyncio.gather(
-            apply(store, run_id, CompleteRun(fence=1), held=held), cancel_run(other_store, run_id)
+            apply(store, run_id, CompleteRun(fence=1), reading=Reading(held=held)),
+            cancel_run(other_store, run_id),
         )
         found = await store.runs.load(run_id, at_leader=True)
         assert found is not None
@@ -185,7 +186,7 @@ async def test_several_cancels_are_one_line_and_a_claim_in_between_none(store: S
     async def load_before_the_claim(run_id: str, **kwargs: Any) -> Any:
         stored = await load(run_id, **kwargs)
         if not kwargs.get("whole") and stored is not None and stored.run.claim is None:
-            await apply(store, run_id, CLAIM, held=stored)
+            await apply(store, run_id, CLAIM, reading=Reading(held=stored))
         return stored
 
     store.runs.load = load_before_the_claim  # type: ignore[method-assign]

@@ -20,7 +20,7 @@ from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.operations.runs.retry import RetryRequest as Again
 from pyoco_server.operations.runs.retry import retry
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.operations.runs.verify import verify
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
@@ -33,7 +33,7 @@ ROUNDS = 15
 async def driven(store: Store, *tasks: GraphTask) -> str:
     graph = Graph(id="g", version=1, nodes=tasks)
     event = submission(driver=Driver.CLIENT, graph=graph, flow_name="graph:g")
-    stored = await begin(store, event)
+    stored = await submit(store, event)
     await accepted(store, stored.run.run_id, c.StartRun())
     return str(stored.run.run_id)
 
@@ -97,7 +97,7 @@ async def test_a_cancel_that_was_accepted_is_the_end_whatever_clients_do_meanwhi
 async def test_no_answer_is_slept_over_by_a_park(store: Store, other_store: Store) -> None:
     """Whoever comes first: the answer has a job, or the worker that holds the run knows of it."""
     for _ in range(ROUNDS):
-        stored = await begin(store, submission())
+        stored = await submit(store, submission())
         run_id, queued = stored.run.run_id, await jobs_queued(store)
         waits = (c.PutTaskWaiting(fence=1, task=name, attempt=1, wait_key="k") for name in ("x", "y"))
         await accepted(store, run_id, c.ClaimRun(worker_id="w", instance_id="i", job_no=1), *waits)

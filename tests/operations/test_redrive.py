@@ -23,7 +23,7 @@ from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.operations.runs.cancel import as_asked, cancel_run
 from pyoco_server.operations.runs.retry import RetryRequest, retry
-from pyoco_server.operations.runs.submit import Submission, begin, checked
+from pyoco_server.operations.runs.submit import Submission, submit, validate
 from pyoco_server.store.store import Store
 from tests.store.making import Mishap
 from tests.worker.stage import (
@@ -73,11 +73,11 @@ class Death:
 
 
 async def submit_once(store: Store, wanted: Submission = WANTED) -> Once:
-    valid = checked(wanted, store.config)
+    valid = validate(wanted, store.config)
 
     async def do(reservation: Reservation) -> RecordedAnswer:
         named = replace(valid, run_id=reservation.resource_id)
-        stored = await begin(store, named, commit_id=reservation.command_id)
+        stored = await submit(store, named, commit_id=reservation.command_id)
         return RecordedAnswer(status=200, body=stored.run.run_id.encode())
 
     return await once(store, KEY, b"{}", do)
@@ -135,9 +135,9 @@ async def test_a_run_that_is_over_by_then_gets_no_second_job(
 async def test_a_delayed_run_waits_for_its_time_also_when_it_is_found_again(
     store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    valid = checked(replace(WANTED, start_at=time.time() + 3600), store.config)
-    first = await begin(store, valid, commit_id="c1")
-    again = await begin(other_store, replace(valid, at=valid.at + 1), commit_id="c1")
+    valid = validate(replace(WANTED, start_at=time.time() + 3600), store.config)
+    first = await submit(store, valid, commit_id="c1")
+    again = await submit(other_store, replace(valid, at=valid.at + 1), commit_id="c1")
     assert again.run == first.run
     assert await jobs_queued(store) == 0
 
@@ -243,7 +243,7 @@ async def test_results_that_a_retry_carries_over_are_there_once(
     store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = a_submission()
-    await begin(store, old, [_results("a", "b", "c", size=100_000)])
+    await submit(store, old, [_results("a", "b", "c", size=100_000)])
     await apply(store, old.run_id, CancelRun())
     small = dataclasses.replace(store.config, commit_max_bytes=120_000, params_max_bytes=1000)
     for one in (store, other_store):

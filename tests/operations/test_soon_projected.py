@@ -6,7 +6,7 @@ import asyncio
 
 from pyoco_server.lifecycle.commands import AddTag, CancelRun
 from pyoco_server.operations.executions.snapshot_coalescer import SnapshotCoalescer
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -19,7 +19,7 @@ async def _begun(store: Store) -> StoredRun:
 
 async def _tagged(store: Store, stored: StoredRun, number: int) -> StoredRun:
     asked = AddTag(tag=f"t{number}", tags_max=99)
-    applied = await apply(store, stored.run.run_id, asked, held=stored, project=False)
+    applied = await apply(store, stored.run.run_id, asked, project=False, reading=Reading(held=stored))
     assert applied.after is not None
     return applied.after
 

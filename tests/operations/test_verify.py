@@ -15,8 +15,8 @@ from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.graph import Graph, GraphTask
 from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.runs import verify as verifying
-from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.apply import Attribution, apply
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.operations.runs.verify import Verified, verify, verify_all
 from pyoco_server.store.store import Store
 from tests.store.making import begun, purge_key, purge_log, put_bytes, stored_bytes, submission, tagged
@@ -78,7 +78,7 @@ async def test_a_client_driven_run_is_ok_with_all_that_is_said_of_it(store: Stor
         id="g", version=1, nodes=(GraphTask(id="a", timeout_sec=60), GraphTask(id="b", after=("a",)))
     )
     meta = CommitMeta(actor=Actor(ActorKind.EXTERNAL, "robot"), correlation_id="x")
-    stored = await begin(
+    stored = await submit(
         store,
         submission(driver=Driver.CLIENT, graph=graph, flow_name="graph:g"),
         commit_id="first",
@@ -95,7 +95,7 @@ async def test_a_client_driven_run_is_ok_with_all_that_is_said_of_it(store: Stor
         c.CancelRun(),
         c.ArchiveRun(),
     ):
-        assert (await apply(store, run_id, command, meta=meta)).refused is None
+        assert (await apply(store, run_id, command, attribution=Attribution(meta=meta))).refused is None
         assert (await found(store, run_id)).problems == []
     history = await store.runs.history(run_id)
     assert [commit.meta for commit in history] == [meta] * 9

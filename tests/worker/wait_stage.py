@@ -12,7 +12,7 @@ from pyoco.core.models import Task
 from pyoco_server.lifecycle.commands import PassTime, ResumeTask
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import TaskStatus
-from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.apply import Applied, Reading, apply
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt.claim import Claimed
@@ -52,13 +52,13 @@ def flow_with(*tasks: Task) -> Callable[[], Flow]:
 
 async def resume(store: Store, run_id: str, task: str, payload: Any = None, **how: Any) -> Applied:
     answer = ResumeTask(task=task, wait_key=how.pop("wait_key", task), payload=payload, **how)
-    applied = await apply(store, run_id, answer, whole=True)
+    applied = await apply(store, run_id, answer, reading=Reading(whole=True))
     assert applied.refused is None, applied.refused
     return applied
 
 
 async def time_passes(store: Store, run_id: str, by_sec: float = YEAR_SEC) -> Applied:
-    return await apply(store, run_id, PassTime(), at=time.time() + by_sec, whole=True)
+    return await apply(store, run_id, PassTime(), at=time.time() + by_sec, reading=Reading(whole=True))
 
 
 async def until_waiting(store: Store, run_id: str, task: str) -> None:

@@ -16,7 +16,7 @@ from pyoco_server.lifecycle.commands import PassTime
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Attribution, apply
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 
@@ -75,7 +75,9 @@ class DueRuns:
             self._timer.cancel()
 
     async def _pass(self, run: Run) -> bool:
-        applied = await apply(self._store, run.run_id, PassTime(), at=clock.now(), meta=_BY_TIME)
+        applied = await apply(
+            self._store, run.run_id, PassTime(), at=clock.now(), attribution=Attribution(meta=_BY_TIME)
+        )
         if not applied.events:
             look_again_at = asyncio.get_running_loop().time() + IN_VAIN_SEC
             self._in_vain[run.run_id] = _InVain(run.updated_at, look_again_at)

@@ -19,11 +19,14 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmitRun(_Command, frozen=True, kw_only=True):
+    """`results`: of tasks that an earlier run has executed. See `CarryResults`."""
+
     submission: RunSubmitted
+    results: list[TaskStarted | TaskSucceeded] = []
 
 
 class CarryResults(_Command, frozen=True, kw_only=True):
-    """Tasks that an earlier run has executed already: this one takes their results over."""
+    """Take over the results of tasks that an earlier run has executed: those too many for one commit."""
 
     results: list[TaskStarted | TaskSucceeded]
 

@@ -31,7 +31,7 @@ __all__ = [
 
 def decide(run: Run | None, command: c.Command, at: float) -> Decision:
     if isinstance(command, c.SubmitRun):
-        return Refused(Reason.EXISTS) if run else (command.submission,)
+        return Refused(Reason.EXISTS) if run else (command.submission, *command.results)
     if run is None:
         return Refused(Reason.UNKNOWN)
     if run.gone:

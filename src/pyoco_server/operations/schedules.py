@@ -17,7 +17,7 @@ from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.runs.submit import Submission, begin, checked
+from pyoco_server.operations.runs.submit import Submission, submit, validate
 from pyoco_server.operations.runs.submit_yaml import with_workflow
 from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
@@ -39,13 +39,13 @@ async def create(
     """
     if workflow is not None:
         wanted = await with_workflow(wanted, workflow, store.config)
-    begins_with = checked(wanted, store.config)
+    begins_with = validate(wanted, store.config)
     next_at = next_instant(timing, now)
     if next_at is None:
         raise _never()
     await _check_room(store, wanted.tenant_id)
     schedule = Schedule(
-        # One by chance, like any run's: the id that `checked` made is good for it.
+        # One by chance, like any run's: the id that `validate` made is good for it.
         schedule_id=begins_with.run_id,
         flow_name=begins_with.flow_name,
         tag=begins_with.tag,
@@ -103,7 +103,7 @@ async def begin_planned(store: Store, schedule: Schedule, begins_with: RunSubmit
         run_id = planned_run_id(schedule.schedule_id, schedule.next_at, number)
         submission = replace(begins_with, run_id=run_id, at=clock.now())
         try:
-            await begin(store, submission, commit_id=f"{run_id}.planned")
+            await submit(store, submission, commit_id=f"{run_id}.planned")
             return run_id
         except Conflict:
             if not await store.runs.was_discarded(run_id):

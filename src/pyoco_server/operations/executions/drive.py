@@ -23,16 +23,16 @@ from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.executions.run_cache import RunCache
 from pyoco_server.operations.executions.run_locks import RunLocks
 from pyoco_server.operations.executions.snapshot_coalescer import SnapshotCoalescer
-from pyoco_server.operations.idempotency.apply_once import applied_before
+from pyoco_server.operations.idempotency.apply_once import attribution_of
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.once import Once as Once
 from pyoco_server.operations.idempotency.once import RecordedAnswer as RecordedAnswer
 from pyoco_server.operations.idempotency.once import Reservation, once
 from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.operations.runs.apply import Applied as Applied
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.query import visible
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.store.store import Store
@@ -107,7 +107,7 @@ async def create(
 
     async def do(reservation: Reservation) -> RecordedAnswer:
         command_id = reservation.command_id
-        stored = await begin(
+        stored = await submit(
             desk.store, submission(reservation.resource_id), commit_id=command_id, meta=meta(command_id)
         )
         desk.held.put(stored)
@@ -164,24 +164,17 @@ async def _in_turn(desk: CommandContext, asked: KeyedCommand, reservation: Reser
 
 
 async def _applied(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
-    async def earlier() -> Applied | None:
-        if not reservation.may_have_happened:
-            return None
-        return await applied_before(desk.store, asked.run_id, reservation.command_id)
-
     held = desk.held.get(asked.run_id)
     # A worker may wait for the snapshot of its run; whoever drives one itself does not.
     at_once = held is None or held.run.driver is Driver.WORKER
+    meta = replace(asked.meta, causation_id=reservation.command_id)
     applied = await apply(
         desk.store,
         asked.run_id,
         asked.command,
-        held=held,
-        commit_id=reservation.command_id,
+        reading=Reading(held=held, whole=True),
+        attribution=attribution_of(desk.store, reservation, asked.run_id, meta),
         project=at_once,
-        whole=True,
-        meta=replace(asked.meta, causation_id=reservation.command_id),
-        earlier=earlier,
     )
     if applied.refused is not None and applied.refused.reason in _NOT_THERE:
         desk.held.drop(asked.run_id)

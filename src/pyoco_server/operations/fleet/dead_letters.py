@@ -18,7 +18,7 @@ from pyoco_server.errors import Conflict, Invalid, NotFound
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.names import check_routing_tag, is_run_id
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import submit
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.queue.dead_letters import DeadLetter as DeadLetter
 from pyoco_server.store.queue.dead_letters import KeptLetter as KeptLetter
@@ -81,7 +81,7 @@ async def redrive(store: Store, caller: Caller, kept: KeptLetter, *, again: bool
     for number in range(REDRIVES_MAX):
         run_id = _derived_id(store, kept, number)
         try:
-            return await begin(store, replace(submission, run_id=run_id))
+            return await submit(store, replace(submission, run_id=run_id))
         except Conflict:
             if not again and not await store.runs.was_discarded(run_id):
                 raise Conflict(

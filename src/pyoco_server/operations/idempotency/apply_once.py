@@ -12,7 +12,7 @@ from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.operations.idempotency.once import Reservation
-from pyoco_server.operations.runs.apply import Applied, apply, publish_job
+from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply, publish_job
 from pyoco_server.store.runs.commits import Commit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -26,22 +26,22 @@ async def apply_once(
     whole: bool = False,
     meta: CommitMeta | None = None,
 ) -> Applied:
-    """`apply`, which happens once however often the request is driven."""
+    """`apply` with one effect, however often the request is repeated."""
+    attribution = attribution_of(store, reservation, run_id, meta)
+    return await apply(store, run_id, *asked, reading=Reading(whole=whole), attribution=attribution)
+
+
+def attribution_of(
+    store: Store, reservation: Reservation, run_id: str, meta: CommitMeta | None = None
+) -> Attribution:
+    """Commits of this reservation. If one is in the log already, `apply` returns its outcome."""
 
     async def earlier() -> Applied | None:
         if not reservation.may_have_happened:
             return None
         return await applied_before(store, run_id, reservation.command_id)
 
-    return await apply(
-        store,
-        run_id,
-        *asked,
-        commit_id=reservation.command_id,
-        whole=whole,
-        meta=meta,
-        earlier=earlier,
-    )
+    return Attribution(commit_id=reservation.command_id, meta=meta, earlier=earlier)
 
 
 async def applied_before(store: Store, run_id: str, commit_id: str) -> Applied | None:

@@ -12,7 +12,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
 from pyoco_server.operations.runs.result import whole_result
-from pyoco_server.operations.runs.submit import Submission, begin, checked
+from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.recheck.batches import Batch, run_id_of
 from pyoco_server.recheck.records import Request
 from pyoco_server.store.runs.results import ResultDamaged
@@ -40,7 +40,7 @@ class OwnWorkers:
             traceparent=request.traceparent,
         )
         # The commit has an id that follows from the run's: a second try finds the first, and ends it.
-        await begin(self._store, checked(wanted, self._store.config), commit_id=run_id.replace("-", ""))
+        await submit(self._store, wanted, commit_id=run_id.replace("-", ""))
 
     async def ended(self, run_id: str) -> EndedBatch | NotEnded:
         stored = await self._store.runs.load(run_id, at_leader=True, whole=True)

@@ -39,32 +39,53 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     refused: Refused | None = None
 
 
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """Which state the first decision is made on.
+
+    `held`: the state that the caller has already, which saves a read. `whole`: the caller needs all tasks
+    with their results, also those that a snapshot leaves out.
+    """
+
+    held: StoredRun | None = None
+    whole: bool = False
+
+
+class Attribution(msgspec.Struct, frozen=True, kw_only=True):
+    """Which request a commit belongs to.
+
+    `commit_id`: with one, the same commands can be applied again after an Unavailable and have one effect.
+    `meta`: who asks. `earlier`: finds the outcome of an earlier commit with this `commit_id`. It is called
+    after each reading, so the earlier commit is either found or makes our append fail.
+    """
+
+    commit_id: str | None = None
+    meta: CommitMeta | None = None
+    earlier: Callable[[], Awaitable[Applied | None]] | None = None
+
+
+_FROM_STORE = Reading()
+_ANONYMOUS = Attribution()
+
+
 async def apply(
     store: Store,
     run_id: str,
     *asked: Command,
-    held: StoredRun | None = None,
+    reading: Reading = _FROM_STORE,
+    attribution: Attribution = _ANONYMOUS,
     at: float | None = None,
-    commit_id: str | None = None,
     project: bool = True,
-    whole: bool = False,
-    meta: CommitMeta | None = None,
-    earlier: Callable[[], Awaitable[Applied | None]] | None = None,
 ) -> Applied:
-    """Commit what these commands decide, as one. `held`: the state as the caller knows it, saving a read.
+    """Commit what these commands decide, in one commit.
 
-    With `project=False` the caller writes the snapshot itself, having more to put into it. With a
-    `commit_id` the same commands may be asked again after an Unavailable and still happen once. `whole`: the
-    caller needs all tasks with their results, also those that a snapshot leaves out. `meta`: who asks.
-    `earlier`: what came of these commands if somebody else has asked them with this `commit_id`; asked after
-    each reading, so that the commit is either found or stands in the way of ours.
+    With `project=False` the caller writes the snapshot itself, because it has more to put into it.
     """
-    whole = whole or any(isinstance(command, NeedsAllTasks) for command in asked)
-    commit_id = commit_id or new_commit_id()
+    whole = reading.whole or any(isinstance(command, NeedsAllTasks) for command in asked)
+    commit_id, meta = attribution.commit_id or new_commit_id(), attribution.meta
     at_leader = False
-    stored = held or await store.runs.load(run_id, whole=whole)
+    stored = reading.held or await store.runs.load(run_id, whole=whole)
     for tries in range(DECIDE_TRIES_MAX):
-        if earlier is not None and (known := await earlier()) is not None:
+        if attribution.earlier is not None and (known := await attribution.earlier()) is not None:
             return known
         instant = clock.now() if at is None else at
         decided = decide_and_fold(stored.run if stored else None, asked, instant)

@@ -8,7 +8,7 @@ from pyoco_server.lifecycle.events import CancelRequested, RunCancelled
 from pyoco_server.operations.idempotency.apply_once import apply_once
 from pyoco_server.operations.idempotency.once import Reservation
 from pyoco_server.operations.logs.notices import CANCELLED_UNCLAIMED, note_soon
-from pyoco_server.operations.runs.apply import Applied, apply, folded
+from pyoco_server.operations.runs.apply import Applied, Reading, apply, folded
 from pyoco_server.operations.runs.query import visible
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -29,7 +29,7 @@ async def cancel_run(
     if reservation is not None:
         applied = await apply_once(store, reservation, run_id, asked)
     else:
-        applied = await apply(store, run_id, asked, held=stored)
+        applied = await apply(store, run_id, asked, reading=Reading(held=stored))
     if applied.refused is not None and applied.refused.reason in (Reason.UNKNOWN, Reason.GONE):
         visible(None, run_id, tenant_id)
     if any(isinstance(event, RunCancelled) for event in applied.events):

@@ -10,7 +10,7 @@ import logging
 from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.lifecycle.commands import EraseRun
 from pyoco_server.lifecycle.decide import Reason
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.leftovers import clear
 from pyoco_server.operations.runs.query import visible
 from pyoco_server.store.runs.results import earlier_in
@@ -34,7 +34,7 @@ async def erase_run(store: Store, run_id: str, *, by: str | None, tenant_id: str
         raise StillLive(f"Run {run_id} is not over. Cancel it first, then erase it.")
     earlier = earlier_in(stored.run)
     await store.leftovers.note(run_id, earlier)
-    applied = await apply(store, run_id, EraseRun(by=by), held=stored)
+    applied = await apply(store, run_id, EraseRun(by=by), reading=Reading(held=stored))
     if applied.refused is not None:
         if applied.refused.reason is Reason.NOT_TERMINAL:
             raise StillLive(f"Run {run_id} is not over. Cancel it first, then erase it.")

@@ -20,10 +20,9 @@ from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.lifecycle.task_order import Course, begins_at, course_of
 from pyoco_server.operations.idempotency.once import Reservation
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.runs.finish_submission import Carried
 from pyoco_server.operations.runs.params import check_params, invalid_member
 from pyoco_server.operations.runs.query import visible
-from pyoco_server.operations.runs.submit import begin
+from pyoco_server.operations.runs.submit import Carried, submit
 from pyoco_server.store.runs.codec import encode_commit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.results import Recorded, ResultDamaged
@@ -67,14 +66,14 @@ async def retry(
     submission = _submission(await _submitted(store, run_id), old, new_id, wanted, caller)
     _check_size(submission, store.config.commit_max_bytes)
     if wanted.from_start:
-        return await begin(store, submission, commit_id=commit_id)
+        return await submit(store, submission, commit_id=commit_id)
     store.room.check()  # before results are copied
     kept = await _kept(store, stored, submission)
     if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
         store.leftovers.note_soon(new_id)  # should the run not begin, nothing refers to the copies
     results = [event for one in await _copied(store, old, new_id, kept) for event in carried(*one)]
     commits = _commits(submission, results, store.config.commit_max_bytes)
-    return await begin(store, submission, commits, commit_id=commit_id)
+    return await submit(store, submission, commits, commit_id=commit_id)
 
 
 async def _submitted(store: Store, run_id: str) -> RunSubmitted:

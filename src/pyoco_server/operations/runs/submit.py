@@ -1,13 +1,17 @@
-"""Submit a run: first commit beside first snapshot, then the job, then the answer.
+"""Submit a run: validate, decide, store the first commit and the first snapshot, publish the job.
 
-Whoever got a 200 has a run that exists and is queued. When the job cannot be published the run is
-discarded by a commit; if a worker has claimed it meanwhile, the discard loses and the run lives.
+`submit` returns after the job is published: a caller that gets a 200 has a run that exists and is queued.
+When the job cannot be published, the run is discarded by a commit. If a worker has claimed the run meanwhile,
+the discard is refused and the run continues.
+
+With a `commit_id` a submission can be repeated. An earlier try may have stopped after any step. Then the log
+decides, not what this try would have written: `submit` reads it and does the steps that are missing.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,13 +22,14 @@ from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Unavailable
 from pyoco_server.ids import new_uuid
-from pyoco_server.lifecycle.commands import DiscardRun
+from pyoco_server.lifecycle.commands import CarryResults, DiscardRun, SubmitRun
 from pyoco_server.lifecycle.commit_meta import CommitMeta
-from pyoco_server.lifecycle.events import RunSubmitted
-from pyoco_server.lifecycle.status import Driver
+from pyoco_server.lifecycle.decide import Refused, decide
+from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
+from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
+from pyoco_server.lifecycle.status import Driver, TaskStatus
 from pyoco_server.names import check_routing_tag, check_run_id, check_tags
-from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.finish_submission import Carried, carry_on, go_on, is_of_another_try
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.params import check_params, invalid_member
 from pyoco_server.printable import has_control
 from pyoco_server.store.runs.log import Overtaken, StoredRun, new_commit_id
@@ -35,9 +40,12 @@ log = logging.getLogger(__name__)
 FLOW_NAME_CHARS_MAX = 256
 DELAY_SEC_MAX = 366 * 86_400.0
 
+# Results of an earlier run that a new run starts with.
+Carried = Sequence[TaskStarted | TaskSucceeded]
+
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller wants to be run, in our words."""
+    """What a caller asks for, not validated yet."""
 
     flow_name: str
     params: dict[str, Any] = {}
@@ -54,55 +62,32 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     workflow_yaml_bytes: int | None = None
 
 
-async def submit(store: Store, wanted: Submission) -> StoredRun:
-    return await begin(store, checked(wanted, store.config))
-
-
-async def begin(
+async def submit(
     store: Store,
-    submission: RunSubmitted,
+    wanted: Submission | RunSubmitted,
     carried: Iterable[Carried] = (),
     *,
     commit_id: str | None = None,
     meta: CommitMeta | None = None,
 ) -> StoredRun:
-    """A run of this, stored and, if workers are to run it, queued. Conflict if one of its id exists.
+    """Store a run and, if workers execute it, publish its job. Conflict if a run with its id exists.
 
-    NoRoom while the broker runs out of storage.
-
-    `carried`: results that it begins with, those of its first commit and then those of the next ones.
-    With a `commit_id` the same may be asked again after an Unavailable and makes one run: so nothing is given
-    up, and what an earlier try began is brought to its end.
+    NoRoom while the broker runs out of storage. `wanted`: a submission, or the result of `validate`.
+    `carried`: results that the run starts with: those in its first commit, then those of each further commit.
+    With a `commit_id` the caller can repeat the submission after an Unavailable, and gets one run. So such a
+    run is not discarded, and steps that an earlier try left undone are done.
     """
+    submission = validate(wanted, store.config) if isinstance(wanted, Submission) else wanted
     store.room.check()
-    commits = iter(carried)
-    begins_with = next(commits, ())
     try:
-        stored = await store.runs.create(submission, commit_id or new_commit_id(), begins_with, meta)
-    except Overtaken as overtaken:
-        raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
+        return await _submit(store, submission, carried, commit_id, meta)
     except Unavailable as error:
         if commit_id:
             raise
-        return await _give_up(store, submission, error)
-    if commit_id and is_of_another_try(stored, submission):
-        return await go_on(store, stored, chain([begins_with], commits))
-    try:
-        for results in commits:
-            stored = await carry_on(store, stored, results)
-        if submission.start_at is not None or submission.driver is Driver.CLIENT:
-            return stored  # its job is published when its time has come, or there is none
-        # A job that says where its run stands says that the submission is all there is.
-        job_of = stored if not stored.run.tasks else replace(stored, log_seq=0)
-        await store.queue.publish(submission, job_of)
-    except Unavailable as error:
-        if commit_id:
-            raise
-        return await _give_up(store, submission, error)
-    return stored
+        return await _discard(store, submission, error)
 
 
-def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
+def validate(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
         raise invalid_member("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     if has_control(wanted.flow_name):
@@ -122,15 +107,15 @@ def checked(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         api_key_id=wanted.api_key_id,
         correlation_id=wanted.correlation_id,
         traceparent=wanted.traceparent,
-        start_at=_checked_start(wanted.start_at, now),
+        start_at=_validate_start(wanted.start_at, now),
         workflow_yaml=wanted.workflow_yaml,
         workflow_yaml_sha256=wanted.workflow_yaml_sha256,
         workflow_yaml_bytes=wanted.workflow_yaml_bytes,
     )
 
 
-def _checked_start(start_at: float | None, now: float) -> float | None:
-    """None for what may start now."""
+def _validate_start(start_at: float | None, now: float) -> float | None:
+    """None if the run can start now."""
     if start_at is None:
         return None
     if not start_at <= now + DELAY_SEC_MAX:
@@ -138,7 +123,75 @@ def _checked_start(start_at: float | None, now: float) -> float | None:
     return start_at if start_at > now else None
 
 
-async def _give_up(store: Store, submission: RunSubmitted, cause: Unavailable) -> StoredRun:
+async def _submit(
+    store: Store,
+    submission: RunSubmitted,
+    carried: Iterable[Carried],
+    commit_id: str | None,
+    meta: CommitMeta | None,
+) -> StoredRun:
+    batches = iter(carried)
+    first = next(batches, ())
+    stored = await _create(store, submission, first, commit_id or new_commit_id(), meta)
+    if commit_id and _is_of_earlier_try(stored, submission):
+        return await _resume(store, stored, chain([first], batches))
+    for results in batches:
+        stored = await _carry_results(store, stored, results)
+    if submission.start_at is not None or submission.driver is Driver.CLIENT:
+        return stored  # the job is published at `start_at`; a client-driven run has no job
+    # A job with a log position tells the worker that the submission is the only event up to there.
+    job_of = stored if not stored.run.tasks else replace(stored, log_seq=0)
+    await store.queue.publish(submission, job_of)
+    return stored
+
+
+async def _create(
+    store: Store, submission: RunSubmitted, results: Carried, commit_id: str, meta: CommitMeta | None
+) -> StoredRun:
+    # Decided on no run: if there is one, the log refuses the first commit. So no read is needed.
+    decided = decide(None, SubmitRun(submission=submission, results=list(results)), submission.at)
+    assert not isinstance(decided, Refused), "a run that does not exist can be submitted"
+    submitted, *more = decided
+    assert isinstance(submitted, RunSubmitted)
+    try:
+        return await store.runs.create(submitted, commit_id, more, meta)
+    except Overtaken as overtaken:
+        raise Conflict(f"Run {submission.run_id} exists already.") from overtaken
+
+
+async def _carry_results(store: Store, stored: StoredRun, results: Carried) -> StoredRun:
+    """Refused if the run is claimed or cancelled. Then the worker executes these tasks, or nothing does."""
+    command = CarryResults(results=list(results))
+    applied = await apply(store, stored.run.run_id, command, reading=Reading(held=stored))
+    return applied.after or stored
+
+
+def _is_of_earlier_try(stored: StoredRun, submission: RunSubmitted) -> bool:
+    return stored.commits > 1 or stored.run.submitted_at != submission.at
+
+
+async def _resume(store: Store, stored: StoredRun, carried: Iterable[Carried]) -> StoredRun:
+    """Do the steps that an earlier try of this submission left undone."""
+    stored = await store.runs.project(stored)
+    for results in carried:
+        if missing := [event for event in results if not _has(stored.run, event)]:
+            stored = await _carry_results(store, stored, missing)
+    if stored.run.job_no == 1 and owes_job(stored.run) and not is_delayed(stored.run):
+        first = await store.runs.submission(stored.run.run_id)
+        assert first is not None, "a run that owes a job has begun"
+        # The run may have changed since it was read: the job carries no log position, so the worker reads.
+        await store.queue.publish(first, replace(stored, log_seq=0))
+    return stored
+
+
+def _has(run: Run, event: TaskStarted | TaskSucceeded) -> bool:
+    known = run.tasks.get(event.task)
+    if isinstance(event, TaskStarted):
+        return known is not None
+    return known is not None and known.state is TaskStatus.SUCCEEDED
+
+
+async def _discard(store: Store, submission: RunSubmitted, cause: Unavailable) -> StoredRun:
     run_id = submission.run_id
     try:
         discarded = await apply(store, run_id, DiscardRun(reason=cause.public_message))
@@ -152,5 +205,5 @@ async def _give_up(store: Store, submission: RunSubmitted, cause: Unavailable) -
             details={"run_id": run_id},
         ) from cause
     if discarded.refused is not None and discarded.after is not None and not discarded.after.run.gone:
-        return discarded.after  # a worker has it, or somebody cancelled it: it exists, and that is the truth
+        return discarded.after  # a worker has claimed it, or it was cancelled: the run exists
     raise cause

@@ -6,7 +6,7 @@ from pyoco_server.errors import Invalid
 from pyoco_server.lifecycle.commands import AddTag, RemoveTag
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.names import TAGS_MAX, as_tag, check_tag
-from pyoco_server.operations.runs.apply import apply
+from pyoco_server.operations.runs.apply import Reading, apply
 from pyoco_server.operations.runs.query import get_run, visible
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -26,7 +26,7 @@ async def _changed(
     store: Store, run_id: str, command: AddTag | RemoveTag, tenant_id: str | None
 ) -> StoredRun:
     held = await get_run(store, run_id, tenant_id=tenant_id)
-    applied = await apply(store, run_id, command, held=held)
+    applied = await apply(store, run_id, command, reading=Reading(held=held))
     if applied.refused is not None and applied.refused.reason is Reason.TOO_MANY_TAGS:
         message = f"A run has at most {TAGS_MAX} tags. Remove one first."
         raise Invalid(message, details=[{"loc": ["tag"], "msg": message, "type": "value_error"}])

@@ -32,7 +32,7 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Claim
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.names import check_routing_tag, check_run_id
-from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.apply import Applied, Reading, apply
 from pyoco_server.printable import has_control
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.runs.codec import UNREADABLE, Job, UnreadableJob, decode_job, submission_of
@@ -145,7 +145,8 @@ async def _apply_claim(
     if delivery.job_no is None:
         return await _claim_foreign(store, submission, claimant)
     held, command = _held(delivery, submission), _command(claimant, delivery.job_no)
-    return await apply(store, submission.run_id, command, held=held, project=False, whole=True)
+    reading = Reading(held=held, whole=True)
+    return await apply(store, submission.run_id, command, reading=reading, project=False)
 
 
 async def _claimed(store: Store, submission: RunSubmitted, stored: StoredRun) -> Claimed:
@@ -202,7 +203,7 @@ async def fail_unreadable(store: Store, run_id: str, error: str, claimant: Claim
             error=with_reason(AttemptOutcome.INVALID_JOB, error),
         ),
     )
-    await apply(store, run_id, *commands, held=stored)
+    await apply(store, run_id, *commands, reading=Reading(held=stored))
 
 
 def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
@@ -227,7 +228,7 @@ async def _claim_foreign(store: Store, submission: RunSubmitted, claimant: Claim
     if stored is None:
         commands.append(SubmitRun(submission=submission))
     commands.append(_command(claimant, stored.run.job_no if stored else 1))
-    return await apply(store, submission.run_id, *commands, held=stored, project=False)
+    return await apply(store, submission.run_id, *commands, reading=Reading(held=stored), project=False)
 
 
 def _command(claimant: Claimant, job_no: int) -> ClaimRun:

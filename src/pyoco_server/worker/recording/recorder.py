@@ -34,7 +34,7 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, OutputKept
-from pyoco_server.operations.runs.apply import Applied, apply
+from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply
 from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.runs.log import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
@@ -378,8 +378,9 @@ class Recorder(NullListener):
         run_id = self._stored.run.run_id
         while True:
             try:
+                reading, ours = Reading(held=self._stored), Attribution(commit_id=commit_id)
                 return await apply(
-                    self._store, run_id, *commands, held=self._stored, commit_id=commit_id, project=False
+                    self._store, run_id, *commands, reading=reading, attribution=ours, project=False
                 )
             except Unavailable as error:
                 # The end may wait behind this commit: it cannot be recorded either.

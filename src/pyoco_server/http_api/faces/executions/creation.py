@@ -15,7 +15,7 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.executions import graphs
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.runs.submit import Submission, checked
+from pyoco_server.operations.runs.submit import Submission, validate
 
 
 async def submission_of(
@@ -31,7 +31,7 @@ async def submission_of(
         raise request_context.wrong(
             "body", "graphVersion", "graphVersion is of registered graphs; a flow:… has none."
         )
-    submission = checked(_submission(caller, wanted, correlation_id, headers), store.config)
+    submission = validate(_submission(caller, wanted, correlation_id, headers), store.config)
     if is_flow:
         return lambda run_id: replace(submission, run_id=run_id)
     if not GRAPH_ID.fullmatch(wanted.graphId):

@@ -31,11 +31,11 @@ async def create_job(request: Request) -> Response:
     submission = await read_aside(body, _checked, body, request, gateway.config)
     key = key_of(request)
     if key is None:
-        return created(await submit.begin(gateway.store, submission))
+        return created(await submit.submit(gateway.store, submission))
 
     async def begin(reservation: Reservation) -> RecordedAnswer:
         begun = replace(submission, run_id=reservation.resource_id)
-        answer = created(await submit.begin(gateway.store, begun, commit_id=reservation.command_id))
+        answer = created(await submit.submit(gateway.store, begun, commit_id=reservation.command_id))
         return RecordedAnswer(
             status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]}
         )
@@ -45,7 +45,7 @@ async def create_job(request: Request) -> Response:
 
 def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSubmitted:
     wanted = wire.submission(body, request.headers, caller_of(request), config.jobs_flow)
-    return submit.checked(wanted, config)
+    return submit.validate(wanted, config)
 
 
 def created(stored: StoredRun) -> Response:

@@ -24,7 +24,7 @@ async def submit_once(
 ) -> Response:
     async def do(reservation: Reservation) -> RecordedAnswer:
         named = replace(submission, run_id=reservation.resource_id)
-        stored = await submit.begin(store, named, commit_id=reservation.command_id)
+        stored = await submit.submit(store, named, commit_id=reservation.command_id)
         return _answer(wire.accepted(stored), reservation.event_ids(1))
 
     return once_answer(await once(store, key, asked, do, needs_room=True))

@@ -38,7 +38,7 @@ async def submit_run(request: Request) -> Response:
     valid = await read_aside(body, _checked, body, request, gateway.config)
     if (key := key_of(request)) is not None:
         return await idempotent_runs.submit_once(gateway.store, key, body, valid)
-    return json_answer(wire.accepted(await submit.begin(gateway.store, valid)))
+    return json_answer(wire.accepted(await submit.submit(gateway.store, valid)))
 
 
 async def get_run(request: Request) -> Response:
@@ -92,7 +92,7 @@ async def cancel_run(request: Request) -> Response:
 
 
 def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSubmitted:
-    return submit.checked(wire.submission(body, request.headers, caller_of(request)), config)
+    return submit.validate(wire.submission(body, request.headers, caller_of(request)), config)
 
 
 ROUTES = [

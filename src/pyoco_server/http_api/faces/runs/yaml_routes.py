@@ -11,7 +11,7 @@ from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.requests.idempotency import key_of
 from pyoco_server.http_api.responses.json import json_answer
-from pyoco_server.operations.runs.submit import checked
+from pyoco_server.operations.runs.submit import validate
 from pyoco_server.operations.runs.submit_yaml import submit_yaml, with_workflow
 
 
@@ -23,7 +23,7 @@ async def submit_run_yaml(request: Request) -> Response:
         workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
         asked = idempotent_runs.asked_in(form, workflow) if key is not None else {}
     if key is not None:
-        valid = checked(await with_workflow(wanted, workflow, gateway.config), gateway.config)
+        valid = validate(await with_workflow(wanted, workflow, gateway.config), gateway.config)
         return await idempotent_runs.submit_once(gateway.store, key, asked, valid)
     return json_answer(wire.accepted(await submit_yaml(gateway.store, wanted, workflow)))
 
