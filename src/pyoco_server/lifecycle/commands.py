@@ -209,28 +209,17 @@ class EraseRun(_Command, frozen=True, kw_only=True):
 ClientCommand = TakeTask | ReportProgress | PutWaiting | SucceedClientTask | FailClientTask
 # What is decided by more than a stored snapshot need have in it.
 NeedsAllTasks = StartRun | ClientCommand | ResumeTask | PassTime
+# The most frequent first: `isinstance` asks for them in this order.
 WorkerCommand = (
-    PlanTasks
+    SucceedTask
     | StartTask
-    | SucceedTask
+    | PlanTasks
+    | CompleteRun
     | FailTask
     | SkipTask
     | PutTaskWaiting
     | ParkRun
-    | CompleteRun
     | FailRun
-)
-# The same, those first that there are most of.
-OF_WORKERS = (
-    SucceedTask,
-    StartTask,
-    PlanTasks,
-    CompleteRun,
-    FailTask,
-    SkipTask,
-    PutTaskWaiting,
-    ParkRun,
-    FailRun,
 )
 Command = (
     SubmitRun

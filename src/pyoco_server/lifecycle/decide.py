@@ -70,7 +70,7 @@ def progress_refused(run: Run) -> Reason | None:
 
 
 def _decide(run: Run, command: c.Command, at: float) -> Decision:
-    if isinstance(command, c.OF_WORKERS):  # nearly every command is one: not after a dozen other questions
+    if isinstance(command, c.WorkerCommand):  # first, because nearly all commands are among them
         return _progress(run, command, at)
     match command:
         case c.SubmitRun():

@@ -8,13 +8,14 @@ from operator import attrgetter
 
 from pyoco_server.lifecycle import events as e
 
+# The most frequent first: `isinstance` asks for them in this order.
 OneTaskEvent = (
-    e.TaskReadied
+    e.TaskSucceeded
     | e.TaskStarted
-    | e.TaskProgressed
-    | e.TaskSucceeded
     | e.TaskFailed
     | e.TaskCancelled
+    | e.TaskReadied
+    | e.TaskProgressed
     | e.TaskWaiting
     | e.TaskResumed
 )

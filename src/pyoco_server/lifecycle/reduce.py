@@ -105,7 +105,7 @@ def _begun(event: e.Event) -> Run | None:
 def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     if run.gone:
         return run
-    if isinstance(event, TASK_EVENTS):  # nearly every event is one: not after a dozen other questions
+    if isinstance(event, TASK_EVENTS):  # first, because nearly all events are among them
         return run if run.is_terminal else _task_step(run, event, board)
     match event:
         case e.RunErased():

@@ -1,38 +1,17 @@
 """The tasks of a run while events are folded into them: copied on the first change, then written in place."""
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import assert_never, get_args
 
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle.due import OneTaskEvent
 from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX, TaskRecord, Wait
 from pyoco_server.lifecycle.status import TaskStatus
 
-TaskEvent = (
-    e.TasksPlanned
-    | e.TaskReadied
-    | e.TaskStarted
-    | e.TaskProgressed
-    | e.TaskSucceeded
-    | e.TaskFailed
-    | e.TaskCancelled
-    | e.TaskWaiting
-    | e.TaskResumed
-)
-
-# The same, those first that there are most of.
-TASK_EVENTS = (
-    e.TaskSucceeded,
-    e.TaskStarted,
-    e.TasksPlanned,
-    e.TaskFailed,
-    e.TaskCancelled,
-    e.TaskReadied,
-    e.TaskProgressed,
-    e.TaskWaiting,
-    e.TaskResumed,
-)
+TaskEvent = OneTaskEvent | e.TasksPlanned
+TASK_EVENTS: tuple[type[TaskEvent], ...] = get_args(TaskEvent)
 
 OnPut = Callable[[str, TaskRecord | None, TaskRecord], None]
 
