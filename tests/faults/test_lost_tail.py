@@ -103,8 +103,8 @@ async def test_a_list_that_was_followed_meanwhile_is_as_the_log(
         told = await listed(model)
         assert told == await in_the_log(store)
         assert not {ghost.run.run_id for ghost in ghosts} & set(told)
-        assert model.counts()["PENDING"] == 2 * GHOSTS + 1
-        assert model.counts().get("CANCELLED", 0) == 0
+        assert model.tally.of(None)["PENDING"] == 2 * GHOSTS + 1
+        assert model.tally.of(None).get("CANCELLED", 0) == 0
 
 
 async def test_a_file_is_not_continued_in_a_log_that_has_grown_past_its_position_again(

@@ -52,8 +52,8 @@ async def test_a_run_that_waits_for_its_time_owes_nobody_anything(
 ) -> None:
     await submitted(store, start_at=time.time() + HOUR_SEC)
     await read_model.caught_up()
-    assert read_model.tags_that_owe() == []
-    assert read_model.oldest_owed() == {}
+    assert read_model.housekeeping.tags_that_owe() == []
+    assert read_model.housekeeping.oldest_owed() == {}
 
 
 async def test_a_cancel_before_its_time_is_the_end(store: Store, read_model: ReadModel, clock: Clock) -> None:

@@ -23,7 +23,7 @@ def config(nats_server: NatsServer, tmp_path: Path) -> NatsBackendConfig:
 
 
 def standing(model: ReadModel) -> dict[str, int]:
-    return {status: count for status, count in model.counts().items() if count}
+    return {status: count for status, count in model.tally.of(None).items() if count}
 
 
 async def test_runs_are_counted_where_they_stand(store: Store, read_model: ReadModel) -> None:
@@ -77,7 +77,7 @@ async def test_news_are_told_once_and_history_is_not(store: Store, config: NatsB
     def on_news(before: Run | None, after: Run, _: Sequence[Event]) -> None:
         told.append((before.status if before else None, after.status))
 
-    model.on_news(on_news)
+    model.notifications.on_new_commit(on_news)
     await model.start()
     await model.caught_up()
     assert told == []
@@ -100,4 +100,4 @@ async def test_who_has_waited_longest_is_known_by_tag(store: Store, read_model: 
     first = await begun(store, at=START - 5, tag="c")
     await committed(store, first, claimed())
     await read_model.caught_up()
-    assert read_model.oldest_owed() == {"a": START, "b": START + 1}
+    assert read_model.housekeeping.oldest_owed() == {"a": START, "b": START + 1}

@@ -47,7 +47,7 @@ class EndedBatches:
         self._looked_at = float("-inf")
         self._starting = Isolation("recheck batches")
         self._loop = Loop("recheck batches", self.turn, interval_sec=TURN_SEC)
-        read_model.on_news(self._on_commit)
+        read_model.notifications.on_new_commit(self._on_commit)
         desk.model.on_request(self._on_request)
 
     def start(self) -> None:

@@ -59,7 +59,7 @@ class Gateway:
         self.keys = KeyCheck(self.store, failures) if takes_keys else None
         self.tokens = JwtCheck(config, failures) if config.jwt_jwks else None
         self.observed = Counters()
-        self.read_model.on_news(self.observed.commit)
+        self.read_model.notifications.on_new_commit(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
         self.desk = CommandContext(self.store)
         self.histories = Histories(self.store, self.read_model, EventHistory)

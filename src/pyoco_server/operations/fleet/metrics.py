@@ -67,7 +67,7 @@ async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
         _if_there(store, store.queue.depths(TAGS_MAX)),
     )
     now = clock.now()
-    oldest = sorted(read_model.oldest_owed().items(), key=lambda owed: owed[1])[:TAGS_MAX]
+    oldest = sorted(read_model.housekeeping.oldest_owed().items(), key=lambda owed: owed[1])[:TAGS_MAX]
     return FleetFigures(
         figures=_figures(read_model, alive, None),
         dead_letters=dead_letters,
@@ -80,7 +80,7 @@ async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
 
 
 def _figures(read_model: ReadModel, alive: list[dict[str, Any]] | None, tenant_id: str | None) -> Figures:
-    counts, today = read_model.counts(tenant_id), read_model.days.of(tenant_id, clock.now())
+    counts, today = read_model.tally.of(tenant_id), read_model.days.of(tenant_id, clock.now())
     return Figures(
         runs={status.value: counts.get(status.value, 0) for status in RunStatus},
         runs_today={status.value: today.get(status.value, 0) for status in RunStatus},

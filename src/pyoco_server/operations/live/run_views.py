@@ -57,14 +57,14 @@ class RunView:
 
     async def open(self) -> None:
         """Hear of what comes, then read what is there: nothing falls between. NotFound if there is no run."""
-        self._read_model.follow(self._run_id, self._on_commit)
+        self._read_model.notifications.follow(self._run_id, self._on_commit)
         # Not from a copy that lags: what the feed has told already must be in it, for it is not told again.
         self._stored = await get_run(self._store, self._run_id, whole=True)
         self._take_early()
 
     def close(self) -> None:
         self._is_closed = True
-        self._read_model.unfollow(self._run_id, self._on_commit)
+        self._read_model.notifications.unfollow(self._run_id, self._on_commit)
         if self._timer is not None:
             self._timer.cancel()
         if self._reader is not None:

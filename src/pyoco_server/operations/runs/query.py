@@ -37,7 +37,7 @@ async def get_run(
 
 async def list_runs(read_model: ReadModel, wanted: Filter, limit: int) -> list[Run]:
     await read_model.caught_up()
-    return read_model.page(wanted, limit)
+    return read_model.runs.page(wanted, limit)
 
 
 async def page_of_runs(

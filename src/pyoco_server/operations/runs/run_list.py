@@ -30,7 +30,7 @@ async def newest_runs(
     secret = await store.secrets.for_tokens()
     await read_model.caught_up()
     scope = _scope(wanted)
-    found = read_model.begun(wanted, limit + 1, _opened(secret, scope, token))
+    found = read_model.runs.begun(wanted, limit + 1, _opened(secret, scope, token))
     runs = found[:limit]
     if len(found) <= limit:
         return runs, None

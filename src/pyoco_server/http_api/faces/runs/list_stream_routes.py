@@ -59,7 +59,7 @@ async def run_stats(request: Request) -> Response:
     minutes = gateway.read_model.tally.minutes(tenant_id, now)
     return json_answer(
         {
-            "counts": wire.counts(gateway.read_model.counts(tenant_id)),
+            "counts": wire.counts(gateway.read_model.tally.of(tenant_id)),
             "minutes": [wire.minute(one) for one in minutes],
             "ts": now,
         }
