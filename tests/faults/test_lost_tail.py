@@ -296,7 +296,7 @@ async def test_a_run_is_as_the_log_has_it_although_its_snapshot_was_not_lost(
         past = Past(own_nats_server, tmp_path / "past")
         await connected(store, again=1)
         lost = await committed(store, born, claimed())
-        await store.runs.project(lost)
+        await store.runs.snapshots.project(lost)
         past.comes_back(config.events_stream)
         await connected(store, again=2)
         await begun(store)

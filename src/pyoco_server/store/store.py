@@ -171,7 +171,7 @@ class Store:
         self._stopping = True
         await self._resuming.stop()
         await self.clock.stop()
-        await self.runs.close()
+        await self.runs.snapshots.close()
         await self.requests.close()
         if not self.client.is_closed and self.client.was_ever_connecting:
             with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):

@@ -33,7 +33,7 @@ def is_of_another_try(stored: StoredRun, submission: RunSubmitted) -> bool:
 
 async def go_on(store: Store, stored: StoredRun, carried: Iterable[Carried]) -> StoredRun:
     """Bring what another try of the same began to where a submission ends."""
-    stored = await store.runs.project(stored)
+    stored = await store.runs.snapshots.project(stored)
     for results in carried:
         if left := [event for event in results if not _is_there(stored.run, event)]:
             stored = await carry_on(store, stored, left)
