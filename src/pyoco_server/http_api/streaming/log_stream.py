@@ -93,7 +93,7 @@ class LogEvents:
     def is_over(self) -> bool:
         return self._ended
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         if self._ended:
             return None
         if self._follower.has_to_begin_again:
@@ -108,18 +108,20 @@ class LogEvents:
         if is_last:
             self._ended = True
             return sse.event("end", self._told, self._places.token(self._follower.place))
-        news = self._follower.take()
-        return None if news is None else self._lines(news)
+        new = self._follower.take()
+        return None if new is None else self._lines(new)
 
-    def _lines(self, news: NewLines) -> bytes:
-        events = self._view.shown(("events", news.begin), news.chunk, lambda _: self._events(news))
-        return sse.event("truncated", b'{"from":%d}' % news.begin) + events if news.lost else events
+    def _lines(self, new: NewLines) -> sse.EventBatch:
+        batch = self._view.shown(("events", new.begin), new.chunk, lambda _: self._events(new))
+        if not new.lost:
+            return batch
+        return sse.EventBatch((sse.StreamEvent("truncated", b'{"from":%d}' % new.begin), *batch))
 
-    def _events(self, news: NewLines) -> bytes:
-        seq, token = news.chunk.seq, self._places.token
-        return b"".join(
-            sse.event("logEntry", line, token(LogPosition(number, seq)))
-            for number, line in enumerate(news.lines, news.begin)
+    def _events(self, new: NewLines) -> sse.EventBatch:
+        seq, token = new.chunk.seq, self._places.token
+        return sse.EventBatch(
+            sse.StreamEvent("logEntry", line, token(LogPosition(number, seq)))
+            for number, line in enumerate(new.lines, new.begin)
         )
 
 

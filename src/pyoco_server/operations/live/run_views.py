@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -26,6 +27,8 @@ READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 # After a reconnect, of the runs that are watched.
 READ_AT_ONCE_MAX = 16
 
+T = TypeVar("T")
+
 
 class RunView:
     """`stored` is the run with all its tasks, as far as the log has been heard; its end is told at once."""
@@ -36,7 +39,7 @@ class RunView:
         self._run_id = run_id
         self._stored: StoredRun | None = None
         self._early: list[tuple[int, int, Sequence[Event]]] = []
-        self._shown: dict[Hashable, bytes] = {}
+        self._shown: dict[Hashable, object] = {}
         self._guests: set[Notify] = set()
         self._reader: Loop | None = None  # made for the few views that have to be read again
         self._is_closed = False
@@ -84,11 +87,11 @@ class RunView:
     def detach(self, ring: Notify) -> None:
         self._guests.discard(ring)
 
-    def shown(self, form: Hashable, make: Callable[[StoredRun], bytes]) -> bytes:
+    def shown(self, form: Hashable, make: Callable[[StoredRun], T]) -> T:
         """What this form of the present state looks like; made for the first who asks."""
         if form not in self._shown:
             self._shown[form] = make(self.stored)
-        return self._shown[form]
+        return cast("T", self._shown[form])
 
     def _on_commit(self, seq: int, number: int, events: Sequence[Event]) -> None:
         if self._stored is None or not self._is_read.is_set():

@@ -86,7 +86,7 @@ class Events:
             return False
         return is_final and self._seen >= len(self._chronicle.events)
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         assert self._history is not None, "opened before it is read"
         if self._losses != self._history.losses and self._chronicle.run is not None:
             self._losses, self._seen = self._history.losses, 0

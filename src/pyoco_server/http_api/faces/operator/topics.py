@@ -29,5 +29,5 @@ async def _lists(gateway: Any, caller: Caller, _name: str, after: str | None) ->
 TOPICS: dict[str, Opener] = {"workers": _workers, "lists": _lists}
 
 
-def _event(told: ListChange) -> bytes:
+def _event(told: ListChange) -> sse.EventBatch:
     return sse.event("lists", msgspec.json.encode({"changed": told.names}), told.place)

@@ -56,6 +56,6 @@ async def patch_worker(request: Request) -> Response:
     return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
-def _event(told: WorkerChange) -> bytes:
+def _event(told: WorkerChange) -> sse.EventBatch:
     """Whenever workers look otherwise than they did or are kept no more; the first has all."""
     return sse.event("workers", msgspec.json.encode(told._asdict()))

@@ -45,10 +45,10 @@ async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | No
     is_lost = place is not None and not await news.holds(place)
     reader = news.enter(tenant_id, None if is_lost else place, anew=is_lost)
 
-    def say(batch: ChangeBatch) -> bytes:
+    def render(batch: ChangeBatch) -> sse.EventBatch:
         return _event(batch, seal_of.token(batch.place))
 
-    return ReaderSource(reader, say, leave=lambda: news.leave(reader))
+    return ReaderSource(reader, render, leave=lambda: news.leave(reader))
 
 
 async def run_stats(request: Request) -> Response:
@@ -99,7 +99,7 @@ class _Seal:
         return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
 
 
-def _event(batch: ChangeBatch, event_id: str) -> bytes:
+def _event(batch: ChangeBatch, event_id: str) -> sse.EventBatch:
     data: dict[str, Any] = {
         "runs": [wire.summary(run) for run in batch.runs if not run.gone],
         "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],

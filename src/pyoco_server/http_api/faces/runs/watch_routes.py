@@ -76,7 +76,7 @@ class Snapshots:
     def is_over(self) -> bool:
         return self._view.is_lost or self._view.stored.run.is_terminal
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         if not self.has_news:
             return None
         self._seen, self._losses = self._view.stored.log_seq, self._view.losses
@@ -91,7 +91,7 @@ class Snapshots:
             self._view.detach(self._ring)
         self._views.leave(self._run_id, self._view)
 
-    def _event(self, stored: StoredRun) -> bytes:
+    def _event(self, stored: StoredRun) -> sse.EventBatch:
         snapshot = wire.snapshot(stored, records=self._asked.records)
         data = {"run_id": self._run_id, "snapshot": snapshot, "ts": clock.now()}
         event_id = seal(self._secret, EVENT_ID, {"run_id": self._run_id}, [stored.log_seq])
@@ -100,7 +100,7 @@ class Snapshots:
 
 def _heartbeat(run_id: str) -> bytes:
     """Without an id: whoever comes back resumes from the last snapshot."""
-    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": clock.now()}))
+    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": clock.now()})).encoded
 
 
 def _seen(secret: bytes, run_id: str, last_event_id: str | None) -> int:
