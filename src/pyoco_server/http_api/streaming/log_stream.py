@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.http_api.responses.negotiation import best_kind
@@ -35,7 +35,7 @@ def check_accept(request: Request) -> None:
 
 
 async def log_stream(
-    request: Request, gateway: Any, run_id: str, since_token: str | None, show: Show
+    request: Request, gateway: Gateway, run_id: str, since_token: str | None, show: Show
 ) -> Response:
     """Replayed from the start or from a token, then live. 404 and 400 come before anything is streamed."""
     tokens = [request.headers.get("last-event-id"), since_token]
@@ -46,7 +46,7 @@ async def log_stream(
 
 
 async def open_log(
-    gateway: Any, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
+    gateway: Gateway, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
 ) -> LogEvents | None:
     """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
     places = LogPositions(await gateway.store.secrets.for_tokens(), run_id)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Caller
 
@@ -27,7 +28,7 @@ class Topic(NamedTuple):
 
 
 # Of a gateway, a caller, what stands behind the colon of the topic, and the place to go on from.
-Opener = Callable[[Any, Caller, str, str | None], Awaitable[Topic]]
+Opener = Callable[[Gateway, Caller, str, str | None], Awaitable[Topic]]
 
 
 class TopicSources:

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.runs import params, wire
 from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -36,7 +37,7 @@ async def stream_runs(request: Request) -> Response:
     return sse.EventStream(told, gateway.streams, timeout_sec=asked.timeout_sec)
 
 
-async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
+async def open_news(gateway: Gateway, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
     secret = await gateway.store.secrets.for_tokens()
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)

@@ -6,8 +6,6 @@ newer, and 204 if the run was over then: that is how a browser learns to stop.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +14,7 @@ from starlette.routing import Route
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.faces.runs.params import WatchParams, watch_asked
 from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
@@ -39,7 +38,9 @@ async def watch_run(request: Request) -> Response:
     )
 
 
-async def open_snapshots(gateway: Any, tenant_id: str | None, run_id: str, asked: WatchParams) -> Snapshots:
+async def open_snapshots(
+    gateway: Gateway, tenant_id: str | None, run_id: str, asked: WatchParams
+) -> Snapshots:
     secret = await gateway.store.secrets.for_tokens()
     seen = _seen(secret, run_id, asked.last_event_id)
     views: RunViews = gateway.run_views
