@@ -181,7 +181,7 @@ async def test_err_0010_a_snapshot_is_too_large_whatever_is_left_out(
     tiny = replace(config, max_run_snapshot_bytes=100)
     store = await Store.connect(tiny, name="test")
     run_id = await submitted(store, "noop")
-    assert (await store.runs.snapshot(run_id)) is not None, "its status is shown all the same"
+    assert (await store.runs.snapshots.get(run_id)) is not None, "its status is shown all the same"
     await store.close()
     assert "ERR-PYOCO-0010" in logged(caplog)
 

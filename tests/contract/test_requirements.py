@@ -52,7 +52,7 @@ async def test_req_0001_health_says_that_we_live(config: NatsBackendConfig) -> N
 async def test_req_0002_a_submission_is_a_snapshot_and_a_job(client: httpx.AsyncClient, store: Store) -> None:
     answer = await client.post("/runs", json={"flow_name": "hello", "params": {"a": 1}})
     assert answer.json()["status"] == "PENDING"
-    snapshot = await store.runs.snapshot(answer.json()["run_id"])
+    snapshot = await store.runs.snapshots.get(answer.json()["run_id"])
     assert snapshot is not None
     assert (snapshot.status, snapshot.params) == ("PENDING", {"a": 1})
     assert await jobs_queued(store) == 1
@@ -172,7 +172,7 @@ async def test_req_0011_a_large_snapshot_leaves_out_records_and_says_so(config: 
         run_id = (await client.post("/runs", json={"flow_name": "large"})).json()["run_id"]
         await worker.run_once(timeout=5.0)
         store = await Store.connect(small, name="test")
-        snapshot = await store.runs.snapshot(run_id)
+        snapshot = await store.runs.snapshots.get(run_id)
         await store.close()
     assert snapshot is not None
     assert snapshot.task_records_truncated

@@ -59,7 +59,7 @@ async def stored(store: Store, *commits: list[Event], flow: str = "quick", key: 
     submission = a_submission(flow, params={"key": key})
     at = await store.runs.create(submission, new_commit_id())
     for events in commits:
-        at = await store.runs.project(await store.runs.append(at, events, new_commit_id()))
+        at = await store.runs.snapshots.project(await store.runs.append(at, events, new_commit_id()))
     return submission.run_id
 
 

@@ -103,8 +103,8 @@ async def test_a_list_that_was_followed_meanwhile_is_as_the_log(
         told = await listed(model)
         assert told == await in_the_log(store)
         assert not {ghost.run.run_id for ghost in ghosts} & set(told)
-        assert model.counts()["PENDING"] == 2 * GHOSTS + 1
-        assert model.counts().get("CANCELLED", 0) == 0
+        assert model.tally.of(None)["PENDING"] == 2 * GHOSTS + 1
+        assert model.tally.of(None).get("CANCELLED", 0) == 0
 
 
 async def test_a_file_is_not_continued_in_a_log_that_has_grown_past_its_position_again(
@@ -157,7 +157,7 @@ async def test_lists_are_refused_until_it_is_known_what_the_broker_has(
         own_nats_server.start()
         await connected(store, again=1)
         with pytest.raises(Unavailable):
-            await model.caught_up(within_sec=0.3)
+            await model.catch_up(within_sec=0.3)
 
 
 async def test_keys_are_as_the_broker_has_them(
@@ -296,7 +296,7 @@ async def test_a_run_is_as_the_log_has_it_although_its_snapshot_was_not_lost(
         past = Past(own_nats_server, tmp_path / "past")
         await connected(store, again=1)
         lost = await committed(store, born, claimed())
-        await store.runs.project(lost)
+        await store.runs.snapshots.project(lost)
         past.comes_back(config.events_stream)
         await connected(store, again=2)
         await begun(store)

@@ -20,6 +20,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.operations.runs.submit import submit
+from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
@@ -62,7 +63,7 @@ async def asked(store: Store, run_id: str, *commands: c.Command, **how: Any) -> 
 
 
 async def looked(due: DueRuns, read_model: ReadModel) -> int:
-    await read_model.caught_up()
+    await read_model.catch_up()
     return await due.look()
 
 
@@ -131,7 +132,7 @@ async def test_a_cancelled_run_is_not_due_any_more(store: Store, read_model: Rea
     await asked(store, run_id, take(), c.CancelRun())
     clock.ahead_sec = 61
     assert await looked(due, read_model) == 0
-    assert read_model.next_due(after=0.0) is None
+    assert read_model.housekeeping.next_due(after=0.0) is None
     await ended_as(store, run_id, "CANCELLED")
 
 
@@ -170,16 +171,16 @@ async def test_a_run_that_is_heard_of_during_a_look_and_due_already_keeps_its_ti
 ) -> None:
     run_id = await driven(store, GraphTask(id="a", timeout_sec=0.001))
     due = DueRuns(store, read_model)
-    found = read_model.due
+    found = HousekeepingQueries.due
 
-    def and_then_one_is_heard_of(*, until: float, limit: int) -> list[Run]:
+    def and_then_one_is_heard_of(queries: HousekeepingQueries, *, until: float, limit: int) -> list[Run]:
         """The feed brings it after the index was asked: it is due before the instant that was asked for."""
-        before = found(until=until, limit=limit)
+        before = found(queries, until=until, limit=limit)
         due._on_news(None, replace(heard, due={"a": until - 0.01}), ())
         return before
 
     heard = await the_run(store, run_id)
-    monkeypatch.setattr(read_model, "due", and_then_one_is_heard_of)
+    monkeypatch.setattr(HousekeepingQueries, "due", and_then_one_is_heard_of)
     woken = asyncio.Event()
     due.on_due(woken.set)
     await due.look()

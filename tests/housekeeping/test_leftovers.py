@@ -134,7 +134,7 @@ async def test_what_is_written_after_a_run_was_erased_is_removed_too(
     await erase_run(store, run_id, by=None, tenant_id=None)
     await Writer(store, run_id).write("late")
     await store.results.put(run_id, 7, "late", 1, LARGE.encode())
-    await store.runs.overwrite(replace(stored, revision=0))
+    await store.runs.snapshots.overwrite(replace(stored, revision=0))
     assert await keeper.look() == 1
     left = await contents(store)
     assert {stream for stream, names in left.items() if any(run_id in name for name in names)} == {

@@ -13,8 +13,7 @@ from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.lifecycle.commands import AddTag, ArchiveRun, CancelRun
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.erase import erase_run
-from pyoco_server.read_model import housekeeping_queries
-from pyoco_server.read_model.run_table import Over
+from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries, Over
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
@@ -45,10 +44,12 @@ async def over(store: Store) -> str:
 
 async def old(store: Store, read_model: ReadModel) -> None:
     """Everything that is over now has been for long enough."""
-    await read_model.caught_up()
+    await read_model.catch_up()
 
     def is_old() -> bool:
-        return all(run.updated_at + KEPT_SEC < time.time() for run in read_model.oldest_over(1_000))
+        return all(
+            run.updated_at + KEPT_SEC < time.time() for run in read_model.housekeeping.oldest_over(1_000)
+        )
 
     await until(is_old)
 
@@ -70,11 +71,11 @@ async def test_what_is_over_goes_with_all_that_is_its_own_and_what_lives_stays(
     waiting = await submitted(store)
     await old(store, read_model)
     fresh = await over(store)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await keeper.look() == 2
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await left(store, gone, archived, waiting, fresh) == [waiting, fresh]
-    assert read_model.count() == 2
+    assert read_model.runs.count() == 2
     logs = f"{store.config.logs_subject_prefix}.{gone}"
     assert await messages(store, store.config.logs_stream, logs) == 0
 
@@ -97,9 +98,9 @@ async def test_nothing_is_read_until_something_is_due(
     store: Store, read_model: ReadModel, keeper: OldRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await over(store)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await keeper.look() == 0
-    monkeypatch.delattr(housekeeping_queries.HousekeepingQueries, "oldest_over")
+    monkeypatch.delattr(HousekeepingQueries, "oldest_over")
     assert await keeper.look() == 0
 
 
@@ -111,7 +112,7 @@ async def test_many_go_in_several_rounds(
     await old(store, read_model)
     erased = []
     while await left(store, *run_ids):
-        await read_model.caught_up()
+        await read_model.catch_up()
         erased.append(await keeper.look())
     assert erased == [2, 2, 1]
 
@@ -122,7 +123,7 @@ async def test_a_run_whose_tags_were_changed_is_kept_from_then_on(
     run_id = await over(store)
     await old(store, read_model)
     await apply(store, run_id, AddTag(tag="keep", tags_max=100))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await keeper.look() == 0
     assert await left(store, run_id) == [run_id]
 
@@ -133,7 +134,7 @@ async def test_the_log_decides_whether_it_is_over(
     """A list that is wrong, or a run that somebody else has erased, harms nobody."""
     lives, gone = await submitted(store), "00000000-0000-4000-8000-000000000000"
     wrong = [Over(lives, 0.0), Over(gone, 0.0)]
-    monkeypatch.setattr(read_model, "oldest_over", lambda limit: wrong)
+    monkeypatch.setattr(HousekeepingQueries, "oldest_over", lambda queries, limit: wrong)
     assert await keeper.look() == 0
     assert await left(store, lives) == [lives]
 
@@ -164,8 +165,12 @@ async def test_runs_that_only_the_list_has_do_not_stop_the_others_from_going(
 ) -> None:
     monkeypatch.setattr(old_runs, "RUNS_AT_ONCE", 3)
     ghosts = [Over(f"00000000-0000-4000-8000-{number:012}", 1.0) for number in range(6)]
-    real = read_model.oldest_over
-    monkeypatch.setattr(read_model, "oldest_over", lambda limit: [*ghosts, *real(limit)][:limit])
+    real = HousekeepingQueries.oldest_over
+
+    def with_ghosts(queries: HousekeepingQueries, limit: int) -> list[Over]:
+        return [*ghosts, *real(queries, limit)][:limit]
+
+    monkeypatch.setattr(HousekeepingQueries, "oldest_over", with_ghosts)
     gone = await over(store)
     await old(store, read_model)
     assert [await keeper.look() for _ in range(3)] == [0, 0, 1]

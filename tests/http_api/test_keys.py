@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.middleware.authentication import PUBLIC
+from pyoco_server.http_api.middleware.addresses import PUBLIC
 from pyoco_server.lifecycle.events import CancelRequested
 from pyoco_server.operations.identity.api_keys import revoke_key
 from pyoco_server.operations.identity.callers import BY_NAME

@@ -66,28 +66,36 @@ def reading(backlog: Backlog, streams: Streams, *, timeout_sec: float = 600.0) -
     return Reader(EventStream(backlog, streams, timeout_sec=timeout_sec))
 
 
+def an_event(name: str) -> sse.EventBatch:
+    return sse.event(name, b"{}")
+
+
+def sent(*names: str) -> bytes:
+    return b"".join(b"event: %s\ndata: {}\n\n" % name.encode() for name in names)
+
+
 async def test_events_are_sent_in_their_order_and_the_end_follows_the_last(streams: Streams) -> None:
     backlog = Backlog()
-    backlog.put(b"1")
+    backlog.put(an_event("1"))
     reader = reading(backlog, streams)
-    await reader.has(sse.OPENING + b"1")
-    backlog.put(b"2")
-    backlog.put(b"3")
+    await reader.has(sse.OPENING + sent("1"))
+    backlog.put(an_event("2"))
+    backlog.put(an_event("3"))
     backlog.close()
-    assert not backlog.put(b"4")
+    assert not backlog.put(an_event("4"))
     await reader.ended()
-    assert reader.body == sse.OPENING + b"123"
+    assert reader.body == sse.OPENING + sent("1", "2", "3")
     assert reader.is_complete
     assert len(streams) == 0
 
 
 async def test_beyond_its_bound_a_reader_is_sent_what_waits_and_let_go(streams: Streams) -> None:
     """Without a gap: it resumes after the last event it has."""
-    for backlog in (Backlog(events_max=2), Backlog(bytes_max=2)):
-        assert [backlog.put(one) for one in (b"1", b"2", b"3", b"4")] == [True, True, False, False]
+    for backlog in (Backlog(events_max=2), Backlog(bytes_max=len(sent("1", "2")))):
+        assert [backlog.put(an_event(one)) for one in "1234"] == [True, True, False, False]
         reader = reading(backlog, streams)
         await reader.ended()
-        assert reader.body == sse.OPENING + b"12"
+        assert reader.body == sse.OPENING + sent("1", "2")
 
 
 async def test_a_reader_that_takes_nothing_is_not_waited_for_for_ever(
@@ -98,10 +106,10 @@ async def test_a_reader_that_takes_nothing_is_not_waited_for_for_ever(
     reader = reading(backlog, streams)
     await reader.has(sse.OPENING)
     reader.takes.clear()
-    backlog.put(b"1")
+    backlog.put(an_event("1"))
     await reader.ended()
     assert not reader.is_complete
-    assert not backlog.put(b"2")
+    assert not backlog.put(an_event("2"))
     assert len(streams) == 0
 
 
@@ -112,7 +120,7 @@ async def test_whoever_leaves_is_sent_nothing_more(streams: Streams) -> None:
     reader.leave()
     await reader.ended()
     assert reader.body == sse.OPENING
-    assert not backlog.put(b"late")
+    assert not backlog.put(an_event("late"))
 
 
 async def test_the_end_of_the_gateway_is_the_end_of_all_streams(streams: Streams) -> None:
@@ -139,7 +147,7 @@ async def test_silence_is_filled_and_the_time_ends_it(
 
 async def test_head_sends_headers_only(streams: Streams) -> None:
     backlog = Backlog()
-    backlog.put(b"1")
+    backlog.put(an_event("1"))
     reader = Reader(EventStream(backlog, streams, timeout_sec=600), "HEAD")
     await reader.ended()
     assert reader.body == b""
@@ -156,10 +164,10 @@ async def test_a_server_that_gives_up_on_a_stream_takes_its_source_away(streams:
     reader.serving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await reader.serving
-    assert not backlog.put(b"1")
+    assert not backlog.put(an_event("1"))
     assert len(streams) == 0
 
 
 def test_an_event_has_its_id_only_when_one_can_resume_from_it() -> None:
-    assert sse.event("a", b"{}", "7") == b"event: a\nid: 7\ndata: {}\n\n"
-    assert sse.event("a", b"{}") == b"event: a\ndata: {}\n\n"
+    assert sse.event("a", b"{}", "7").encoded == b"event: a\nid: 7\ndata: {}\n\n"
+    assert sse.event("a", b"{}").encoded == b"event: a\ndata: {}\n\n"

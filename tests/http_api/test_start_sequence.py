@@ -15,6 +15,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.lifecycle.commands import ClaimRun
 from pyoco_server.operations.runs.apply import apply
@@ -77,7 +78,7 @@ def failing_once(gateway: Gateway, step: str, error: Exception) -> None:
 
 
 async def test_every_step_of_the_start_is_known_to_these_tests(config: NatsBackendConfig) -> None:
-    gateway = Gateway(config)
+    gateway = Gateway(config, make_history=EventHistory)
     assert [service.name for service in gateway._services.services] == STEPS
     await gateway.stop()
 

@@ -72,7 +72,7 @@ async def test_every_answer_about_a_run_is_whole_or_says_that_it_is_not(
         run_id = await submit(client, "many")
         assert await worker.run_once(timeout=10.0) == run_id
         store = await Store.connect(config, name="test")
-        snapshot = await store.runs.snapshot(run_id)
+        snapshot = await store.runs.snapshots.get(run_id)
         await store.close()
         assert snapshot is not None
         assert snapshot.pyoco.lacks is step
@@ -97,7 +97,7 @@ async def test_a_result_outside_the_record_is_not_in_the_answer(
     async with working(config, FLOWS) as worker:
         large, small = await submit(client, "large"), await submit(client, "small")
         assert {await worker.run_once(timeout=10.0), await worker.run_once(timeout=10.0)} == {large, small}
-    snapshot = await store.runs.snapshot(large)
+    snapshot = await store.runs.snapshots.get(large)
     assert snapshot is not None
     assert snapshot.task_records_truncated
     for run_id, flag in ((large, True), (small, False)):

@@ -242,7 +242,7 @@ async def test_many_who_watch_one_run_cost_one_read(gateway: Live, store: Store)
     assert {one[-1].status for one in seen} == {"CANCELLED"}
     assert len({one[-1].id for one in seen}) == 1
     await until(lambda: len(gateway.gateway.run_views) == 0)
-    assert gateway.gateway.read_model._followers == {}
+    assert gateway.gateway.read_model.notifications._followers == {}
 
 
 async def test_whoever_leaves_is_forgotten(gateway: Live) -> None:

@@ -107,7 +107,7 @@ async def test_a_decision_is_committed_and_shown(store: Store) -> None:
     assert applied.before is not None
     assert (applied.before.run, len(applied.events)) == (born.run, 1)
     assert (after.run.status, after.commits) == (RunStatus.RUNNING, 2)
-    snapshot = await store.runs.snapshot(born.run.run_id)
+    snapshot = await store.runs.snapshots.get(born.run.run_id)
     assert snapshot is not None
     assert (snapshot.status, snapshot.pyoco.log_seq) == (RunStatus.RUNNING, after.log_seq)
 
@@ -429,7 +429,7 @@ async def test_a_snapshot_that_cannot_be_written_is_not_the_callers_trouble(
 async def test_whoever_projects_for_himself_is_left_to_it(store: Store) -> None:
     at = await running(store)
     after = state_after(await apply(store, at.run.run_id, tag("x"), project=False, reading=Reading(held=at)))
-    snapshot = await store.runs.snapshot(at.run.run_id)
+    snapshot = await store.runs.snapshots.get(at.run.run_id)
     assert snapshot is not None
     assert (snapshot.pyoco.commits, after.revision) == (2, at.revision)
     assert tags_of(await store.runs.load(at.run.run_id)) == ("default", "x")
@@ -537,7 +537,7 @@ async def test_after_a_whole_life_the_bucket_has_what_the_log_says_byte_for_byte
     ]
     for place, commands in enumerate(life):
         after = state_after(await apply(store, event.run_id, *commands, at=START + 10 + place))
-        await store.runs.beat(after, START + 10.5 + place)
+        await store.runs.snapshots.beat(after, START + 10.5 + place)
         data = await stored_bytes(store, event.run_id)
         expected = await expected_bytes(store, event.run_id)
         assert heartbeat_put_aside(data) == heartbeat_put_aside(expected)
@@ -558,6 +558,6 @@ async def test_held_state_with_an_old_revision_still_gets_its_snapshot_in(store:
     after = state_after(
         await apply(store, at.run.run_id, tag("x"), reading=Reading(held=replace(at, revision=0)))
     )
-    snapshot = await store.runs.snapshot(at.run.run_id)
+    snapshot = await store.runs.snapshots.get(at.run.run_id)
     assert snapshot is not None
     assert (snapshot.tags, snapshot.pyoco.commits) == (["default", "x"], after.commits)

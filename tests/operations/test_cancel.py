@@ -41,7 +41,7 @@ async def test_a_run_that_somebody_has_is_over_when_he_says_so(store: Store) -> 
     await apply(store, born.run.run_id, CLAIM)
     applied = await cancel_run(store, born.run.run_id, by="me")
     assert as_asked(applied).run.status is RunStatus.CANCELLING
-    snapshot = await store.runs.snapshot(born.run.run_id)
+    snapshot = await store.runs.snapshots.get(born.run.run_id)
     assert snapshot is not None
     assert (snapshot.status, snapshot.cancel_requested_by) == (RunStatus.CANCELLING, "me")
     assert snapshot.cancel_requested_at is not None

@@ -110,12 +110,12 @@ async def test_whoever_waits_for_an_end_is_told_at_once(
     waiting = asyncio.create_task(
         wait_for_end(RunViews(store, read_model), born.run.run_id, timeout_sec=3600.0)
     )
-    await until(lambda: read_model._followers)
+    await until(lambda: read_model.notifications._followers)
     await apply(other_store, born.run.run_id, CLAIM)
     await apply(other_store, born.run.run_id, DONE)
     async with asyncio.timeout(10):
         assert (await waiting).run.status is RunStatus.COMPLETED
-    assert read_model._followers == {}
+    assert read_model.notifications._followers == {}
 
 
 async def test_whoever_waits_too_long_is_shown_what_there_is(store: Store, read_model: ReadModel) -> None:
@@ -126,4 +126,4 @@ async def test_whoever_waits_too_long_is_shown_what_there_is(store: Store, read_
     assert (await wait_for_end(RunViews(store, read_model), born.run.run_id, timeout_sec=0.0)).run.is_terminal
     with pytest.raises(NotFound):
         await wait_for_end(RunViews(store, read_model), submission().run_id, timeout_sec=1.0)
-    assert read_model._followers == {}
+    assert read_model.notifications._followers == {}

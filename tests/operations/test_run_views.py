@@ -49,9 +49,9 @@ async def test_all_who_look_have_one_view_and_the_last_one_closes_it(
     entered = await asyncio.gather(*(views.enter(run_id) for _ in range(10)))
     assert len({id(view) for view in entered}) == 1
     for view in entered:
-        assert run_id in read_model._followers
+        assert run_id in read_model.notifications._followers
         views.leave(run_id, view)
-    assert (len(views), read_model._followers) == (0, {})
+    assert (len(views), read_model.notifications._followers) == (0, {})
 
 
 async def test_what_is_not_there_or_not_ours_leaves_nothing_behind(
@@ -68,7 +68,7 @@ async def test_what_is_not_there_or_not_ours_leaves_nothing_behind(
     with pytest.raises(NotFound):
         await views.enter(foreign.run.run_id, tenant_id="ours")
     views.leave(foreign.run.run_id, view)
-    assert (len(views), read_model._followers) == (0, {})
+    assert (len(views), read_model.notifications._followers) == (0, {})
 
 
 async def test_whoever_hangs_up_while_it_is_opened_does_not_take_it_from_the_others(
@@ -97,10 +97,10 @@ async def test_commits_that_come_while_it_is_read_are_not_lost(
 
     monkeypatch.setattr(store.runs, "load", slow)
     entering = asyncio.create_task(views.enter(born.run.run_id))
-    await until(lambda: read_model._followers)
+    await until(lambda: read_model.notifications._followers)
     monkeypatch.setattr(store.runs, "load", load)
     await tag(store, born.run.run_id, "meanwhile")
-    await read_model.caught_up()
+    await read_model.catch_up()
     release.set()
     view = await entering
     assert view.stored.run.tags == ("default", "meanwhile")
@@ -122,10 +122,10 @@ async def test_a_gap_is_closed_by_reading_again(
         return await load(run_id, **how)
 
     monkeypatch.setattr(store.runs, "load", shaky)
-    view._read_model.unfollow(born.run.run_id, view._on_commit)
+    view._read_model.notifications.unfollow(born.run.run_id, view._on_commit)
     await tag(store, born.run.run_id, "unheard")
-    await view._read_model.caught_up()
-    view._read_model.follow(born.run.run_id, view._on_commit)
+    await view._read_model.catch_up()
+    view._read_model.notifications.follow(born.run.run_id, view._on_commit)
     await tag(store, born.run.run_id, "heard")
     await apply(store, born.run.run_id, CancelRun())
     await until(lambda: view.stored.run.is_terminal)
@@ -142,7 +142,7 @@ async def test_a_log_that_is_read_again_changes_nothing(
     before, rings = view.stored, list[int]()
     view.attach(lambda: rings.append(1))
     read_model.wipe()
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert view.stored is before
     assert rings == []
 

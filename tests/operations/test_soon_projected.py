@@ -25,7 +25,7 @@ async def _tagged(store: Store, stored: StoredRun, number: int) -> StoredRun:
 
 
 async def _commits(store: Store, stored: StoredRun) -> int:
-    snapshot = await store.runs.snapshot(stored.run.run_id)
+    snapshot = await store.runs.snapshots.get(stored.run.run_id)
     assert snapshot is not None
     return snapshot.pyoco.commits
 

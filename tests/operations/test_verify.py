@@ -137,7 +137,7 @@ async def test_a_snapshot_that_says_something_else_is_named_member_by_member(sto
 
 async def test_a_heartbeat_is_no_difference(store: Store) -> None:
     born = await begun(store)
-    await store.runs.beat(born, born.run.updated_at + 99)
+    await store.runs.snapshots.beat(born, born.run.updated_at + 99)
     assert (await found(store, born.run.run_id)).ok
 
 
@@ -177,7 +177,7 @@ async def test_commits_of_an_older_version_are_told_and_no_problem(store: Store)
     await unchained(store, born, "old")
     loaded = await store.runs.load(born.run.run_id)
     assert loaded is not None
-    await store.runs.project(await tagged(store, loaded, "new"))
+    await store.runs.snapshots.project(await tagged(store, loaded, "new"))
     verified = await found(store, born.run.run_id)
     assert (verified.ok, verified.unchained, verified.commits) == (True, 1, 3)
 

@@ -92,7 +92,7 @@ async def _stored_equals_folded(runs: Runs, run_id: str, max_bytes: int) -> None
     """The law: what is stored is what the log folds to, but for the heartbeat."""
     commits = await runs.events(run_id)
     run = fold(None, [event for _, events in commits for event in events])
-    stored = await runs.snapshot(run_id)
+    stored = await runs.snapshots.get(run_id)
     assert run is not None
     assert stored is not None
     folded = snapshot_of(run, max_bytes=max_bytes, commits=len(commits), log_seq=commits[-1][0])

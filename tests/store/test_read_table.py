@@ -7,10 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from pyoco_server.lifecycle.run import Run, RunId
 from pyoco_server.read_model.erased_runs import Gone
-from pyoco_server.read_model.run_table import SEQ_MAX, Filter, ReadTable, Row, page_query
+from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
+from pyoco_server.read_model.run_rows import Row
+from pyoco_server.read_model.run_table import SEQ_MAX, Filter, ReadTable, page_query
 
 
 def row(run_id: str, updated_at: float, **changes: object) -> Row:
@@ -34,6 +38,24 @@ def row(run_id: str, updated_at: float, **changes: object) -> Row:
     return plain._replace(**changes)  # type: ignore[arg-type]
 
 
+def known(run_id: str, updated_at: float, **changes: object) -> Row:
+    """A row with a run in it that can be decoded."""
+    run = Run(
+        run_id=RunId(run_id),
+        flow_name="greet",
+        params={},
+        tag="default",
+        tags=(),
+        submitted_at=0.0,
+        updated_at=updated_at,
+    )
+    return row(run_id, updated_at, state=msgspec.json.encode(run), **changes)
+
+
+def ids(runs: list[Run]) -> list[str]:
+    return [run.run_id for run in runs]
+
+
 @pytest.fixture
 def table() -> ReadTable:
     return ReadTable(None)
@@ -45,7 +67,7 @@ def filled(table: ReadTable, *rows: Row) -> ReadTable:
 
 
 def states(table: ReadTable, wanted: Filter, limit: int) -> list[bytes]:
-    return [found.state for found in table.page(wanted, limit)]
+    return [found.state for found in table.find(wanted, limit)]
 
 
 def test_what_changed_last_comes_first(table: ReadTable) -> None:
@@ -63,9 +85,9 @@ def test_the_place_in_the_log_counts_and_not_what_clocks_say(table: ReadTable) -
 
 def test_a_stretch_of_the_log_is_read_without_its_ends(table: ReadTable) -> None:
     filled(table, *(row(f"r{n}", float(n), seq=n) for n in range(1, 10)))
-    assert [found.seq for found in table.page(Filter(), 10, above=3, below=7)] == [6, 5, 4]
-    assert [found.seq for found in table.page(Filter(), 2, above=3, below=7)] == [6, 5]
-    assert table.page(Filter(), 10, above=9) == []
+    assert [found.seq for found in table.find(Filter(), 10, above=3, below=7)] == [6, 5, 4]
+    assert [found.seq for found in table.find(Filter(), 2, above=3, below=7)] == [6, 5]
+    assert table.find(Filter(), 10, above=9) == []
 
 
 def test_a_search_by_time_stops_where_nothing_later_can_be(table: ReadTable) -> None:
@@ -77,7 +99,7 @@ def test_a_search_by_time_stops_where_nothing_later_can_be(table: ReadTable) -> 
         steps += 1
 
     table._db.set_progress_handler(count, 100)
-    assert len(table.page(Filter(updated_after=4990.0), 200)) == 10
+    assert len(table.find(Filter(updated_after=4990.0), 200)) == 10
     assert steps < 20
 
 
@@ -146,18 +168,26 @@ def test_a_run_has_one_row_and_a_gone_one_none(table: ReadTable) -> None:
 
 
 def test_what_is_owed_comes_oldest_first(table: ReadTable) -> None:
-    filled(table, row("a", 9.0, owed_since=3.0), row("b", 9.0, owed_since=1.0), row("c", 9.0))
-    (tag,) = table.tags_that_owe()
-    assert table.owed(tag, before=5.0, limit=9) == [b"b", b"a"]
-    assert table.owed(tag, before=2.0, limit=9) == [b"b"]
-    assert table.owed(tag, before=5.0, limit=1) == [b"b"]
+    queries = HousekeepingQueries(
+        filled(
+            table, known("a", 9.0, owed_since=3.0), known("b", 9.0, owed_since=1.0), known("c", 9.0)
+        ).connection
+    )
+    (tag,) = queries.tags_that_owe()
+    assert ids(queries.owed(tag, before=5.0, limit=9)) == ["b", "a"]
+    assert ids(queries.owed(tag, before=2.0, limit=9)) == ["b"]
+    assert ids(queries.owed(tag, before=5.0, limit=1)) == ["b"]
 
 
 def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: ReadTable) -> None:
-    crowd = [row(f"c{number}", 9.0, tag="crowd", owed_since=1.0) for number in range(50)]
-    filled(table, *crowd, row("a", 9.0, tag="alone", owed_since=2.0), row("z", 9.0, tag="zero"))
-    assert table.tags_that_owe() == ["alone", "crowd"]
-    assert table.owed("alone", before=5.0, limit=1) == [b"a"]
+    crowd = [known(f"c{number}", 9.0, tag="crowd", owed_since=1.0) for number in range(50)]
+    queries = HousekeepingQueries(
+        filled(
+            table, *crowd, known("a", 9.0, tag="alone", owed_since=2.0), known("z", 9.0, tag="zero")
+        ).connection
+    )
+    assert queries.tags_that_owe() == ["alone", "crowd"]
+    assert ids(queries.owed("alone", before=5.0, limit=1)) == ["a"]
     plan = table._db.execute(
         "EXPLAIN QUERY PLAN SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?", ("",)
     ).fetchall()
@@ -165,18 +195,29 @@ def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: ReadTa
 
 
 def test_what_was_to_start_by_now_is_found_earliest_first(table: ReadTable) -> None:
-    filled(table, row("a", 1.0, starts_at=5.0), row("b", 1.5, starts_at=3.0), row("c", 2.0))
-    assert table.delayed(9.0, 9) == [b"b", b"a"]
-    assert table.delayed(9.0, 1) == table.delayed(3.0, 9) == [b"b"]
+    queries = HousekeepingQueries(
+        filled(
+            table, known("a", 1.0, starts_at=5.0), known("b", 1.5, starts_at=3.0), known("c", 2.0)
+        ).connection
+    )
+    assert ids(queries.delayed(until=9.0, limit=9)) == ["b", "a"]
+    assert ids(queries.delayed(until=9.0, limit=1)) == ids(queries.delayed(until=3.0, limit=9)) == ["b"]
     query = "EXPLAIN QUERY PLAN SELECT state FROM runs WHERE starts_at <= ? ORDER BY starts_at"
     assert "runs_delayed" in str(table._db.execute(query, (1.0,)).fetchall())
 
 
 def test_claims_and_stuck_cancels_are_found(table: ReadTable) -> None:
-    filled(table, row("a", 1.0, instance="i"), row("b", 1.0, instance="j"), row("c", 1.0, stuck_cancel=1))
-    assert table.instances() == {"i", "j"}
-    assert table.claimed_by("i", 9) == [b"a"]
-    assert table.stuck_cancels(9) == [b"c"]
+    queries = HousekeepingQueries(
+        filled(
+            table,
+            known("a", 1.0, instance="i"),
+            known("b", 1.0, instance="j"),
+            known("c", 1.0, stuck_cancel=1),
+        ).connection
+    )
+    assert queries.claiming_instances() == {"i", "j"}
+    assert ids(queries.claimed_by("i", 9)) == ["a"]
+    assert ids(queries.stuck_cancels(9)) == ["c"]
 
 
 def test_a_file_is_there_again(tmp_path: Path) -> None:
@@ -233,11 +274,19 @@ def test_a_file_that_is_not_ours_or_broken_is_begun_anew(tmp_path: Path, damage:
 
 
 def test_those_that_are_due_come_by_their_instant(table: ReadTable) -> None:
-    filled(table, row("late", 1.0, due_at=30.0), row("soon", 2.0, due_at=10.0), row("never", 3.0))
-    assert table.due(9.9, 10) == []
-    assert table.due(30.0, 10) == [b"soon", b"late"]
-    assert table.due(30.0, 1) == [b"soon"]
-    assert (table.next_due(0.0), table.next_due(10.0), table.next_due(30.0)) == (10.0, 30.0, None)
+    queries = HousekeepingQueries(
+        filled(
+            table, known("late", 1.0, due_at=30.0), known("soon", 2.0, due_at=10.0), known("never", 3.0)
+        ).connection
+    )
+    assert ids(queries.due(until=9.9, limit=10)) == []
+    assert ids(queries.due(until=30.0, limit=10)) == ["soon", "late"]
+    assert ids(queries.due(until=30.0, limit=1)) == ["soon"]
+    assert (queries.next_due(after=0.0), queries.next_due(after=10.0), queries.next_due(after=30.0)) == (
+        10.0,
+        30.0,
+        None,
+    )
 
 
 def test_archived_runs_are_left_out_of_the_lists_that_want_it_so(table: ReadTable) -> None:
@@ -274,6 +323,6 @@ def test_those_that_are_not_over_come_in_one_order_whatever_they_are_at(table: R
     wanted = Filter(active=1, tenant="red")
     assert states(table, wanted, 10) == [b"7", b"5", b"3", b"2", b"0"]
     assert states(table, wanted, 2) == [b"7", b"5"]
-    below = [found.state for found in table.page(wanted, 2, below=6000)]
+    below = [found.state for found in table.find(wanted, 2, below=6000)]
     assert below == [b"3", b"2"]
     assert states(table, wanted._replace(flow="none"), 10) == []

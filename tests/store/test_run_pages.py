@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.read_model.run_pages import PagePosition, next_page
-from pyoco_server.read_model.run_table import FoundRun
+from pyoco_server.read_model.run_rows import FoundRun
 
 
 class Log:

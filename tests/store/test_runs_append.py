@@ -98,7 +98,7 @@ async def test_of_two_who_begin_the_same_run_one_wins_in_the_log_and_in_the_buck
         found = await store.runs.load(run_id)
         assert found is not None, number
         assert (found.run, found.commits, found.log_seq) == (winner.run, 1, winner.log_seq)
-        snapshot = await store.runs.snapshot(run_id)
+        snapshot = await store.runs.snapshots.get(run_id)
         assert snapshot is not None
         assert snapshot.flow_name == winner.run.flow_name
 
@@ -110,7 +110,7 @@ async def test_the_snapshot_of_one_who_lost_does_not_stay_though_it_was_first(st
     assert loser is not None
     await put_bytes(store, run_id, encode_snapshot(snapshot_of(loser, max_bytes=262_144, commits=1)))
     winner = await begun(store, run_id=run_id)
-    snapshot = await store.runs.snapshot(run_id)
+    snapshot = await store.runs.snapshots.get(run_id)
     assert snapshot is not None
     assert (snapshot.flow_name, snapshot.pyoco.log_seq) == ("greet", winner.log_seq)
 

@@ -54,13 +54,13 @@ async def lived(store: Store) -> list[StoredRun]:
     for name in ("a", "b"):
         life.append(await committed(store, life[-1], *task_done(name, START + 2)))
     life.append(await committed(store, life[-1], RunCompleted(at=START + 9)))
-    await store.runs.project(replace(life[-1], revision=born.revision))
+    await store.runs.snapshots.project(replace(life[-1], revision=born.revision))
     return life
 
 
 async def delete_key(store: Store, life: list[StoredRun]) -> None:
-    entry = await store.runs._bucket.get(life[0].run.run_id)
-    await store.runs._bucket.delete(life[0].run.run_id, revision=entry.revision)
+    entry = await store.runs.snapshots.bucket.get(life[0].run.run_id)
+    await store.runs.snapshots.bucket.delete(life[0].run.run_id, revision=entry.revision)
 
 
 async def lose_key(store: Store, life: list[StoredRun]) -> None:
@@ -137,7 +137,7 @@ async def test_a_commit_on_what_was_loaded_stands_and_is_shown(store: Store, dam
     await DAMAGES[damage](store, life)
     found = await store.runs.load(life[0].run.run_id)
     assert found is not None
-    after = await store.runs.project(await tagged(store, found, "late"))
+    after = await store.runs.snapshots.project(await tagged(store, found, "late"))
     assert await stored_bytes(store, life[0].run.run_id) == snapshot_bytes(after)
     again = await store.runs.load(life[0].run.run_id)
     assert again is not None
@@ -148,11 +148,11 @@ async def test_a_snapshot_that_is_right_is_left_alone(store: Store) -> None:
     life = await lived(store)
     born = await begun(store)
     for stored in (life[-1], born):
-        before = await store.runs._bucket.get(stored.run.run_id)
+        before = await store.runs.snapshots.bucket.get(stored.run.run_id)
         await store.runs.load(stored.run.run_id, at_leader=True)
         await store.runs.load(stored.run.run_id)
-        assert not store.runs._healing
-        assert await store.runs._bucket.get(stored.run.run_id) == before
+        assert not store.runs.snapshots._healing
+        assert await store.runs.snapshots.bucket.get(stored.run.run_id) == before
 
 
 async def test_a_snapshot_just_behind_is_left_to_whoever_committed(
@@ -160,12 +160,12 @@ async def test_a_snapshot_just_behind_is_left_to_whoever_committed(
 ) -> None:
     monkeypatch.setattr(stored_run, "HEAL_AFTER_SEC", 600.0)
     born = await begun(store)
-    after = await store.runs.project(await tagged(store, born, "a"))
+    after = await store.runs.snapshots.project(await tagged(store, born, "a"))
     await tagged(store, after, "b")
     found = await store.runs.load(born.run.run_id)
     assert found is not None
     assert found.commits == 3
-    assert not store.runs._healing
+    assert not store.runs.snapshots._healing
 
 
 async def test_a_submission_that_a_lagging_copy_does_not_have_is_read_at_the_leader(
@@ -188,7 +188,7 @@ async def test_a_run_that_never_was_is_none(store: Store) -> None:
     assert await store.runs.load(submission().run_id, at_leader=True) is None
     assert await store.runs.submission(submission().run_id) is None
     assert await store.runs.events(submission().run_id) == []
-    assert await store.runs.snapshot(submission().run_id) is None
+    assert await store.runs.snapshots.get(submission().run_id) is None
 
 
 @pytest.mark.parametrize("run_id", ["*", ">", "a.b", "a b", "x\r\nPUB y 0\r\n", ""])
@@ -224,8 +224,8 @@ async def test_what_a_snapshot_leaves_out_is_there_when_the_whole_run_is_asked_f
     at = await committed(small, born, claimed())
     for number in range(20):
         at = await committed(small, at, *task_done(f"task-{number}", START + number))
-    await small.runs.project(replace(at, revision=born.revision))
-    snapshot = await small.runs.snapshot(born.run.run_id)
+    await small.runs.snapshots.project(replace(at, revision=born.revision))
+    snapshot = await small.runs.snapshots.get(born.run.run_id)
     assert snapshot is not None
     assert snapshot.task_records_truncated
     whole = await small.runs.load(born.run.run_id, whole=True)

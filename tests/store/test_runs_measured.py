@@ -28,7 +28,7 @@ async def run_of_many_tasks(store: Store) -> StoredRun:
     at = await committed(store, born, claimed())
     for number in range(20):
         at = await committed(store, at, *task_done(f"task-{number}", START + number))
-    return await store.runs.project(replace(at, revision=born.revision))
+    return await store.runs.snapshots.project(replace(at, revision=born.revision))
 
 
 @pytest.mark.usefixtures("healing_at_once")
@@ -59,7 +59,7 @@ async def test_a_snapshot_with_the_sums_of_the_first_version_is_read_from_the_lo
 async def test_with_a_higher_limit_a_snapshot_gets_back_what_it_had_left_out(nats_server: NatsServer) -> None:
     small = await Store.connect(config_on(nats_server, max_run_snapshot_bytes=2_000), name="small")
     run_id = (await run_of_many_tasks(small)).run.run_id
-    snapshot = await small.runs.snapshot(run_id)
+    snapshot = await small.runs.snapshots.get(run_id)
     assert snapshot is not None
     assert snapshot.pyoco.lacks is Lack.RECORDS
     await small.close()
@@ -71,7 +71,7 @@ async def test_with_a_higher_limit_a_snapshot_gets_back_what_it_had_left_out(nat
     assert read.run.lacks is Lack.NOTHING
 
     async def whole_again() -> bool:
-        found = await large.runs.snapshot(run_id)
+        found = await large.runs.snapshots.get(run_id)
         return found is not None and found.pyoco.lacks is Lack.NOTHING and len(found.task_records) == 20
 
     await until(whole_again)

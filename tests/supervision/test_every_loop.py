@@ -25,6 +25,7 @@ from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.cli.server.up_plan import WorkerPlan
 from pyoco_server.cli.server.worker_process import WorkerProcess
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.logs.cursors import LogPosition
@@ -94,7 +95,7 @@ class Stage:
 @asynccontextmanager
 async def gateway(stage: Stage) -> AsyncIterator[Gateway]:
     keys = write_jwks(stage.folder / "jwks.json", "one")
-    served = Gateway(stage.config(jwt_jwks=str(keys)))
+    served = Gateway(stage.config(jwt_jwks=str(keys)), make_history=EventHistory)
     await served.start()
     try:
         await until(lambda: served._services.all_started)

@@ -182,7 +182,7 @@ async def lawful(store: Store, run_id: str) -> RunSnapshot:
     run = fold(None, (event for _, events in log for event in events))
     assert run is not None
     limit = store.config.max_run_snapshot_bytes
-    stored = await store.runs.snapshot(run_id)
+    stored = await store.runs.snapshots.get(run_id)
     assert stored is not None
     # The first snapshot is written beside the first commit, when its sequence is not known yet.
     log_seq = log[-1][0] if len(log) > 1 or stored.pyoco.log_seq else 0
@@ -195,7 +195,7 @@ async def lawful(store: Store, run_id: str) -> RunSnapshot:
 
 async def _has_caught_up(store: Store, run_id: str) -> bool:
     """The snapshot of a run that is being executed follows its log a moment later."""
-    stored, log = await store.runs.snapshot(run_id), await store.runs.events(run_id)
+    stored, log = await store.runs.snapshots.get(run_id), await store.runs.events(run_id)
     return stored is not None and stored.pyoco.commits == len(log)
 
 

@@ -176,5 +176,5 @@ def _until_it_knows(engine: Any, run_id: str) -> bool:
 
 
 async def _is_recorded_running(store: Store, run_id: str) -> bool:
-    snapshot = await store.runs.snapshot(run_id)
+    snapshot = await store.runs.snapshots.get(run_id)
     return snapshot is not None and snapshot.tasks.get("only") == "RUNNING"

@@ -215,12 +215,12 @@ async def _raw_snapshot(store: Store, run_id: str) -> dict[str, Any]:
 
 
 async def _shows_second_task(store: Store, run_id: str) -> bool:
-    snapshot = await store.runs.snapshot(run_id)
+    snapshot = await store.runs.snapshots.get(run_id)
     return snapshot is not None and snapshot.tasks.get("t2") == "RUNNING"
 
 
 async def _has_beaten(store: Store, run_id: str, since: float) -> bool:
-    snapshot: RunSnapshot | None = await store.runs.snapshot(run_id)
+    snapshot: RunSnapshot | None = await store.runs.snapshots.get(run_id)
     return snapshot is not None and snapshot.heartbeat_at > since
 
 

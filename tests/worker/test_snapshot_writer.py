@@ -71,7 +71,7 @@ async def test_a_defect_is_told_and_does_not_keep_the_run_from_its_end(
     async def project(_stored: Any) -> StoredRun:
         raise TypeError("a defect")
 
-    monkeypatch.setattr(store.runs, "project", project)
+    monkeypatch.setattr(store.runs.snapshots, "project", project)
     before = failures_by_loop().get(LOOP, 0)
     writer = SnapshotWriter(store, stored)
     async with asyncio.timeout(10):

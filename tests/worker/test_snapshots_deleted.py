@@ -22,7 +22,7 @@ async def deleted(store: Store) -> None:
 
 async def statuses(store: Store, run_ids: list[str]) -> list[str | None]:
     """As the bucket alone has them."""
-    found = await asyncio.gather(*map(store.runs.snapshot, run_ids))
+    found = await asyncio.gather(*map(store.runs.snapshots.get, run_ids))
     return [one.status if one else None for one in found]
 
 

@@ -22,7 +22,7 @@ class DelayedRuns:
 
     async def look(self) -> int:
         """How many were started."""
-        due = self._read_model.delayed(until=clock.now(), limit=RUNS_AT_ONCE)
+        due = self._read_model.housekeeping.delayed(until=clock.now(), limit=RUNS_AT_ONCE)
         return await self._isolation.each(due, self._start, name=lambda run: run.run_id)
 
     async def _start(self, run: Run) -> bool:

@@ -46,19 +46,20 @@ class DueRuns:
         self._looking = asyncio.Lock()
         # Due by the index, but not to the core: left alone until something changes in them, or for a while.
         self._in_vain: dict[str, _InVain] = {}
-        read_model.on_news(self._on_news)
+        read_model.notifications.on_new_commit(self._on_news)
 
     async def look(self) -> int:
         """Pass time in every run that is due, and set the timer to the next one."""
         async with self._looking:
             now = clock.now()
-            found = self._read_model.due(until=now, limit=RUNS_AT_ONCE)
+            found = self._read_model.housekeeping.due(until=now, limit=RUNS_AT_ONCE)
             known = {run.run_id for run in found}
             self._in_vain = {run_id: at for run_id, at in self._in_vain.items() if run_id in known}
             due = iter([run for run in found if not self._is_in_vain(run)])
             some = (self._isolation.each(due, self._pass, name=_run_id) for _ in range(SIDE_BY_SIDE))
             moved = _sum(await asyncio.gather(*some, return_exceptions=True))
-            upcoming = now if len(found) == RUNS_AT_ONCE and moved else self._read_model.next_due(after=now)
+            has_more = len(found) == RUNS_AT_ONCE and moved
+            upcoming = now if has_more else self._read_model.housekeeping.next_due(after=now)
             self._set(self._earlier(upcoming))
             return moved
 

@@ -47,7 +47,7 @@ class EndedBatches:
         self._looked_at = float("-inf")
         self._starting = Isolation("recheck batches")
         self._loop = Loop("recheck batches", self.turn, interval_sec=TURN_SEC)
-        read_model.on_news(self._on_commit)
+        read_model.notifications.on_new_commit(self._on_commit)
         desk.model.on_request(self._on_request)
 
     def start(self) -> None:
@@ -95,8 +95,8 @@ class EndedBatches:
         now = asyncio.get_running_loop().time()
         every_sec = self._desk.executor.ask_every_sec or LOOK_AT_ALL_EVERY_SEC
         if anew or now - self._looked_at >= every_sec:
-            await self._read_model.caught_up()
-            await self._desk.model.caught_up()
+            await self._read_model.catch_up()
+            await self._desk.model.catch_up()
             for run_id in tuple(self._desk.model.open):
                 self._sort_in(run_id)
             self._looked_at = now

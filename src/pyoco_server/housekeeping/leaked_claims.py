@@ -59,7 +59,7 @@ class LeakedClaims:
         for instance, (lease, revision) in leases.items():
             if lease is None or lease.holds is None:
                 continue  # lost, or a version that lists nothing: others see to it
-            for run_id in self._read_model.ids_claimed_by(instance):
+            for run_id in self._read_model.housekeeping.ids_claimed_by(instance):
                 claim = self._claim_of(run_id, instance)
                 if claim is not None and not _is_listed(lease.holds, run_id, claim.fence):
                     place = (instance, run_id)

@@ -49,7 +49,7 @@ class LostWorkers:
         return await self.take_over()
 
     async def observe(self, now: float, *, own_write_went_through: bool) -> None:
-        instances = self._read_model.claiming_instances()
+        instances = self._read_model.housekeeping.claiming_instances()
         self.leases = dict(zip(instances, await self._read(instances), strict=True))
         revisions = {instance: revision for instance, (_, revision) in self.leases.items()}
         self._stillness.observe(revisions, now, own_write_went_through=own_write_went_through)
@@ -67,7 +67,7 @@ class LostWorkers:
         return list(await asyncio.gather(*(self._store.leases.read(instance) for instance in instances)))
 
     async def _take_from(self, instance: str) -> int:
-        runs = self._read_model.claimed_by(instance, RUNS_AT_ONCE)
+        runs = self._read_model.housekeeping.claimed_by(instance, RUNS_AT_ONCE)
         return await self._isolation.each(
             runs, lambda run: self._report(run, instance), name=lambda run: run.run_id
         )

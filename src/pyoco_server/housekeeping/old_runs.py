@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, NotFound, Unavailable
 from pyoco_server.operations.runs.erase import erase_run
-from pyoco_server.read_model.run_table import Over
+from pyoco_server.read_model.housekeeping_queries import Over
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import count_failure
@@ -56,7 +56,7 @@ class OldRuns:
         """The longest unchanged first, without those that were tried in vain a short time ago."""
         now = elapsed()
         self._in_vain = {run_id: until for run_id, until in self._in_vain.items() if until > now}
-        found = self._read_model.oldest_over(RUNS_AT_ONCE + 1 + len(self._in_vain))
+        found = self._read_model.housekeeping.oldest_over(RUNS_AT_ONCE + 1 + len(self._in_vain))
         return [run for run in found if run.run_id not in self._in_vain][: RUNS_AT_ONCE + 1]
 
     def _next_in_sec(self, later: Sequence[Over], now: float) -> float:

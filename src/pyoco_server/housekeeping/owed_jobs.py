@@ -61,8 +61,8 @@ class OwedJobs:
         """By tag, so that a crowd of runs nobody serves does not stand before everybody else's."""
         now = clock.now()
         owed = {
-            tag: self._read_model.owed(tag, before=now - self._after_sec, limit=RUNS_AT_ONCE)
-            for tag in self._read_model.tags_that_owe()
+            tag: self._read_model.housekeeping.owed(tag, before=now - self._after_sec, limit=RUNS_AT_ONCE)
+            for tag in self._read_model.housekeeping.tags_that_owe()
         }
         self._forget_all_but([run for runs in owed.values() for run in runs], now)
         return sum([await self._look_at(tag, runs, now) for tag, runs in owed.items()])
@@ -79,7 +79,7 @@ class OwedJobs:
 
     async def conclude_stuck_cancels(self) -> int:
         """Asked to stop and held by nobody: only a commit by hand, or a bug, leaves a run so. End it."""
-        stuck = self._read_model.stuck_cancels(RUNS_AT_ONCE)
+        stuck = self._read_model.housekeeping.stuck_cancels(RUNS_AT_ONCE)
         return await self._cancels.each(stuck, self._conclude, name=lambda run: run.run_id)
 
     async def _conclude(self, run: Run) -> bool:

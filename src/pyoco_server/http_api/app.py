@@ -20,6 +20,7 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import error_answers, pages
 from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.stream_routes import events_topic
 from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
 from pyoco_server.http_api.faces.jobs import routes as jobs
@@ -98,7 +99,7 @@ def create_app(config: NatsBackendConfig | None = None, *, broker: EmbeddedBroke
         docs_url=None,
         redoc_url=None,
     )
-    app.state.gateway = Gateway(config, broker=broker)
+    app.state.gateway = Gateway(config, make_history=EventHistory, broker=broker)
     app.include_router(operator.router)
     app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
     topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.housekeeping import EndedBatches, Housekeeper
-from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.middleware.own_hosts import OwnHosts
 from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.server.connections import Connections
 from pyoco_server.http_api.streaming.sse import Streams
 from pyoco_server.operations.executions.drive import CommandContext
-from pyoco_server.operations.executions.histories import Histories
+from pyoco_server.operations.executions.histories import Grown, Histories
 from pyoco_server.operations.fleet.counters import Counters
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.authenticate import KeyCheck
@@ -48,7 +47,14 @@ READY_LAG_MAX = 5_000
 
 
 class Gateway:
-    def __init__(self, config: NatsBackendConfig, *, broker: EmbeddedBroker | None = None) -> None:
+    def __init__(
+        self,
+        config: NatsBackendConfig,
+        *,
+        make_history: Callable[[], Grown],
+        broker: EmbeddedBroker | None = None,
+    ) -> None:
+        """`make_history`: an empty history of an execution, in the format of its face."""
         self.config = config
         self._broker = broker
         self.store = Store(config, name="pyoco-gateway")
@@ -59,10 +65,10 @@ class Gateway:
         self.keys = KeyCheck(self.store, failures) if takes_keys else None
         self.tokens = JwtCheck(config, failures) if config.jwt_jwks else None
         self.observed = Counters()
-        self.read_model.on_news(self.observed.commit)
+        self.read_model.notifications.on_new_commit(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
         self.desk = CommandContext(self.store)
-        self.histories = Histories(self.store, self.read_model, EventHistory)
+        self.histories = Histories(self.store, self.read_model, make_history)
         self.log_pages = LogPages(self.store)
         self.log_views = LogViews(self.store, self.run_views)
         self.run_news = RunChanges(self.read_model, self.standing)

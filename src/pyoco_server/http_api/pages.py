@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from pyoco_server.config import NatsBackendConfig, own_language
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.error_answers import error_answer
 from pyoco_server.texts import choose_language
 
@@ -59,7 +60,7 @@ def is_built() -> bool:
 async def index(request: Request) -> Response:
     if not is_built():
         return error_answer(request, NotFound(NOT_BUILT, err_id=""))
-    page = _page(request.app.state.gateway.config, request.headers.get("accept-language"))
+    page = _page(gateway_of(request).config, request.headers.get("accept-language"))
     return _answer(request, page.encode(), "text/html; charset=utf-8", _PAGE)
 
 

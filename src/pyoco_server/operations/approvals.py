@@ -17,9 +17,9 @@ async def list_approvals(
 ) -> tuple[list[OpenWait], str | None]:
     """The longest waiting first, and the cursor of the next page; None: there are no more."""
     secret = await store.secrets.for_tokens()
-    await read_model.caught_up()
+    await read_model.catch_up()
     scope: Scope = {"tenant": tenant_id, "log": read_model.log_created}
-    found = read_model.waiting(tenant_id, limit + 1, _place(secret, scope, cursor))
+    found = read_model.runs.waiting(tenant_id, limit + 1, _place(secret, scope, cursor))
     shown = found[:limit]
     goes_on = seal(secret, CURSOR, scope, shown[-1][0]) if len(found) > limit else None
     return [wait for _, wait in shown], goes_on

@@ -73,8 +73,8 @@ async def runs_of(
 ) -> list[Run]:
     """Those that changed last first, other tries of them included."""
     await _visible(store, schedule_id, tenant_id)
-    await read_model.caught_up()
-    return read_model.page(Filter(schedule=schedule_id, tenant=tenant_id), limit)
+    await read_model.catch_up()
+    return read_model.runs.page(Filter(schedule=schedule_id, tenant=tenant_id), limit)
 
 
 async def delete(store: Store, schedule_id: str, *, tenant_id: str | None) -> None:

@@ -1,7 +1,8 @@
 """Lists, kept in SQLite and memory, and filled from the streams by ordered consumers. Copies: any of them
 may be lost.
 
-`runs` folds the event log into `run_table` (one row a run), with `tag_table`, `waits`, `erased_runs`,
-`run_tally` and `day_tally` beside it; `run_pages` and `housekeeping_queries` are questions to it.
+`runs` follows the event log. `run_writer` folds it into `run_table` (one row a run), with `tag_table`,
+`waits`, `erased_runs`, `run_tally` and `day_tally` beside it; `run_pages` and `housekeeping_queries` read
+from it, and `run_notifications` calls back.
 `rechecks` does the same for the recheck face. `key_table` has the API keys in memory.
 """

@@ -18,6 +18,11 @@ class DisposableTables:
         self._create = create
         self._db = self._open()
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """Of the current file: `wipe` opens another one."""
+        return self._db
+
     def close(self) -> None:
         self._db.close()
 

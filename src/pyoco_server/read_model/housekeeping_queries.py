@@ -1,76 +1,85 @@
-"""What housekeeping asks the list of runs: which are owed, due, claimed, stuck, or over for long.
+"""The queries of housekeeping on the table of runs: which are owed a job, due, claimed, stuck, or long over.
 
-A part of the read model. What was heard and not written yet is written before a question is answered.
+Each is answered from an index of its own (`run_table`), at the same cost for any number of runs.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import sqlite3
+from heapq import merge
+from itertools import islice, product
+from typing import NamedTuple
 
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.read_model.run_rows import decoded
-from pyoco_server.read_model.run_table import Over, ReadTable
-from pyoco_server.read_model.waits import OpenWait, WaitPlace
+from pyoco_server.read_model.run_rows import decode
+from pyoco_server.read_model.run_table import ARCHIVED, index_name
+
+_OVER = ("COMPLETED", "FAILED", "CANCELLED")
 
 
-class HousekeepingQueries(ABC):
-    _table: ReadTable
+class Over(NamedTuple):
+    run_id: str
+    updated_at: float
 
-    @abstractmethod
-    def _flush(self) -> None: ...
+
+class HousekeepingQueries:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
 
     def oldest_over(self, limit: int) -> list[Over]:
-        """Those that are over, the longest unchanged first."""
-        self._flush()
-        return self._table.oldest_over(limit)
+        """Those that are over, the longest unchanged first: by index, whatever else there is."""
+        query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
+        kinds = [(index_name(("status",), archived), ARCHIVED[archived]) for archived in (False, True)]
+        asked = product(kinds, _OVER)
+        rows = [self._db.execute(f"{query.format(*kind)} LIMIT ?", (status, limit)) for kind, status in asked]
+        return [Over(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
 
     def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
-        self._flush()
-        return decoded(self._table.owed(tag, before, limit))
+        return self._runs("tag = ? AND owed_since <= ? ORDER BY owed_since LIMIT ?", tag, before, limit)
 
     def owed_before(self, tag: str, instant: float, *, at_most: int) -> int:
         """How many runs have waited longer for a worker of this tag; counted no further than `at_most`."""
-        self._flush()
-        return self._table.owed_before(tag, instant, at_most)
+        query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE tag = ? AND owed_since < ? LIMIT ?)"
+        return int(self._db.execute(query, (tag, instant, at_most)).fetchone()[0])
 
     def tags_that_owe(self) -> list[str]:
-        self._flush()
-        return self._table.tags_that_owe()
+        """One step through the index per tag, however many runs each has."""
+        tags: list[str] = []
+        query = "SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?"
+        while (tag := self._db.execute(query, (tags[-1] if tags else "",)).fetchone()[0]) is not None:
+            tags.append(tag)
+        return tags
+
+    def oldest_owed(self) -> dict[str, float]:
+        """By tag: since when the run that has waited longest for a worker has waited."""
+        query = "SELECT min(owed_since) FROM runs WHERE tag = ? AND owed_since IS NOT NULL"
+        return {tag: float(self._db.execute(query, (tag,)).fetchone()[0]) for tag in self.tags_that_owe()}
 
     def delayed(self, *, until: float, limit: int) -> list[Run]:
-        """Those that were to start by then and were given no job yet."""
-        self._flush()
-        return decoded(self._table.delayed(until, limit))
+        """Those that were to start by then and have no job yet, the earliest first."""
+        return self._runs("starts_at <= ? ORDER BY starts_at LIMIT ?", until, limit)
 
     def due(self, *, until: float, limit: int) -> list[Run]:
         """Those in which time alone changes something by then, the earliest first."""
-        self._flush()
-        return decoded(self._table.due(until, limit))
+        return self._runs("due_at <= ? ORDER BY due_at LIMIT ?", until, limit)
 
     def next_due(self, *, after: float) -> float | None:
-        self._flush()
-        return self._table.next_due(after)
+        row = self._db.execute("SELECT min(due_at) FROM runs WHERE due_at > ?", (after,)).fetchone()
+        return None if row[0] is None else float(row[0])
 
     def stuck_cancels(self, limit: int) -> list[Run]:
-        """Asked to stop, without a claim, and not over: should not be, and would stay so for ever."""
-        self._flush()
-        return decoded(self._table.stuck_cancels(limit))
-
-    def waiting(
-        self, tenant: str | None, limit: int, after: WaitPlace | None = None
-    ) -> list[tuple[WaitPlace, OpenWait]]:
-        """What waits for an answer, the longest waiting first, from this place on."""
-        self._flush()
-        return self._table.waiting(tenant, limit, after or WaitPlace(0, 0))
+        """Asked to stop, without a claim, and not over: should not occur, and would never end by itself."""
+        return self._runs("stuck_cancel IS NOT NULL LIMIT ?", limit)
 
     def claiming_instances(self) -> set[str]:
-        self._flush()
-        return self._table.instances()
+        return {row[0] for row in self._db.execute("SELECT instance FROM runs WHERE instance IS NOT NULL")}
 
-    def claimed_by(self, instance_id: str, limit: int) -> list[Run]:
-        self._flush()
-        return decoded(self._table.claimed_by(instance_id, limit))
+    def claimed_by(self, instance: str, limit: int) -> list[Run]:
+        return self._runs("instance = ? LIMIT ?", instance, limit)
 
-    def ids_claimed_by(self, instance_id: str) -> list[str]:
-        self._flush()
-        return self._table.ids_claimed_by(instance_id)
+    def ids_claimed_by(self, instance: str) -> list[str]:
+        """From the index alone: this is asked for every living worker, each second."""
+        return [row[0] for row in self._db.execute("SELECT run_id FROM runs WHERE instance = ?", (instance,))]
+
+    def _runs(self, where: str, *values: object) -> list[Run]:
+        return [decode(row[0]) for row in self._db.execute(f"SELECT state FROM runs WHERE {where}", values)]

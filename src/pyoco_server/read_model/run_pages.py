@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pyoco_server.read_model.run_table import FoundRun
+from pyoco_server.read_model.run_rows import FoundRun
 
 
 class PagePosition(NamedTuple):

@@ -9,11 +9,35 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
-from pyoco_server.read_model.run_table import FoundRun, Row
 from pyoco_server.read_model.tag_table import Begun
 
 _encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Run).decode
+
+
+class Row(NamedTuple):
+    run_id: str
+    tenant: str | None
+    flow: str
+    tag: str
+    status: str
+    yaml: str | None
+    seq: int
+    clock: float
+    updated_at: float
+    starts_at: float | None
+    owed_since: float | None
+    instance: str | None
+    stuck_cancel: int | None
+    state: bytes
+    schedule: str | None = None
+    due_at: float | None = None
+    archived: int | None = None
+
+
+class FoundRun(NamedTuple):
+    seq: int
+    state: bytes
 
 
 class ChangedRun(NamedTuple):

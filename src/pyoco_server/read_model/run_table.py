@@ -14,9 +14,11 @@ from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model import tag_table
 from pyoco_server.read_model.disposable_sqlite import DisposableTables
 from pyoco_server.read_model.erased_runs import CREATE_GONE, Gone, gone_after, write_gone
+from pyoco_server.read_model.run_rows import FoundRun, Row, decoded, newest_first
 from pyoco_server.read_model.tag_table import Begun, Last, Tagged, TagTable
 from pyoco_server.read_model.waits import (
     CREATE_WAITS,
@@ -53,31 +55,10 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
-_OVER = ("COMPLETED", "FAILED", "CANCELLED")
-_ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
+ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
 _UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
-
-
-class Row(NamedTuple):
-    run_id: str
-    tenant: str | None
-    flow: str
-    tag: str
-    status: str
-    yaml: str | None
-    seq: int
-    clock: float
-    updated_at: float
-    starts_at: float | None
-    owed_since: float | None
-    instance: str | None
-    stuck_cancel: int | None
-    state: bytes
-    schedule: str | None = None
-    due_at: float | None = None
-    archived: int | None = None
 
 
 class Filter(NamedTuple):
@@ -95,16 +76,6 @@ class Filter(NamedTuple):
     schedule: str | None = None
     active: int | None = None
     archived: int | None = None
-
-
-class Over(NamedTuple):
-    run_id: str
-    updated_at: float
-
-
-class FoundRun(NamedTuple):
-    seq: int
-    state: bytes
 
 
 class ReadTable(DisposableTables):
@@ -140,9 +111,19 @@ class ReadTable(DisposableTables):
         return int(row[0]) if row else 0
 
     def gone_after(self, seq: int, limit: int) -> list[Gone]:
+        """Those that were erased after this place of the log, the oldest first; of the latest thousand."""
         return gone_after(self._db, seq, limit)
 
-    def page(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[FoundRun]:
+    def page(self, wanted: Filter, limit: int) -> list[Run]:
+        """Those that match and changed last, the newest first."""
+        return newest_first(self.find(wanted, limit))
+
+    def changed_after(self, seq: int, tenant: str | None, limit: int) -> list[Run]:
+        """Those whose last change stands after this place of the log, the oldest change first."""
+        found = self.find(Filter(tenant=tenant), limit, above=seq)
+        return decoded([one.state for one in reversed(found)])
+
+    def find(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[FoundRun]:
         """Those that match and changed last between these two places of the log, the latest first."""
         cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
         # Each gives the latest first, and so does their merge, which reads no more than it hands on.
@@ -153,47 +134,14 @@ class ReadTable(DisposableTables):
             for cursor in cursors:
                 cursor.close()
 
-    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[bytes]:
+    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[Run]:
         """By tags, those submitted last first."""
-        return TagTable(self._db).page(wanted, limit, after)
+        return decoded(TagTable(self._db).page(wanted, limit, after))
 
     def clock(self) -> float:
         latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"
         rows = (self._db.execute(latest.format(kind)).fetchone() for kind in ("NULL", "NOT NULL"))
         return max((float(row[0]) for row in rows if row), default=0.0)
-
-    def oldest_over(self, limit: int) -> list[Over]:
-        """Those that are over, the longest unchanged first: by index, whatever else there is."""
-        query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
-        kinds = [(_index_name(("status",), archived), _ARCHIVED[archived]) for archived in (False, True)]
-        asked = product(kinds, _OVER)
-        rows = [self._db.execute(f"{query.format(*kind)} LIMIT ?", (status, limit)) for kind, status in asked]
-        return [Over(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
-
-    def owed(self, tag: str, before: float, limit: int) -> list[bytes]:
-        rows = self._db.execute(
-            "SELECT state FROM runs WHERE tag = ? AND owed_since <= ? ORDER BY owed_since LIMIT ?",
-            (tag, before, limit),
-        )
-        return [row[0] for row in rows]
-
-    def owed_before(self, tag: str, instant: float, at_most: int) -> int:
-        """How many, counted no further than `at_most`."""
-        query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE tag = ? AND owed_since < ? LIMIT ?)"
-        return int(self._db.execute(query, (tag, instant, at_most)).fetchone()[0])
-
-    def tags_that_owe(self) -> list[str]:
-        """One step through the index per tag, however many runs each has."""
-        tags: list[str] = []
-        query = "SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?"
-        while (tag := self._db.execute(query, (tags[-1] if tags else "",)).fetchone()[0]) is not None:
-            tags.append(tag)
-        return tags
-
-    def owed_since(self, tag: str) -> float:
-        """Of the run of a tag that owes that has waited longest: the first step of the same index."""
-        query = "SELECT min(owed_since) FROM runs WHERE tag = ? AND owed_since IS NOT NULL"
-        return float(self._db.execute(query, (tag,)).fetchone()[0])
 
     def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
         """Tenant, status and how many. Goes through all of them: asked only where no sums were kept."""
@@ -207,7 +155,7 @@ class ReadTable(DisposableTables):
     def flows(self, tenant: str | None, limit: int) -> list[str]:
         """Names, in order: one step through the index for each, however many runs it has."""
         flows: list[str] = []
-        index = _index_name(("flow",) if tenant is None else ("tenant", "flow"), archived=False)
+        index = index_name(("flow",) if tenant is None else ("tenant", "flow"), archived=False)
         term, values = ("", []) if tenant is None else ("tenant = ? AND ", [tenant])
         query = f"SELECT min(flow) FROM runs INDEXED BY {index} WHERE archived IS NULL AND {term}flow > ?"
         while len(flows) < limit:
@@ -217,41 +165,11 @@ class ReadTable(DisposableTables):
             flows.append(name)
         return flows
 
-    def delayed(self, until: float, limit: int) -> list[bytes]:
-        """Those whose time has come by then, the earliest first."""
-        rows = self._db.execute(
-            "SELECT state FROM runs WHERE starts_at <= ? ORDER BY starts_at LIMIT ?", (until, limit)
-        )
-        return [row[0] for row in rows]
-
-    def due(self, until: float, limit: int) -> list[bytes]:
-        """Those in which time alone changes something by then, the earliest first."""
-        rows = self._db.execute(
-            "SELECT state FROM runs WHERE due_at <= ? ORDER BY due_at LIMIT ?", (until, limit)
-        )
-        return [row[0] for row in rows]
-
-    def next_due(self, after: float) -> float | None:
-        row = self._db.execute("SELECT min(due_at) FROM runs WHERE due_at > ?", (after,)).fetchone()
-        return None if row[0] is None else float(row[0])
-
-    def stuck_cancels(self, limit: int) -> list[bytes]:
-        rows = self._db.execute("SELECT state FROM runs WHERE stuck_cancel IS NOT NULL LIMIT ?", (limit,))
-        return [row[0] for row in rows]
-
-    def instances(self) -> set[str]:
-        return {row[0] for row in self._db.execute("SELECT instance FROM runs WHERE instance IS NOT NULL")}
-
-    def claimed_by(self, instance: str, limit: int) -> list[bytes]:
-        rows = self._db.execute("SELECT state FROM runs WHERE instance = ? LIMIT ?", (instance, limit))
-        return [row[0] for row in rows]
-
-    def ids_claimed_by(self, instance: str) -> list[str]:
-        """From the index alone: asked for every living worker, each second."""
-        return [row[0] for row in self._db.execute("SELECT run_id FROM runs WHERE instance = ?", (instance,))]
-
-    def waiting(self, tenant: str | None, limit: int, after: WaitPlace) -> list[tuple[WaitPlace, OpenWait]]:
-        return page_of_waits(self._db, tenant, limit, after)
+    def waiting(
+        self, tenant: str | None, limit: int, after: WaitPlace | None = None
+    ) -> list[tuple[WaitPlace, OpenWait]]:
+        """What waits for an answer, the longest waiting first, from this place on."""
+        return page_of_waits(self._db, tenant, limit, after or WaitPlace(0, 0))
 
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
@@ -265,9 +183,9 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
     given = [column for column in _FILTERS if getattr(wanted, column) is not None]
     terms = "".join(f"{column} = ? AND " for column in given)
     # Named, so that it is our choice and not a guess of SQLite's which index is read.
-    source = f"runs INDEXED BY {_index_name(_best_index(given), bool(wanted.archived))}"
+    source = f"runs INDEXED BY {index_name(_best_index(given), bool(wanted.archived))}"
     columns = "seq, clock, updated_at, state"
-    where = f"{_ARCHIVED[bool(wanted.archived)]} AND {terms}seq > ? AND seq < ?"
+    where = f"{ARCHIVED[bool(wanted.archived)]} AND {terms}seq > ? AND seq < ?"
     query = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY seq DESC"
     return query, [*(getattr(wanted, column) for column in given), above, below]
 
@@ -300,11 +218,11 @@ def _list_indexes() -> Iterator[str]:
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)
     for columns, archived in product((*listed, _BY_SCHEDULE), (False, True)):
         rare = "".join(f" AND {name} IS NOT NULL" for name in columns if name in _RARE)
-        name, order = _index_name(columns, archived), ", ".join((*columns, "seq"))
-        yield f"CREATE INDEX {name} ON runs ({order}) WHERE {_ARCHIVED[archived]}{rare};\n"
+        name, order = index_name(columns, archived), ", ".join((*columns, "seq"))
+        yield f"CREATE INDEX {name} ON runs ({order}) WHERE {ARCHIVED[archived]}{rare};\n"
 
 
-def _index_name(columns: Iterable[str], archived: bool) -> str:
+def index_name(columns: Iterable[str], archived: bool) -> str:
     return "_".join(("archived_by" if archived else "runs_by", *columns, "seq"))
 
 

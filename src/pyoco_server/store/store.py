@@ -97,7 +97,7 @@ class Store:
         self.client = (make_client or BrokerClient)()
         self.requests = Requests(self.client, timeout_sec=config.broker_timeout_sec)
         self.room = StorageReserve(self.client, config)
-        self.jetstream = JetStream(self.requests, self.room.refused)
+        self.jetstream = JetStream(self.requests, self.room.note_refusal)
         self.clock = BrokerClock(self.jetstream, config.events_stream)
         self.runs = Runs(self.jetstream, config)
         self.queue = JobQueue(
@@ -171,7 +171,7 @@ class Store:
         self._stopping = True
         await self._resuming.stop()
         await self.clock.stop()
-        await self.runs.close()
+        await self.runs.snapshots.close()
         await self.requests.close()
         if not self.client.is_closed and self.client.was_ever_connecting:
             with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):

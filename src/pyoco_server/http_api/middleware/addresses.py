@@ -9,6 +9,9 @@ from starlette.types import Scope
 
 # A name or an address, and a port. Nothing before an `@` and no `\`: readers do not agree what those mean.
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+# Answered without a caller and without a broker.
+PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
+PUBLIC_BELOW = "/static/"
 
 
 def host_name(place: str) -> str:
@@ -34,3 +37,7 @@ def path_of(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
+def is_public(path: str) -> bool:
+    return path in PUBLIC or path.startswith(PUBLIC_BELOW)

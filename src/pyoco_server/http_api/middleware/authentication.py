@@ -15,14 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError, Unauthenticated
 from pyoco_server.http_api.error_answers import error_answer
-from pyoco_server.http_api.middleware.addresses import path_of
+from pyoco_server.http_api.middleware.addresses import is_public, path_of
 from pyoco_server.http_api.middleware.callers import note_caller
 from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials, Method, security_schemes
 from pyoco_server.http_api.middleware.scopes import check_scope
 from pyoco_server.operations.identity.callers import Caller
 
-PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
-PUBLIC_BELOW = "/static/"
 NO_LONGER_WELCOME = 1008
 
 
@@ -40,7 +38,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         path = path_of(scope)
-        if path in PUBLIC or path.startswith(PUBLIC_BELOW):
+        if is_public(path):
             await self._app(scope, receive, send)
             return
         try:

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import Scope
 
-from pyoco_server.http_api.middleware.addresses import path_of
-from pyoco_server.http_api.middleware.authentication import PUBLIC, PUBLIC_BELOW
+from pyoco_server.http_api.middleware.addresses import is_public, path_of
 from pyoco_server.supervision import noticed
 
 
@@ -39,7 +38,7 @@ class StartWait:
     async def wait(self, scope: Scope) -> None:
         """Returns at once for what needs no broker. The caller goes on, ready or not: routes say what is."""
         path = path_of(scope)
-        if self._until is None or path in PUBLIC or path.startswith(PUBLIC_BELOW):
+        if self._until is None or is_public(path):
             return
         await asyncio.wait([self._until])
 

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.middleware.callers import counted_as
 from pyoco_server.http_api.requests.connected import while_connected
 from pyoco_server.http_api.requests.log_params import LogWords, is_about_a_page, page_asked
@@ -37,7 +38,7 @@ def kind_asked(request: Request) -> str:
     return kind
 
 
-async def log_answer(request: Request, gateway: Any, stored: StoredRun, words: LogWords) -> Response:
+async def log_answer(request: Request, gateway: Gateway, stored: StoredRun, words: LogWords) -> Response:
     kind = kind_asked(request)
     query = request.query_params
     if kind != JSON and not is_about_a_page(query, words):

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import Invalid, PyocoError, Unavailable
+from pyoco_server.http_api.context import Gateway, ready_gateway
 from pyoco_server.http_api.error_answers import refusal
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.streaming import sse
@@ -38,17 +39,16 @@ def route(openers: Mapping[str, Opener]) -> Route:
     """`openers`: by the first word of a topic."""
 
     async def stream(request: Request) -> Response:
-        gateway = request.app.state.gateway
-        gateway.check()
+        gateway = ready_gateway(request)
         asked = _asked(request, openers)
-        many = await _opened(request, gateway, asked, openers)
+        many = await _open_topics(request, gateway, asked, openers)
         return sse.EventStream(many, gateway.streams, timeout_sec=asked.timeout_sec)
 
     return Route("/stream", stream, methods=["GET"])
 
 
-async def _opened(
-    request: Request, gateway: Any, asked: _Asked, openers: Mapping[str, Opener]
+async def _open_topics(
+    request: Request, gateway: Gateway, asked: _Asked, openers: Mapping[str, Opener]
 ) -> TopicSources:
     """A topic that is refused says so in the stream; the others go on. Without the broker there is none."""
     caller = caller_of(request)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.http_api.responses.negotiation import best_kind
@@ -35,7 +35,7 @@ def check_accept(request: Request) -> None:
 
 
 async def log_stream(
-    request: Request, gateway: Any, run_id: str, since_token: str | None, show: Show
+    request: Request, gateway: Gateway, run_id: str, since_token: str | None, show: Show
 ) -> Response:
     """Replayed from the start or from a token, then live. 404 and 400 come before anything is streamed."""
     tokens = [request.headers.get("last-event-id"), since_token]
@@ -46,7 +46,7 @@ async def log_stream(
 
 
 async def open_log(
-    gateway: Any, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
+    gateway: Gateway, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
 ) -> LogEvents | None:
     """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
     places = LogPositions(await gateway.store.secrets.for_tokens(), run_id)
@@ -93,7 +93,7 @@ class LogEvents:
     def is_over(self) -> bool:
         return self._ended
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         if self._ended:
             return None
         if self._follower.has_to_begin_again:
@@ -108,18 +108,20 @@ class LogEvents:
         if is_last:
             self._ended = True
             return sse.event("end", self._told, self._places.token(self._follower.place))
-        news = self._follower.take()
-        return None if news is None else self._lines(news)
+        new = self._follower.take()
+        return None if new is None else self._lines(new)
 
-    def _lines(self, news: NewLines) -> bytes:
-        events = self._view.shown(("events", news.begin), news.chunk, lambda _: self._events(news))
-        return sse.event("truncated", b'{"from":%d}' % news.begin) + events if news.lost else events
+    def _lines(self, new: NewLines) -> sse.EventBatch:
+        batch = self._view.shown(("events", new.begin), new.chunk, lambda _: self._events(new))
+        if not new.lost:
+            return batch
+        return sse.EventBatch((sse.StreamEvent("truncated", b'{"from":%d}' % new.begin), *batch))
 
-    def _events(self, news: NewLines) -> bytes:
-        seq, token = news.chunk.seq, self._places.token
-        return b"".join(
-            sse.event("logEntry", line, token(LogPosition(number, seq)))
-            for number, line in enumerate(news.lines, news.begin)
+    def _events(self, new: NewLines) -> sse.EventBatch:
+        seq, token = new.chunk.seq, self._places.token
+        return sse.EventBatch(
+            sse.StreamEvent("logEntry", line, token(LogPosition(number, seq)))
+            for number, line in enumerate(new.lines, new.begin)
         )
 
 

@@ -1,31 +1,31 @@
-"""A reader of news as a source of events: what it takes is put into words; it is let go with its stream."""
+"""A reader of changes as a source of events. It is closed together with its stream."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.http_api.streaming.sse import Notify
+from pyoco_server.http_api.streaming.sse import EventBatch, Notify
 
-News_co = TypeVar("News_co", covariant=True)
-News = TypeVar("News")
+Change_co = TypeVar("Change_co", covariant=True)
+Change = TypeVar("Change")
 
 
-class ChangeReader(Protocol[News_co]):
+class ChangeReader(Protocol[Change_co]):
     @property
     def is_over(self) -> bool: ...
 
     def attach(self, ring: Notify) -> None: ...
 
-    def take(self) -> News_co | None: ...
+    def take(self) -> Change_co | None: ...
 
 
-class ReaderSource(Generic[News]):
+class ReaderSource(Generic[Change]):
     def __init__(
-        self, reader: ChangeReader[News], say: Callable[[News], bytes], leave: Callable[[], None]
+        self, reader: ChangeReader[Change], render: Callable[[Change], EventBatch], leave: Callable[[], None]
     ) -> None:
         self._reader = reader
-        self._say = say
+        self._render = render
         self._leave = leave
 
     def attach(self, ring: Notify) -> None:
@@ -38,6 +38,6 @@ class ReaderSource(Generic[News]):
     def is_over(self) -> bool:
         return self._reader.is_over
 
-    def take(self) -> bytes | None:
-        news = self._reader.take()
-        return None if news is None else self._say(news)
+    def take(self) -> EventBatch | None:
+        change = self._reader.take()
+        return None if change is None else self._render(change)

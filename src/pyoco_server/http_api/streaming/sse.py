@@ -12,7 +12,8 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -42,10 +43,30 @@ COMMENT = b": keep-alive\n\n"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def event(name: str, data: bytes, event_id: str | None = None) -> bytes:
-    """`data` is JSON, and so has no line breaks of its own."""
-    place = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
-    return b"event: " + name.encode() + b"\n" + place + b"data: " + data + b"\n\n"
+class StreamEvent(NamedTuple):
+    """`data` is JSON, and so has no line breaks of its own. `id`: a reader can resume after this event."""
+
+    name: str
+    data: bytes
+    id: str | None = None
+
+
+class EventBatch(tuple[StreamEvent, ...]):
+    """Events that are sent in one write. Readers of the same source share a batch, and so its encoding."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return b"".join(_encoded(one) for one in self)
+
+
+def event(name: str, data: bytes, event_id: str | None = None) -> EventBatch:
+    """A batch of one event."""
+    return EventBatch((StreamEvent(name, data, event_id),))
+
+
+def _encoded(one: StreamEvent) -> bytes:
+    event_id = b"" if one.id is None else b"id: " + one.id.encode() + b"\n"
+    return b"event: " + one.name.encode() + b"\n" + event_id + b"data: " + one.data + b"\n\n"
 
 
 class Source(Protocol):
@@ -57,8 +78,8 @@ class Source(Protocol):
     def detach(self) -> None:
         """The reader has gone. Called once."""
 
-    def take(self) -> bytes | None:
-        """The next event; None when there is none now."""
+    def take(self) -> EventBatch | None:
+        """The next events; None when there are none now."""
 
     @property
     def is_over(self) -> bool:
@@ -69,21 +90,21 @@ class Backlog:
     """Events for one reader in the order they came, up to a bound; beyond it the reader is let go."""
 
     def __init__(self, *, events_max: int = BACKLOG_EVENTS_MAX, bytes_max: int = BACKLOG_BYTES_MAX) -> None:
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[EventBatch] = deque()
         self._bytes = 0
         self._events_max, self._bytes_max = events_max, bytes_max
         self._ring: Notify = noop
         self._is_over = False
 
-    def put(self, one: bytes) -> bool:
+    def put(self, batch: EventBatch) -> bool:
         """False when the reader is too far behind, or the backlog closed: nothing more need be put."""
         if self._is_over:
             return False
-        if len(self._waiting) >= self._events_max or self._bytes + len(one) > self._bytes_max:
+        if len(self._waiting) >= self._events_max or self._bytes + len(batch.encoded) > self._bytes_max:
             self.close()  # what waits is still sent, without a gap; the reader resumes after it
             return False
-        self._waiting.append(one)
-        self._bytes += len(one)
+        self._waiting.append(batch)
+        self._bytes += len(batch.encoded)
         self._ring()
         return True
 
@@ -99,12 +120,12 @@ class Backlog:
         self._is_over = True
         self._waiting.clear()
 
-    def take(self) -> bytes | None:
+    def take(self) -> EventBatch | None:
         if not self._waiting:
             return None
-        one = self._waiting.popleft()
-        self._bytes -= len(one)
-        return one
+        batch = self._waiting.popleft()
+        self._bytes -= len(batch.encoded)
+        return batch
 
     @property
     def is_over(self) -> bool:
@@ -201,15 +222,14 @@ class EventStream(Response):
         while not (leaving.done() or self._streams.ended):
             bell.clear()
             now = loop.time()
-            news = self._source.take()
-            if news is None:
+            batch = self._source.take()
+            if batch is None:
                 if self._source.is_over or now >= ends_at:
                     return
                 if now < speaks_at:
-                    await _rung(bell, min(ends_at, speaks_at))
+                    await _wait_for(bell, min(ends_at, speaks_at))
                     continue
-                news = self._keep_alive()
-            await _write(send, news)
+            await _write(send, self._keep_alive() if batch is None else batch.encoded)
             speaks_at = loop.time() + KEEP_ALIVE_SEC
 
 
@@ -226,7 +246,7 @@ async def _write(send: Send, data: bytes) -> None:
         raise _TooSlow from None
 
 
-async def _rung(bell: asyncio.Event, until: float) -> None:
+async def _wait_for(bell: asyncio.Event, until: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(until):
             await bell.wait()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Caller
 
@@ -27,7 +28,7 @@ class Topic(NamedTuple):
 
 
 # Of a gateway, a caller, what stands behind the colon of the topic, and the place to go on from.
-Opener = Callable[[Any, Caller, str, str | None], Awaitable[Topic]]
+Opener = Callable[[Gateway, Caller, str, str | None], Awaitable[Topic]]
 
 
 class TopicSources:
@@ -52,20 +53,20 @@ class TopicSources:
     def is_over(self) -> bool:
         return self._broken_off or not (self._open or self._told)
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         if self._told:
             return self._told.pop(0)
         for _ in range(len(self._turns)):
             name = self._turns[0]
             self._turns.rotate(-1)
-            news = self._open[name].source.take()
-            if news is not None:
-                return labelled(name, news)
+            batch = self._open[name].source.take()
+            if batch is not None:
+                return labelled(name, batch)
             if self._open[name].source.is_over:
                 return self._leave(name)
         return None
 
-    def _leave(self, name: str) -> bytes | None:
+    def _leave(self, name: str) -> sse.EventBatch | None:
         topic = self._open[name]
         if not topic.comes_to_an_end:
             self._broken_off = True  # the reader comes back with all its places
@@ -76,20 +77,15 @@ class TopicSources:
         return _event(name, "over", None)
 
 
-def labelled(topic: str, events: bytes) -> bytes:
+def labelled(topic: str, batch: sse.EventBatch) -> sse.EventBatch:
     """Events of one source as those of its topic."""
-    return b"".join(_relabelled(topic.encode(), block) for block in events.split(b"\n\n") if block)
+    return sse.EventBatch(_labelled(topic, one) for one in batch)
 
 
-def _relabelled(topic: bytes, block: bytes) -> bytes:
-    fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
-    place = fields.get(b"id")
-    said = b"" if place is None else b"id: " + topic + PLACE_MARK.encode() + place + b"\n"
-    data = (
-        b'{"event":' + msgspec.json.encode(fields[b"event"].decode()) + b',"data":' + fields[b"data"] + b"}"
-    )
-    return b"event: " + topic + b"\n" + said + b"data: " + data + b"\n\n"
+def _labelled(topic: str, one: sse.StreamEvent) -> sse.StreamEvent:
+    data = b'{"event":' + msgspec.json.encode(one.name) + b',"data":' + one.data + b"}"
+    return sse.StreamEvent(topic, data, None if one.id is None else f"{topic}{PLACE_MARK}{one.id}")
 
 
-def _event(topic: str, name: str, data: Any) -> bytes:
+def _event(topic: str, name: str, data: Any) -> sse.EventBatch:
     return labelled(topic, sse.event(name, msgspec.json.encode(data)))

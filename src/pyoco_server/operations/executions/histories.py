@@ -162,7 +162,7 @@ class Histories(Generic[G]):
     def unfollow(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
         history.guests.discard(ring)
         if not history.guests:
-            self._read_model.unfollow(run_id, history.on_commit)
+            self._read_model.notifications.unfollow(run_id, history.on_commit)
             history.close()
 
     def forget(self) -> None:
@@ -179,7 +179,7 @@ class Histories(Generic[G]):
 
     def _enter(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
         if not history.guests:
-            self._read_model.follow(run_id, history.on_commit)
+            self._read_model.notifications.follow(run_id, history.on_commit)
         history.guests.add(ring)
 
     async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> RunHistory[G]:

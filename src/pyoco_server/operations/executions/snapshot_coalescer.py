@@ -88,10 +88,10 @@ class SnapshotCoalescer:
             self._written[run_id] = ours
             return
         over = stored if ours is None else replace(stored, revision=ours.revision)
-        written = await self._store.runs.overwrite(over)
+        written = await self._store.runs.snapshots.overwrite(over)
         if written is None:
             # Somebody else wrote, and only `project` finds out what: its revision is not ours to build on.
-            await self._store.runs.project(stored)
+            await self._store.runs.snapshots.project(stored)
             return
         self._written[run_id] = _Written(written.revision, stored.log_seq)
         if len(self._written) > REMEMBERED_MAX:

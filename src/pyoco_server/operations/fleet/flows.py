@@ -36,9 +36,9 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def known_flows(store: Store, read_model: ReadModel, tenant_id: str | None) -> list[KnownFlow]:
-    await read_model.caught_up()
+    await read_model.catch_up()
     told = _told(await workers.alive(store))
-    names = sorted({*told, *read_model.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
+    names = sorted({*told, *read_model.runs.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
     return [_known(read_model, name, told.get(name, {}), tenant_id) for name in names]
 
 
@@ -56,7 +56,7 @@ def _told(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _known(read_model: ReadModel, name: str, told: Mapping[str, Any], tenant_id: str | None) -> KnownFlow:
-    runs = read_model.page(Filter(flow=name, tenant=tenant_id), LOOKED_AT_MAX)
+    runs = read_model.runs.page(Filter(flow=name, tenant=tenant_id), LOOKED_AT_MAX)
     last = runs[0] if runs else None
     return KnownFlow(
         flow_name=name,

@@ -60,27 +60,27 @@ async def figures(store: Store, read_model: ReadModel, tenant_id: str) -> Figure
 
 async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
     """Of all tenants. Raises Unavailable when the broker is away; what one stream says may be missing."""
-    caught_up, alive, dead_letters, queues = await asyncio.gather(
+    catch_up, alive, dead_letters, queues = await asyncio.gather(
         _caught_up(store, read_model),
         _if_there(store, workers.alive(store)),
         _if_there(store, store.dead_letters.count()),
         _if_there(store, store.queue.depths(TAGS_MAX)),
     )
     now = clock.now()
-    oldest = sorted(read_model.oldest_owed().items(), key=lambda owed: owed[1])[:TAGS_MAX]
+    oldest = sorted(read_model.housekeeping.oldest_owed().items(), key=lambda owed: owed[1])[:TAGS_MAX]
     return FleetFigures(
         figures=_figures(read_model, alive, None),
         dead_letters=dead_letters,
         queues=queues or {},
         waiting_sec={tag: max(0.0, now - since) for tag, since in oldest},
-        lag=0 if caught_up else read_model.lag,
+        lag=0 if catch_up else read_model.lag,
         feed_restarts=max(0, read_model.feed.restarts - 1),
         reconnects=store.reconnects,
     )
 
 
 def _figures(read_model: ReadModel, alive: list[dict[str, Any]] | None, tenant_id: str | None) -> Figures:
-    counts, today = read_model.counts(tenant_id), read_model.days.of(tenant_id, clock.now())
+    counts, today = read_model.tally.of(tenant_id), read_model.days.of(tenant_id, clock.now())
     return Figures(
         runs={status.value: counts.get(status.value, 0) for status in RunStatus},
         runs_today={status.value: today.get(status.value, 0) for status in RunStatus},
@@ -105,7 +105,7 @@ async def _if_there(store: Store, asking: Awaitable[T]) -> T | None:
 
 async def _caught_up(store: Store, read_model: ReadModel) -> bool:
     try:
-        await read_model.caught_up(CATCH_UP_SEC)
+        await read_model.catch_up(CATCH_UP_SEC)
     except Unavailable:
         if store.why_not_ready is not None:
             raise

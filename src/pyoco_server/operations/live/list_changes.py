@@ -37,8 +37,8 @@ class ListChanges:
         self._epoch = new_uuid()
         self._numbers = dict.fromkeys(LISTS, 0)
         self._readers: set[ListChangesReader] = set()
-        read_model.on_news(self._on_commit)
-        read_model.on_rebuilt(lambda: self._on_change("approvals"))
+        read_model.notifications.on_new_commit(self._on_commit)
+        read_model.notifications.on_rebuilt(lambda: self._on_change("approvals"))
         rechecks.on_change(lambda: self._on_change("strategies"))
 
     async def start(self) -> None:

@@ -56,8 +56,8 @@ class RunChanges:
         self._read_model = read_model
         self._standing = standing
         self._readers: set[RunChangesReader] = set()
-        read_model.on_news(self._on_news)
-        read_model.on_rebuilt(self._on_rebuilt)
+        read_model.notifications.on_new_commit(self._on_news)
+        read_model.notifications.on_rebuilt(self._on_rebuilt)
 
     async def holds(self, place: At) -> bool:
         """Whether a reader can go on from there."""
@@ -167,16 +167,16 @@ class RunChangesReader:
         else:
             self._place = self._reached()
         gone, self._gone = self._gone, []
-        counts, minute = self._read_model.counts(self._tenant), self._minute()
+        counts, minute = self._read_model.tally.of(self._tenant), self._minute()
         return ChangeBatch(runs, gone, counts, minute, self._place, anew, standing)
 
     def _reached(self) -> At:
-        footing = self._read_model.feed.footing
-        return At(footing.position, footing.stored_at)
+        stream_position = self._read_model.feed.stream_position
+        return At(stream_position.position, stream_position.stored_at)
 
     def _catch_up(self, place: int) -> None:
-        missed = self._read_model.changed_after(place, self._tenant, RESUME_RUNS_MAX + 1)
-        gone = self._read_model.gone_after(place, RESUME_RUNS_MAX + 1)
+        missed = self._read_model.runs.changed_after(place, self._tenant, RESUME_RUNS_MAX + 1)
+        gone = self._read_model.runs.gone_after(place, RESUME_RUNS_MAX + 1)
         # Whose it was is not known of a run of which only the mark of its erasure was read.
         is_unclear = self._tenant is not None and not all(one.has_owner for one in gone)
         is_too_much = len(missed) + len(gone) > RESUME_RUNS_MAX

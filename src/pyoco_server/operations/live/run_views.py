@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -26,6 +27,8 @@ READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 # After a reconnect, of the runs that are watched.
 READ_AT_ONCE_MAX = 16
 
+T = TypeVar("T")
+
 
 class RunView:
     """`stored` is the run with all its tasks, as far as the log has been heard; its end is told at once."""
@@ -36,7 +39,7 @@ class RunView:
         self._run_id = run_id
         self._stored: StoredRun | None = None
         self._early: list[tuple[int, int, Sequence[Event]]] = []
-        self._shown: dict[Hashable, bytes] = {}
+        self._shown: dict[Hashable, object] = {}
         self._guests: set[Notify] = set()
         self._reader: Loop | None = None  # made for the few views that have to be read again
         self._is_closed = False
@@ -57,14 +60,14 @@ class RunView:
 
     async def open(self) -> None:
         """Hear of what comes, then read what is there: nothing falls between. NotFound if there is no run."""
-        self._read_model.follow(self._run_id, self._on_commit)
+        self._read_model.notifications.follow(self._run_id, self._on_commit)
         # Not from a copy that lags: what the feed has told already must be in it, for it is not told again.
         self._stored = await get_run(self._store, self._run_id, whole=True)
         self._take_early()
 
     def close(self) -> None:
         self._is_closed = True
-        self._read_model.unfollow(self._run_id, self._on_commit)
+        self._read_model.notifications.unfollow(self._run_id, self._on_commit)
         if self._timer is not None:
             self._timer.cancel()
         if self._reader is not None:
@@ -84,11 +87,11 @@ class RunView:
     def detach(self, ring: Notify) -> None:
         self._guests.discard(ring)
 
-    def shown(self, form: Hashable, make: Callable[[StoredRun], bytes]) -> bytes:
+    def shown(self, form: Hashable, make: Callable[[StoredRun], T]) -> T:
         """What this form of the present state looks like; made for the first who asks."""
         if form not in self._shown:
             self._shown[form] = make(self.stored)
-        return self._shown[form]
+        return cast("T", self._shown[form])
 
     def _on_commit(self, seq: int, number: int, events: Sequence[Event]) -> None:
         if self._stored is None or not self._is_read.is_set():

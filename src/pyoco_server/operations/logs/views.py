@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Hashable
+from typing import TypeVar, cast
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.operations.live.run_views import Notify, RunView, RunViews
@@ -28,6 +29,8 @@ LOOK_SEC = 5.0
 LOOK_AGAIN_SEC = 0.5
 LOOK_AGAIN = Backoff(first_sec=LOOK_AGAIN_SEC, longest_sec=LOOK_AGAIN_SEC)
 
+T = TypeVar("T")
+
 
 class LogView:
     def __init__(self, store: Store, run_id: str, run_view: RunView) -> None:
@@ -36,7 +39,7 @@ class LogView:
         self._sid: int | None = None
         self._tail: deque[Chunk] = deque()
         self._tail_bytes = 0
-        self._shown: dict[tuple[Hashable, int], bytes] = {}
+        self._shown: dict[tuple[Hashable, int], object] = {}
         self._guests: set[Notify] = set()
         self._looking = Loop(
             "end of a followed log", self._look_until_final, interval_sec=LOOK_SEC, backoff=LOOK_AGAIN
@@ -84,14 +87,15 @@ class LogView:
             return None
         return next((chunk for chunk in reversed(self._tail) if chunk.line <= line), None)
 
-    def shown(self, form: Hashable, chunk: Chunk, make: Callable[[Chunk], bytes]) -> bytes:
+    def shown(self, form: Hashable, chunk: Chunk, make: Callable[[Chunk], T]) -> T:
         """What this form of a chunk looks like; made for the first who asks, while it is among the newest."""
         known = self._shown.get((form, chunk.seq))
-        if known is None:
-            known = make(chunk)
-            if self._tail and chunk.seq >= self._tail[0].seq:
-                self._shown[form, chunk.seq] = known
-        return known
+        if known is not None:
+            return cast("T", known)
+        made = make(chunk)
+        if self._tail and chunk.seq >= self._tail[0].seq:
+            self._shown[form, chunk.seq] = made
+        return made
 
     def _on_chunk(self, chunk: Chunk) -> None:
         if chunk.last_line <= self.lines:

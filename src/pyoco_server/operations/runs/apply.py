@@ -130,7 +130,7 @@ async def _follow_up(store: Store, before: StoredRun | None, after: StoredRun, *
     needs_job = owes_job(after.run) and (before is None or after.run.job_no != before.run.job_no)
     try:
         if project or needs_job or after.run.gone:
-            after = await store.runs.project(after)
+            after = await store.runs.snapshots.project(after)
         if needs_job:
             await publish_job(store, after)
         if _may_leave_objects(before, after):

@@ -25,7 +25,7 @@ async def clear(store: Store, run_id: str, earlier: Collection[str] = ()) -> Non
     await store.logs.erase(run_id)
     await store.results.remove_all(run_id, earlier)
     await store.refusals.erase(run_id)
-    await store.runs.remove_snapshot(run_id)
+    await store.runs.snapshots.remove(run_id)
 
 
 async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:

@@ -172,7 +172,7 @@ def _is_of_earlier_try(stored: StoredRun, submission: RunSubmitted) -> bool:
 
 async def _resume(store: Store, stored: StoredRun, carried: Iterable[Carried]) -> StoredRun:
     """Do the steps that an earlier try of this submission left undone."""
-    stored = await store.runs.project(stored)
+    stored = await store.runs.snapshots.project(stored)
     for results in carried:
         if missing := [event for event in results if not _has(stored.run, event)]:
             stored = await _carry_results(store, stored, missing)

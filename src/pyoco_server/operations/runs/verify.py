@@ -40,7 +40,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 async def verify(store: Store, run_id: str) -> Verified | None:
     """None without such a run. The snapshot is read before the log: so it can only be behind."""
-    snapshot = await store.runs.snapshot(run_id)
+    snapshot = await store.runs.snapshots.get(run_id)
     commits = await store.runs.history(run_id, at_leader=True)
     if not commits and snapshot is None:
         return None

@@ -112,7 +112,7 @@ def _in_line(run: Run, workers: list[Entry], read_model: ReadModel) -> Because:
         return Because("no_worker", {"tag": run.tag, "since": since})
     if all(one["draining"] for one in workers):
         return Because("draining", {"tag": run.tag, "count": len(workers), "since": since})
-    ahead = read_model.owed_before(run.tag, since, at_most=AHEAD_MAX) if since is not None else 0
+    ahead = read_model.housekeeping.owed_before(run.tag, since, at_most=AHEAD_MAX) if since is not None else 0
     return Because("queued", {"tag": run.tag, "since": since, "ahead": ahead})
 
 

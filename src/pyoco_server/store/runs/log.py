@@ -1,16 +1,15 @@
-"""Runs at rest: the event log, which is the truth, and the snapshot bucket, which is a copy of it.
+"""Runs at rest: append to the event log, which is the truth, and read a run from it.
 
-A commit is appended at the sequence its decision was made on; whoever committed then writes the snapshot
-under compare-and-set. Readers fold what the snapshot lacks. Decides nothing: see `operations.runs.apply`.
+A commit is appended at the sequence its decision was made on. The process that committed then writes the
+snapshot (`snapshot_store`). Readers fold what the snapshot lacks. Nothing is decided here: see
+`operations.runs.apply`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 from collections.abc import Awaitable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -25,13 +24,13 @@ from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.events import Event, RunDiscarded, RunErased, RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
 from pyoco_server.names import is_run_id
-from pyoco_server.store.runs.codec import decode_commit, decode_snapshot, encode_snapshot
+from pyoco_server.store.runs.codec import decode_commit, decode_snapshot
 from pyoco_server.store.runs.commits import Commit, commit_no
 from pyoco_server.store.runs.history import LogReading
 from pyoco_server.store.runs.run_cache import WholeRunCache
-from pyoco_server.store.runs.snapshots import SnapshotBucket, may_be_missing
+from pyoco_server.store.runs.snapshot_store import SnapshotStore
+from pyoco_server.store.runs.snapshots import may_be_missing
 from pyoco_server.store.runs.stored_run import (
     NewCommit,
     StoredRun,
@@ -42,16 +41,10 @@ from pyoco_server.store.runs.stored_run import (
     is_left_behind,
     nowhere,
 )
-from pyoco_server.supervision import noticed
 
 __all__ = ["Commit", "Overtaken", "Runs", "StoredRun", "new_commit_id"]
 
-log = logging.getLogger(__name__)
-
 APPEND_TRIES_MAX = 3
-PROJECT_TRIES_MAX = 8
-HEALING_MAX = 8  # snapshots written at once while all are rebuilt
-_TOO_LARGE = {"err_id": "ERR-PYOCO-0010", "msg_id": "MSG-PYOCO-0010"}
 
 
 class Overtaken(Exception):
@@ -62,13 +55,6 @@ class Overtaken(Exception):
         self.now = now
 
 
-class HeartbeatResult(NamedTuple):
-    """What the next beat goes by. `is_behind`: the snapshot shows a newer commit, or is gone for good."""
-
-    stored: StoredRun
-    is_behind: bool
-
-
 def new_commit_id() -> str:
     return new_token()
 
@@ -76,10 +62,8 @@ def new_commit_id() -> str:
 class Runs(LogReading):
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         super().__init__(jetstream, config)
-        self._bucket = SnapshotBucket(jetstream, config, self._rebuild_soon)
+        self.snapshots = SnapshotStore(jetstream, config, self.ids, self.load)
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
-        self._healing: set[asyncio.Task[None]] = set()
-        self._rebuilding: asyncio.Task[None] | None = None
         self._whole = WholeRunCache()
 
     async def create(
@@ -96,21 +80,21 @@ class Runs(LogReading):
         born = nowhere(run)
         commit = commit_on(born, run, events, commit_id, meta)
         sent = self._send(commit)
-        snapshot = self._bucket.put_soon(run.run_id, self._encoded(replace(born, commits=1)), revision=0)
+        snapshot = self.snapshots.put_soon(replace(born, commits=1))
         try:
-            appended = await self._committed(sent, commit)
+            appended = await self._commit(sent, commit)
         except BaseException:
-            asyncio.ensure_future(snapshot).add_done_callback(_unheard)
+            asyncio.ensure_future(snapshot).add_done_callback(_retrieve_exception)
             raise
         try:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
             # A reader was faster, somebody who lost against us, or it is left from an earlier life.
-            return await self.project(appended)
+            return await self.snapshots.project(appended)
         except BrokerRefused as refused:
             if not may_be_missing(refused):
                 raise
-            return await self.project(appended)
+            return await self.snapshots.project(appended)
 
     async def append(
         self,
@@ -128,7 +112,7 @@ class Runs(LogReading):
         run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
         commit = commit_on(at or nowhere(run), run, events, commit_id, meta)
-        return await self._committed(self._send(commit), commit)
+        return await self._commit(self._send(commit), commit)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out.
@@ -151,7 +135,7 @@ class Runs(LogReading):
         from_log = whole and base is None
         if from_log:
             base = self._whole.before(run_id, last)
-        forwarded = await self._forwarded(run_id, base, last, at_leader)
+        forwarded = await self._fold_newer(run_id, base, last, at_leader)
         if forwarded is None:
             return None
         stored = replace(forwarded, revision=entry.revision)
@@ -159,7 +143,7 @@ class Runs(LogReading):
             self._whole.keep(stored)
         behind = is_left_behind(snapshot, stored, last, at_leader=at_leader, max_bytes=max_bytes)
         if behind and not whole:
-            self._heal_soon(stored)
+            self.snapshots.heal_soon(stored)
         return stored
 
     async def load_confirmed(self, run_id: str, *, whole: bool = False) -> StoredRun | None:
@@ -180,56 +164,14 @@ class Runs(LogReading):
             return True
         return stored is None and await self._has_last(run_id, RunErased)
 
-    async def project(self, stored: StoredRun) -> StoredRun:
-        """Write the snapshot, unless a newer one is there already."""
-        for _ in range(PROJECT_TRIES_MAX):
-            try:
-                return replace(stored, revision=await self._write(stored))
-            except WrongSequence:
-                entry = await self._bucket.get_at_leader(stored.run.run_id)
-                stored = replace(stored, revision=entry.revision)
-                if await self._is_superseded(stored, entry):
-                    return stored
-        return stored
-
-    async def overwrite(self, stored: StoredRun) -> StoredRun | None:
-        """Write the snapshot over the one of its revision; None if that one is not the last any more."""
-        try:
-            return replace(stored, revision=await self._write(stored))
-        except WrongSequence:
-            return None
-
-    async def beat(self, stored: StoredRun, at: float) -> HeartbeatResult:
-        """Renew `heartbeat_at`. Not history: yields to a snapshot that was written meanwhile."""
-        try:
-            revision = await self._beat(self._snapshot(stored), at, stored.revision)
-        except WrongSequence:
-            return await self._beat_on_theirs(stored, at)
-        return HeartbeatResult(replace(stored, revision=revision), is_behind=False)
-
-    async def snapshot(self, run_id: str) -> RunSnapshot | None:
-        """As stored, folded no further."""
-        entry = await self._bucket.get(run_id)
-        return decode_snapshot(entry.value) if entry.value else None
-
-    async def remove_snapshot(self, run_id: str) -> None:
-        """Of a run that the log does not have any more. Nothing is left, no mark of its deletion either."""
-        await self._bucket.remove(run_id)
-
     async def was_discarded(self, run_id: str) -> bool:
         """Whether its submission was given up: then no worker has executed it."""
         return await self._has_last(run_id, RunDiscarded)
 
-    async def close(self) -> None:
-        if self._rebuilding is not None:
-            self._rebuilding.cancel()
-        if self._healing:
-            await asyncio.wait(self._healing, timeout=1.0)
-
     def _send(self, commit: NewCommit) -> Awaitable[PubAck]:
         return self._jetstream.publish_soon(self._subject(commit.run.run_id), commit.data, commit.headers)
 
-    async def _committed(self, sent: Awaitable[PubAck], commit: NewCommit) -> StoredRun:
+    async def _commit(self, sent: Awaitable[PubAck], commit: NewCommit) -> StoredRun:
         at = commit.at
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:
@@ -241,7 +183,7 @@ class Runs(LogReading):
                     chain=commit.chain,
                 )
             except WrongSequence:
-                if (found := await self._mine_or_overtaken(at, commit.commit_id)) is not None:
+                if (found := await self._find_own_commit(at, commit.commit_id)) is not None:
                     return found
                 if not tries_left:
                     raise AnswerLost(self._subject(commit.run.run_id)) from None
@@ -253,7 +195,7 @@ class Runs(LogReading):
             sent = self._send(commit)
         raise AssertionError("unreachable")
 
-    async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun | None:
+    async def _find_own_commit(self, at: StoredRun, commit_id: str) -> StoredRun | None:
         """The run with our commit in it; None when the leader shows neither ours nor another's.
 
         Others may have committed after mine, and before it: an earlier try may have been decided again.
@@ -287,10 +229,12 @@ class Runs(LogReading):
     ) -> tuple[Coroutine[Any, Any, KvEntry], Coroutine[Any, Any, StoredMessage | None]]:
         subject = self._subject(run_id)
         if at_leader:
-            return self._bucket.get_at_leader(run_id), self._jetstream.last_at_leader(self._stream, subject)
-        return self._bucket.get(run_id), self._jetstream.last(self._stream, subject)
+            return self.snapshots.bucket.get_at_leader(run_id), self._jetstream.last_at_leader(
+                self._stream, subject
+            )
+        return self.snapshots.bucket.get(run_id), self._jetstream.last(self._stream, subject)
 
-    async def _forwarded(
+    async def _fold_newer(
         self, run_id: str, base: StoredRun | None, last: StoredMessage, at_leader: bool
     ) -> StoredRun | None:
         behind = commit_no(last) - (base.commits if base else 0)
@@ -305,96 +249,8 @@ class Runs(LogReading):
             return folded(None, await read_on(self._stream, self._subject(run_id), 0))
         return folded(base, newer)
 
-    async def _is_superseded(self, stored: StoredRun, entry: KvEntry) -> bool:
-        theirs = decode_snapshot(entry.value) if entry.value else None
-        if theirs is not None:
-            return theirs.pyoco.log_seq >= stored.log_seq
-        if stored.run.gone:
-            return False
-        # There is none, perhaps because the run was erased meanwhile: only the log knows.
-        last = await self._jetstream.last_at_leader(self._stream, self._subject(stored.run.run_id))
-        return last is None or last.seq > stored.log_seq
 
-    async def _beat(self, snapshot: RunSnapshot, at: float, revision: int) -> int:
-        beating = replace(snapshot, heartbeat_at=max(at, snapshot.heartbeat_at))
-        return await self._bucket.put(snapshot.run_id, encode_snapshot(beating), revision=revision)
-
-    async def _beat_on_theirs(self, stored: StoredRun, at: float) -> HeartbeatResult:
-        """A newer snapshot stays as it is but for the heartbeat, and only while our claim stands in it.
-
-        The revision we know is then kept as it is, so that the next beat does not write ours over it.
-        """
-        entry = await self._bucket.get_at_leader(stored.run.run_id)
-        theirs = decode_snapshot(entry.value) if entry.value else None
-        if theirs is None:
-            if await self._is_superseded(stored, entry):
-                return HeartbeatResult(stored, is_behind=True)
-            return HeartbeatResult(
-                await self.project(replace(stored, revision=entry.revision)), is_behind=False
-            )
-        if theirs.pyoco.log_seq > stored.log_seq:
-            if theirs.pyoco.claim == stored.run.claim:
-                with contextlib.suppress(WrongSequence):
-                    await self._beat(theirs, at, entry.revision)
-            return HeartbeatResult(stored, is_behind=True)
-        return HeartbeatResult(replace(stored, revision=entry.revision), is_behind=False)
-
-    def _rebuild_soon(self) -> None:
-        if self._rebuilding is None or self._rebuilding.done():
-            self._rebuilding = noticed(
-                asyncio.get_running_loop().create_task(self._rebuild()), "rebuilding snapshots"
-            )
-
-    async def _rebuild(self) -> None:
-        """Every run that has a log gets its snapshot back. Until then readers fold the log."""
-        count = 0
-        try:
-            async for run_id in self.ids():
-                await self.load(run_id)  # what is missing is healed by its readers
-                count += 1
-                while len(self._healing) >= HEALING_MAX:
-                    await asyncio.wait(self._healing, return_when=asyncio.FIRST_COMPLETED)
-        except Unavailable as error:
-            log.warning("snapshots not rebuilt; readers will", extra={"runs": count, "error": error.message})
-        else:
-            log.info("snapshots rebuilt", extra={"runs": count})
-
-    def _heal_soon(self, stored: StoredRun) -> None:
-        healing = noticed(asyncio.get_running_loop().create_task(self._heal(stored)), "healing a snapshot")
-        self._healing.add(healing)
-        healing.add_done_callback(self._healing.discard)
-
-    async def _heal(self, stored: StoredRun) -> None:
-        try:
-            await self.project(stored)
-            log.info("snapshot healed", extra={"run_id": stored.run.run_id, "commits": stored.commits})
-        except Exception as error:  # a reader's favour: the next one tries again
-            log.warning("snapshot not healed", extra={"run_id": stored.run.run_id, "error": repr(error)})
-
-    async def _write(self, stored: StoredRun) -> int:
-        if stored.run.gone:
-            return await self._bucket.delete(stored.run.run_id, revision=stored.revision)
-        return await self._bucket.put(stored.run.run_id, self._encoded(stored), revision=stored.revision)
-
-    def _encoded(self, stored: StoredRun) -> bytes:
-        encoded = encode_snapshot(self._snapshot(stored))
-        if len(encoded) > self._snapshot_bytes_max:
-            # Nothing is left to leave out: written all the same, for a status that is not shown helps nobody.
-            fields = {
-                "run_id": stored.run.run_id,
-                "bytes": len(encoded),
-                "bytes_max": self._snapshot_bytes_max,
-            }
-            log.error("snapshot too large", extra=fields | _TOO_LARGE)
-        return encoded
-
-    def _snapshot(self, stored: StoredRun) -> RunSnapshot:
-        return snapshot_of(
-            stored.run, max_bytes=self._snapshot_bytes_max, commits=stored.commits, log_seq=stored.log_seq
-        )
-
-
-def _unheard(done: asyncio.Future[PubAck]) -> None:
+def _retrieve_exception(done: asyncio.Future[PubAck]) -> None:
     """Nobody is interested any more; asyncio would complain about an error that nobody has looked at."""
     if not done.cancelled():
         done.exception()

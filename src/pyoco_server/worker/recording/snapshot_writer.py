@@ -66,7 +66,7 @@ class SnapshotWriter:
         if self._is_busy or self._shown != self._latest.commits:
             return False
         now = replace(self._latest, revision=self._revision)
-        beaten = await self._store.runs.beat(now, at)
+        beaten = await self._store.runs.snapshots.beat(now, at)
         self._revision = beaten.stored.revision
         return beaten.is_behind
 
@@ -90,7 +90,7 @@ class SnapshotWriter:
         self._is_writing = True
         target = replace(self._latest, revision=self._revision)
         try:
-            self._revision = (await self._store.runs.project(target)).revision
+            self._revision = (await self._store.runs.snapshots.project(target)).revision
             self._shown = target.commits
             self._succeeded()
         except Unavailable as error:

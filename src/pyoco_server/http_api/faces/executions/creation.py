@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
+from pyoco_server.http_api.context import Store
 from pyoco_server.http_api.faces.executions import request_context, wire
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
 from pyoco_server.http_api.faces.executions.requests import CreateExecution
@@ -19,7 +19,7 @@ from pyoco_server.operations.runs.submit import Submission, validate
 
 
 async def submission_of(
-    store: Any, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
+    store: Store, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
 ) -> Callable[[str], RunSubmitted]:
     """Checked, and in want of an id only. Raises for a graph that is not there."""
     is_flow = wanted.graphId.startswith(wire.FLOW)

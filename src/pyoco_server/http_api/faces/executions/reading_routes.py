@@ -134,7 +134,7 @@ async def list_executions(request: Request) -> Response:
 async def chronicle_of(request: Request) -> EventHistory:
     gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
     try:
-        chronicle: EventHistory = await gateway.histories.read(
+        chronicle = await request_context.histories_of(gateway).read(
             execution_id,
             tenant_id=caller_of(request).tenant_id,
             known_seq=gateway.desk.held.log_seq(execution_id),

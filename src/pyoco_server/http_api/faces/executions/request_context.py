@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 from starlette.requests import Request
 
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.context import ready_gateway as ready_gateway
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.requests.bodies import is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.names import is_run_id
+from pyoco_server.operations.executions.histories import Histories
 
 JSON = frozenset({"application/json"})
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
@@ -20,10 +24,9 @@ NAME_CHARS_SHOWN = 64
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
-def ready_gateway(request: Request) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
+def histories_of(gateway: Gateway) -> Histories[EventHistory]:
+    """`app.py` makes the gateway with the histories of this face."""
+    return cast("Histories[EventHistory]", gateway.histories)
 
 
 def execution_id_of(request: Request) -> str:

@@ -7,13 +7,13 @@ When the broker has lost events that were sent, `reset` says so, and all there i
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.executions import request_context
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
@@ -39,9 +39,11 @@ async def stream_execution(request: Request) -> Response:
     return sse.EventStream(events, gateway.streams, timeout_sec=STREAM_SEC_MAX)
 
 
-async def open_events(gateway: Any, tenant_id: str | None, execution_id: str, given: str | None) -> Events:
+async def open_events(
+    gateway: Gateway, tenant_id: str | None, execution_id: str, given: str | None
+) -> Events:
     """`given`: the seq of the event that was read last."""
-    events = Events(gateway.histories, execution_id, _seen(given))
+    events = Events(request_context.histories_of(gateway), execution_id, _seen(given))
     try:
         await events.open(tenant_id, gateway.desk.held.log_seq(execution_id))
     except NotFound:
@@ -54,7 +56,7 @@ async def open_events(gateway: Any, tenant_id: str | None, execution_id: str, gi
     return events
 
 
-async def events_topic(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
+async def events_topic(gateway: Gateway, caller: Caller, name: str, after: str | None) -> Topic:
     execution_id = request_context.checked_id(name)
     return Topic(await open_events(gateway, caller.tenant_id, execution_id, after), comes_to_an_end=True)
 
@@ -86,7 +88,7 @@ class Events:
             return False
         return is_final and self._seen >= len(self._chronicle.events)
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         assert self._history is not None, "opened before it is read"
         if self._losses != self._history.losses and self._chronicle.run is not None:
             self._losses, self._seen = self._history.losses, 0

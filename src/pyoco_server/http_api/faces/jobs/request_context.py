@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
 from pyoco_server.errors import Invalid, NotFound
+from pyoco_server.http_api.context import ready_gateway as ready_gateway
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -25,12 +26,6 @@ class JobListParams(NamedTuple):
     wanted: Tagged
     limit: int
     token: str | None
-
-
-def ready_gateway(request: HTTPConnection) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
 
 
 def job_id_of(request: HTTPConnection) -> str:

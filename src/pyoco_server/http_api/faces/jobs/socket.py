@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pyoco_server import clock
 from pyoco_server.errors import NotFound, PyocoError
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.jobs import frames, request_context
 from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
 from pyoco_server.http_api.faces.jobs.log_routes import shown
@@ -49,7 +49,7 @@ async def job_socket(socket: WebSocket) -> None:
         leave()
 
 
-async def _serve(socket: WebSocket, gateway: Any) -> None:
+async def _serve(socket: WebSocket, gateway: Gateway) -> None:
     try:
         job_id = request_context.job_id_of(socket)
         places = LogPositions(await gateway.store.secrets.for_tokens(), job_id)
@@ -72,7 +72,7 @@ ROUTES = [WebSocketRoute("/jobs/{job_id}/ws", job_socket)]
 
 class _Talk:
     def __init__(
-        self, socket: WebSocket, gateway: Any, job_id: str, view: LogView, places: LogPositions
+        self, socket: WebSocket, gateway: Gateway, job_id: str, view: LogView, places: LogPositions
     ) -> None:
         self._socket = socket
         self._gateway = gateway

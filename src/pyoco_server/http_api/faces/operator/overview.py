@@ -8,6 +8,7 @@ from importlib.metadata import version
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.operator.openapi import CALLER, FLOWS, SYSTEM
 from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -43,7 +44,7 @@ async def get_system(request: Request) -> Response:
 async def get_caller(request: Request) -> Response:
     caller = caller_of(request)
     scopes = None if caller.scopes is None else sorted(caller.scopes)
-    grace_sec = request.app.state.gateway.config.cancel_grace_period_sec
+    grace_sec = gateway_of(request).config.cancel_grace_period_sec
     return json_answer(
         {
             "tenant_id": caller.tenant_id,

@@ -6,22 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
 
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import ready_gateway as ready_gateway
 
 INVALID = "ERR-PYOCO-0002"
 
 _YES = frozenset({"true", "1", "yes", "on", "t", "y"})
 _NO = frozenset({"false", "0", "no", "off", "f", "n"})
 _DIGITS_MAX = 18
-
-
-def ready_gateway(request: Request) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
 
 
 def whole_number(

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.operator import (
     approvals,
     dead_letters,
@@ -31,7 +32,7 @@ async def health() -> dict[str, str]:
 
 @router.get("/ready", summary="Can it serve, and if not, why?")
 async def ready(request: Request) -> JSONResponse:
-    state: dict[str, Any] = request.app.state.gateway.ready()
+    state: dict[str, Any] = gateway_of(request).ready()
     if state["ready"]:
         return JSONResponse(state)
     note_refusal(request.scope, NotReady(f"Not ready: {'; '.join(state['reasons'])}."))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.operator.workers import open_workers
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
@@ -14,12 +13,12 @@ from pyoco_server.operations.identity.callers import Caller, Scope
 from pyoco_server.operations.live.list_changes import ListChange, ListChanges
 
 
-async def _workers(gateway: Any, caller: Caller, _name: str, _after: str | None) -> Topic:
+async def _workers(gateway: Gateway, caller: Caller, _name: str, _after: str | None) -> Topic:
     caller.require(Scope.OPS_READ)
     return Topic(open_workers(gateway, caller), comes_to_an_end=False)
 
 
-async def _lists(gateway: Any, caller: Caller, _name: str, after: str | None) -> Topic:
+async def _lists(gateway: Gateway, caller: Caller, _name: str, after: str | None) -> Topic:
     news: ListChanges = gateway.list_news
     reader = news.enter(caller.tenant_id, after)
     telling = ReaderSource(reader, _event, leave=lambda: news.leave(reader))
@@ -29,5 +28,5 @@ async def _lists(gateway: Any, caller: Caller, _name: str, after: str | None) ->
 TOPICS: dict[str, Opener] = {"workers": _workers, "lists": _lists}
 
 
-def _event(told: ListChange) -> bytes:
+def _event(told: ListChange) -> sse.EventBatch:
     return sse.event("lists", msgspec.json.encode({"changed": told.names}), told.place)

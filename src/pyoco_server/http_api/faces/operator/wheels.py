@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from pyoco_server.errors import Forbidden
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.operator import wire
 from pyoco_server.http_api.faces.operator.openapi import (
     WHEEL_DELETE,
@@ -94,7 +95,7 @@ async def _all(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 
 def _check_may_change(request: Request) -> None:
     """The address that was configured, and the one that was really asked: a server may bind as it likes."""
-    config = request.app.state.gateway.config
+    config = gateway_of(request).config
     if config.auth_methods:
         return
     asked = request.scope.get("server") or (None, None)

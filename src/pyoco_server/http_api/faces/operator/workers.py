@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.operator import wire
 from pyoco_server.http_api.faces.operator.openapi import WORKER_PATCH, WORKERS, WORKERS_STREAM
 from pyoco_server.http_api.faces.operator.request_context import ready_gateway
@@ -41,7 +40,7 @@ async def stream_workers(request: Request) -> Response:
     return sse.EventStream(told, gateway.streams, timeout_sec=timeout_sec)
 
 
-def open_workers(gateway: Any, caller: Caller) -> sse.Source:
+def open_workers(gateway: Gateway, caller: Caller) -> sse.Source:
     news: WorkerChanges = gateway.worker_news
     reader = news.enter(caller)
     return ReaderSource(reader, _event, leave=lambda: news.leave(reader))
@@ -56,6 +55,6 @@ async def patch_worker(request: Request) -> Response:
     return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
-def _event(told: WorkerChange) -> bytes:
+def _event(told: WorkerChange) -> sse.EventBatch:
     """Whenever workers look otherwise than they did or are kept no more; the first has all."""
     return sse.event("workers", msgspec.json.encode(told._asdict()))

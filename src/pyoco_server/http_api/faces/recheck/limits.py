@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.context import Store
 from pyoco_server.http_api.faces.recheck.table import READS, RECHECK, RECHECK_ALL
 from pyoco_server.recheck.rates import WINDOW_SEC, Taken
 
 
 class Limiter:
-    def __init__(self, store: Any, config: NatsBackendConfig) -> None:
+    def __init__(self, store: Store, config: NatsBackendConfig) -> None:
         self._store = store
         self._per_minute = {
             READS: config.recheck_reads_per_min,

@@ -25,6 +25,7 @@ from pyoco_server.errors import (
     Unauthenticated,
     Unavailable,
 )
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.recheck.errors import word_of
 from pyoco_server.http_api.faces.recheck.limits import Limiter
 from pyoco_server.http_api.faces.recheck.request_context import ABOUT
@@ -52,7 +53,7 @@ ErrorAnswer = Callable[[HTTPConnection, Exception], Response]
 
 
 class RecheckMiddleware:
-    def __init__(self, app: ASGIApp, inner: ASGIApp, gateway: Any, error_answer: ErrorAnswer) -> None:
+    def __init__(self, app: ASGIApp, inner: ASGIApp, gateway: Gateway, error_answer: ErrorAnswer) -> None:
         """`app`: everything else. `inner`: the same, for callers that are authenticated already."""
         self._error_answer = error_answer
         self._app = app

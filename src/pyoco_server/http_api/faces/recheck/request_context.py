@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import is_json
 from pyoco_server.operations.rechecks.context import RecheckContext, tenant_of
@@ -17,9 +16,7 @@ ABOUT = "pyoco.recheck_request"
 
 
 def desk_of(request: Request) -> RecheckContext:
-    gateway: Any = request.app.state.gateway
-    desk: RecheckContext = gateway.rechecks
-    return desk
+    return gateway_of(request).rechecks
 
 
 def tenant_in(request: Request) -> str:

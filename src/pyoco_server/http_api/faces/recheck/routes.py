@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.recheck import access, params, wire
 from pyoco_server.http_api.faces.recheck.request_context import body_of, desk_of, note_about, tenant_in
 from pyoco_server.http_api.faces.recheck.table import RECHECK, RECHECK_ALL, Endpoint
@@ -103,7 +104,7 @@ async def get_artifact_url(request: Request) -> Response:
     artifact_id, tenant = _artifact_id(request), tenant_in(request)
     kept, token = await look.signed(desk_of(request), tenant, artifact_id)
     proof = urlencode({"tenant": tenant, "token": token})
-    here = request.app.state.gateway.own_hosts.url_of(request)
+    here = gateway_of(request).own_hosts.url_of(request)
     address = f"{here}/gui/artifacts/{artifact_id}/content?{proof}"
     return json_answer(wire.signed(kept, address))
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from pyoco_server.http_api.context import Store
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.requests.idempotency import once_answer
 from pyoco_server.lifecycle.events import RunSubmitted
@@ -20,7 +21,7 @@ from pyoco_server.operations.runs import cancel, retry, submit
 
 
 async def submit_once(
-    store: Any, key: IdempotencyKey, asked: bytes | dict[str, Any], submission: RunSubmitted
+    store: Store, key: IdempotencyKey, asked: bytes | dict[str, Any], submission: RunSubmitted
 ) -> Response:
     async def do(reservation: Reservation) -> RecordedAnswer:
         named = replace(submission, run_id=reservation.resource_id)
@@ -31,7 +32,7 @@ async def submit_once(
 
 
 async def retry_once(
-    store: Any, key: IdempotencyKey, asked: bytes, run_id: str, wanted: retry.RetryRequest, caller: Caller
+    store: Store, key: IdempotencyKey, asked: bytes, run_id: str, wanted: retry.RetryRequest, caller: Caller
 ) -> Response:
     async def do(reservation: Reservation) -> RecordedAnswer:
         stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
@@ -41,7 +42,7 @@ async def retry_once(
 
 
 async def cancel_once(
-    store: Any, key: IdempotencyKey, asked: bytes, run_id: str, reason: str | None, caller: Caller
+    store: Store, key: IdempotencyKey, asked: bytes, run_id: str, reason: str | None, caller: Caller
 ) -> Response:
     async def do(reservation: Reservation) -> RecordedAnswer:
         applied = await cancel.cancel_run(

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.runs import params, wire
 from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -36,7 +37,7 @@ async def stream_runs(request: Request) -> Response:
     return sse.EventStream(told, gateway.streams, timeout_sec=asked.timeout_sec)
 
 
-async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
+async def open_news(gateway: Gateway, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
     secret = await gateway.store.secrets.for_tokens()
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)
@@ -45,21 +46,21 @@ async def open_news(gateway: Any, tenant_id: str | None, last_event_id: str | No
     is_lost = place is not None and not await news.holds(place)
     reader = news.enter(tenant_id, None if is_lost else place, anew=is_lost)
 
-    def say(batch: ChangeBatch) -> bytes:
+    def render(batch: ChangeBatch) -> sse.EventBatch:
         return _event(batch, seal_of.token(batch.place))
 
-    return ReaderSource(reader, say, leave=lambda: news.leave(reader))
+    return ReaderSource(reader, render, leave=lambda: news.leave(reader))
 
 
 async def run_stats(request: Request) -> Response:
     gateway = ready_gateway(request)
     tenant_id = caller_of(request).tenant_id
     now = clock.now()
-    await gateway.read_model.caught_up()
+    await gateway.read_model.catch_up()
     minutes = gateway.read_model.tally.minutes(tenant_id, now)
     return json_answer(
         {
-            "counts": wire.counts(gateway.read_model.counts(tenant_id)),
+            "counts": wire.counts(gateway.read_model.tally.of(tenant_id)),
             "minutes": [wire.minute(one) for one in minutes],
             "ts": now,
         }
@@ -99,7 +100,7 @@ class _Seal:
         return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
 
 
-def _event(batch: ChangeBatch, event_id: str) -> bytes:
+def _event(batch: ChangeBatch, event_id: str) -> sse.EventBatch:
     data: dict[str, Any] = {
         "runs": [wire.summary(run) for run in batch.runs if not run.gone],
         "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from pyoco_server.errors import Limited, NotFound
+from pyoco_server.http_api.context import Gateway, Store
+from pyoco_server.http_api.context import ready_gateway as ready_gateway
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.middleware.callers import counted_as
 from pyoco_server.http_api.requests.connected import while_connected
@@ -16,12 +18,6 @@ from pyoco_server.names import is_run_id
 from pyoco_server.operations.runs import query
 
 T = TypeVar("T")
-
-
-def ready_gateway(request: Request) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
 
 
 def run_id_of(request: Request) -> str:
@@ -35,7 +31,7 @@ def checked_id(run_id: str) -> str:
     return run_id
 
 
-async def while_allowed(request: Request, gateway: Any, waiting: Coroutine[Any, Any, T]) -> T:
+async def while_allowed(request: Request, gateway: Gateway, waiting: Coroutine[Any, Any, T]) -> T:
     """What a request waits for: one of the caller's streams for so long, and no longer than it is there."""
     try:
         leave = gateway.streams.concurrency.enter(counted_as(request))
@@ -48,7 +44,7 @@ async def while_allowed(request: Request, gateway: Any, waiting: Coroutine[Any, 
         leave()
 
 
-async def shown_in_lists(store: Any, runs: list[Run], *, detailed: bool) -> list[Any]:
+async def shown_in_lists(store: Store, runs: list[Run], *, detailed: bool) -> list[Any]:
     if not detailed:
         return [wire.summary(run) for run in runs]
     stored = await query.get_many(store, [run.run_id for run in runs])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.runs.list_stream_routes import open_news
 from pyoco_server.http_api.faces.runs.log_routes import shown
 from pyoco_server.http_api.faces.runs.params import WATCH_SEC_MAX, WatchParams
@@ -15,17 +14,17 @@ from pyoco_server.http_api.streaming.topics import Opener, Topic
 from pyoco_server.operations.identity.callers import Caller
 
 
-async def _list(gateway: Any, caller: Caller, _name: str, after: str | None) -> Topic:
+async def _list(gateway: Gateway, caller: Caller, _name: str, after: str | None) -> Topic:
     return Topic(await open_news(gateway, caller.tenant_id, after), comes_to_an_end=False)
 
 
-async def _run(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
+async def _run(gateway: Gateway, caller: Caller, name: str, after: str | None) -> Topic:
     asked = WatchParams(records=True, since=None, timeout_sec=WATCH_SEC_MAX, last_event_id=after)
     snapshots = await open_snapshots(gateway, caller.tenant_id, checked_id(name), asked)
     return Topic(snapshots, comes_to_an_end=True)
 
 
-async def _log(gateway: Any, caller: Caller, name: str, after: str | None) -> Topic:
+async def _log(gateway: Gateway, caller: Caller, name: str, after: str | None) -> Topic:
     events = await open_log(gateway, caller.tenant_id, checked_id(name), [None, after], shown)
     return Topic(events or _nothing_more(), comes_to_an_end=True)
 

@@ -6,8 +6,6 @@ newer, and 204 if the run was over then: that is how a browser learns to stop.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +14,7 @@ from starlette.routing import Route
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.faces.runs.params import WatchParams, watch_asked
 from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
@@ -39,7 +38,9 @@ async def watch_run(request: Request) -> Response:
     )
 
 
-async def open_snapshots(gateway: Any, tenant_id: str | None, run_id: str, asked: WatchParams) -> Snapshots:
+async def open_snapshots(
+    gateway: Gateway, tenant_id: str | None, run_id: str, asked: WatchParams
+) -> Snapshots:
     secret = await gateway.store.secrets.for_tokens()
     seen = _seen(secret, run_id, asked.last_event_id)
     views: RunViews = gateway.run_views
@@ -76,7 +77,7 @@ class Snapshots:
     def is_over(self) -> bool:
         return self._view.is_lost or self._view.stored.run.is_terminal
 
-    def take(self) -> bytes | None:
+    def take(self) -> sse.EventBatch | None:
         if not self.has_news:
             return None
         self._seen, self._losses = self._view.stored.log_seq, self._view.losses
@@ -91,7 +92,7 @@ class Snapshots:
             self._view.detach(self._ring)
         self._views.leave(self._run_id, self._view)
 
-    def _event(self, stored: StoredRun) -> bytes:
+    def _event(self, stored: StoredRun) -> sse.EventBatch:
         snapshot = wire.snapshot(stored, records=self._asked.records)
         data = {"run_id": self._run_id, "snapshot": snapshot, "ts": clock.now()}
         event_id = seal(self._secret, EVENT_ID, {"run_id": self._run_id}, [stored.log_seq])
@@ -100,7 +101,7 @@ class Snapshots:
 
 def _heartbeat(run_id: str) -> bytes:
     """Without an id: whoever comes back resumes from the last snapshot."""
-    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": clock.now()}))
+    return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": clock.now()})).encoded
 
 
 def _seen(secret: bytes, run_id: str, last_event_id: str | None) -> int:
