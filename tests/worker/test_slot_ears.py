@@ -44,6 +44,8 @@ class Stage:
 
 RUN = m.RunFlow(
     run_id="r",
+    fence=1,
+    attempts={},
     flow_name="f",
     params=b"{}",
     recorded=b"{}",

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, OutcomeStatus
 from pyoco_server.engine import RunOutcome as Performed
+from pyoco_server.engine.tasks.current_attempt import CurrentAttempt
 from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
 from pyoco_server.worker.attempt.claim import Claimed
@@ -26,9 +28,10 @@ from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, c
 from pyoco_server.worker.flows.changes import lost_wait, why_lost
 from pyoco_server.worker.flows.source import FlowSource
 from pyoco_server.worker.performer import Ending, NotNow, metadata_of
+from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.recording.values import results_from
-from pyoco_server.worker.stdout_tee import listen_to, stop_listening
+from pyoco_server.worker.stdout_tee import end_of, listen_to, stop_listening
 from pyoco_server.worker.wheels.imports import swap_edition
 
 log = logging.getLogger(__name__)
@@ -94,8 +97,10 @@ class Threads:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
+        listener = CommandListener(recorder.report, partial(end_of, claimed.stored.run.run_id))
+        listener.begin(claimed.numbering, self._config.result_max_bytes)
         engine = Engine(
-            parallelism=self._config.flow_parallelism, listener=recorder, may_start=under_way.may_start
+            parallelism=self._config.flow_parallelism, listener=listener, may_start=under_way.may_start
         )
         under_way.begin(engine, recorder)
         loop = asyncio.get_running_loop()
@@ -140,7 +145,6 @@ class Threads:
                 self._config.callable_packages,
                 self._config.flow_env_names,
             )
-            recorder.loops = flow.has_control_flow()
         except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
             recorder.cause = cause_of(describe(error))
             return _unresolved(claimed, error)
@@ -154,7 +158,13 @@ class Threads:
         run = claimed.stored.run
         context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
         context.metadata |= metadata_of(claimed)
-        listen_to(run.run_id, recorder.heard)
+        numbering = claimed.numbering
+
+        def hear(at: float, stream: str, who: CurrentAttempt, lines: list[str], level: str | None) -> None:
+            attempt = numbering.attempt_no(who.task, who.attempt)
+            recorder.printed(at, stream, who.task, attempt, lines, level)
+
+        listen_to(run.run_id, hear)
         try:
             return engine.run(
                 flow,

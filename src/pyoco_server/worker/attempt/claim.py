@@ -53,6 +53,7 @@ from pyoco_server.worker.recording.checkpoints import (
     recorded_failures,
     recorded_results,
 )
+from pyoco_server.worker.recording.facts import Numbering
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,11 @@ class Claimed(NamedTuple):
     @property
     def fence(self) -> int:
         return self.stored.run.fence
+
+    @property
+    def numbering(self) -> Numbering:
+        tasks = self.stored.run.tasks.items()
+        return Numbering(self.fence, {name: record.attempt for name, record in tasks if record.attempt})
 
     @property
     def failures(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ LINES_AT_ONCE = 100
 GATHERED_BYTES_MAX = 16 * 1024
 
 # stream, task, attempt, level
-Origin = tuple[str, str | None, int, str | None]
+Origin = tuple[str, str | None, int | None, str | None]
 
 
 class LinkWriter:

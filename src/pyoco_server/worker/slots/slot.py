@@ -123,12 +123,14 @@ class Slot:
 
     async def perform(self, claimed: Claimed, recorder: Recorder) -> Ending:
         """Execute it here. Raises SlotDied when the process ends before the run does."""
-        run = claimed.stored.run
+        run, numbering = claimed.stored.run, claimed.numbering
         self._runs += 1
         execution = self._execution = Execution(recorder, self._link, self._is_still(self._runs))
         self._link.say(
             m.RunFlow(
                 run_id=run.run_id,
+                fence=numbering.fence,
+                attempts=dict(numbering.attempts),
                 flow_name=run.flow_name,
                 params=msgspec.json.encode(run.params),
                 recorded=claimed.recorded,
