@@ -162,7 +162,7 @@ class Threads:
 
         def hear(at: float, stream: str, who: CurrentAttempt, lines: list[str], level: str | None) -> None:
             attempt = numbering.attempt_no(who.task, who.attempt)
-            recorder.printed(at, stream, who.task, attempt, lines, level)
+            recorder.add_lines(at, stream, who.task, attempt, lines, level)
 
         listen_to(run.run_id, hear)
         try:

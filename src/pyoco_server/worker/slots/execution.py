@@ -33,7 +33,7 @@ class Execution:
     def heard_lines(self, stream: str, lines: list[str]) -> None:
         """Printed past Python: of the one task that runs, if there is one."""
         task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, None)
-        self._recorder.printed(clock.now(), stream, task, attempt, lines, None)
+        self._recorder.add_lines(clock.now(), stream, task, attempt, lines, None)
 
     def break_off(self) -> None:
         if not self.ended.done():
@@ -43,7 +43,7 @@ class Execution:
         recorder = self._recorder
         match message:
             case m.Printed():
-                recorder.printed(
+                recorder.add_lines(
                     message.at, message.stream, message.task, message.attempt, message.lines, message.level
                 )
                 if recorder.log.is_full(self._go_on):
