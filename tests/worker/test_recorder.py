@@ -156,7 +156,7 @@ async def test_an_engine_that_breaks_ends_the_run_failed(
 ) -> None:
     async with working(store.config) as worker:
         run_id = await submitted(store)
-        monkeypatch.setattr(threads.Threads, "_performed", lambda *_: raising(RuntimeError("fault"))())
+        monkeypatch.setattr(threads.Threads, "_execute", lambda *_: raising(RuntimeError("fault"))())
         assert await worker.run_once(timeout=5.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "execution_error"

@@ -151,14 +151,14 @@ class Loop:
         try:
             await self._body()
         except Unavailable as error:
-            self._failed(error.message)
+            self._note_failure(error.message)
             level = logging.WARNING if self.failures_in_a_row == WARN_AFTER_FAILURES else logging.DEBUG
             fields = {"loop": self.name, "failures": self.failures_in_a_row, "error": error.message}
             log.log(level, "a background loop cannot do its work", exc_info=error, extra=fields)
         except (Exception, asyncio.CancelledError) as error:  # a defect of one body must not end its loop
             if _is_cancelled():
                 raise
-            self._failed(f"{type(error).__name__}: {error}")
+            self._note_failure(f"{type(error).__name__}: {error}")
             fields = {"loop": self.name, "failures": self.failures_in_a_row}
             log.exception("a background loop failed", extra=fields)
         else:
@@ -167,7 +167,7 @@ class Loop:
                 log.info("a background loop works again", extra=fields)
             self.failures_in_a_row, self.last_error = 0, None
 
-    def _failed(self, error: str) -> None:
+    def _note_failure(self, error: str) -> None:
         _failures[self.name] += 1
         self.failures_in_a_row += 1
         self.last_error = error

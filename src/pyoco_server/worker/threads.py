@@ -96,18 +96,18 @@ class Threads:
         self._path = None
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
         listener = CommandListener(recorder.report, partial(end_of, claimed.stored.run.run_id))
         listener.begin(claimed.numbering, self._config.result_max_bytes)
         engine = Engine(
-            parallelism=self._config.flow_parallelism, listener=listener, may_start=under_way.may_start
+            parallelism=self._config.flow_parallelism, listener=listener, may_start=monitor.may_start
         )
-        under_way.begin(engine, recorder)
+        monitor.begin(engine, recorder)
         loop = asyncio.get_running_loop()
         self._running += 1
-        performing = loop.run_in_executor(self._executor, self._performed, engine, recorder, claimed)
+        performing = loop.run_in_executor(self._executor, self._execute, engine, recorder, claimed)
         try:
-            either: list[asyncio.Future[Any]] = [performing, under_way.abandoned]
+            either: list[asyncio.Future[Any]] = [performing, monitor.abandoned]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not performing.done():
                 # The engine returns at once when it is abandoned; code that is being loaded does not.
@@ -123,19 +123,19 @@ class Threads:
             return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=said(error))
         finally:
             self._running -= 1
-            under_way.performed()
+            monitor.detach_engine()
 
     def _leave_behind(self, performing: asyncio.Future[Ending]) -> None:
         self._left_behind += 1
 
-        def returned(done: asyncio.Future[Ending]) -> None:
+        def on_return(done: asyncio.Future[Ending]) -> None:
             self._left_behind -= 1
             if not done.cancelled():
                 done.exception()  # the run has ended without it
 
-        performing.add_done_callback(returned)
+        performing.add_done_callback(on_return)
 
-    def _performed(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
+    def _execute(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
         """In a thread of its own: resolving is user code too, and may import for a second."""
         run = claimed.stored.run
         try:

@@ -94,11 +94,11 @@ class Recorder:
 
     async def conclude(self, ending: Command) -> Reason | None:
         """Commit what still waits together with the end. Gives the reason if it was refused."""
-        await self.uploads.finished()
+        await self.uploads.wait_until_finished()
         if self.refused is not None:  # refused meanwhile, so that some results were not stored
             return self.refused
         self._note(ending)
-        await self.log.flushed()  # a reader that sees the end finds the log complete
+        await self.log.flush()  # a reader that sees the end finds the log complete
         refused = await self._batcher.commit_with(ending)
         return await self._hand_back() if refused is Reason.NOT_WAITING else refused
 
@@ -114,7 +114,7 @@ class Recorder:
         await self._batcher.flush()
         self.uploads.stop(remove=self.broken is None)
         self._note(ending)
-        await self.log.flushed()
+        await self.log.flush()
         return await self._batcher.commit_alone(ending)
 
     def _receive(self, report: TaskReport) -> None:

@@ -117,7 +117,7 @@ class RunLog:
             writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
             self._writer = noticed(writer, LOOP)
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Everything added so far is stored, or is not waited for any longer."""
         self._in_a_hurry = True
         self.flush_soon()
@@ -127,7 +127,7 @@ class RunLog:
 
     async def close(self) -> None:
         """Nothing is added any more. What is not stored yet is stored later, if that is possible soon."""
-        await self.flushed()
+        await self.flush()
         self._is_closed = True
         self._forget_timer()
         if self._writer is None:

@@ -44,7 +44,7 @@ class SnapshotWriter:
         if self._timer is None and not self._is_busy and not self._is_over:
             self._timer = asyncio.get_running_loop().call_later(LATE_SEC, self._write_soon)
 
-    async def written(self) -> None:
+    async def flush(self) -> None:
         """Wait until the snapshot shows the last commit; tries for as long as the broker is away."""
         self._stop_timer()
         while self._shown < self._latest.commits and self._defects < DEFECTS_MAX:
@@ -58,7 +58,7 @@ class SnapshotWriter:
         self._is_over = True
         self._stop_timer()
 
-    async def beat(self, at: float) -> bool:
+    async def send_heartbeat(self, at: float) -> bool:
         """Renew the heartbeat, unless the snapshot is about to be written anyway.
 
         True: the snapshot shows a commit that is not ours.
@@ -92,7 +92,7 @@ class SnapshotWriter:
         try:
             self._revision = (await self._store.runs.project(target)).revision
             self._shown = target.commits
-            self._succeeded()
+            self._note_success()
         except Unavailable as error:
             await self._wait_after(error)
         except Exception as error:  # nothing of the run is lost by it: readers fold its log
@@ -113,7 +113,7 @@ class SnapshotWriter:
         log.log(level, "snapshot not written yet", exc_info=error, extra=fields)
         await asyncio.sleep(TRY_AGAIN.after(self._failures))
 
-    def _succeeded(self) -> None:
+    def _note_success(self) -> None:
         if self._failures:
             fields = {"run_id": self._latest.run.run_id, "failures": self._failures}
             log.info("snapshot written after failures", extra=fields)

@@ -44,7 +44,7 @@ class Uploads:
         self._on_lost = on_lost
         self._run_id = run_id
         self._fence = fence
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
         self._has_begun = False
         self._removing: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -57,26 +57,26 @@ class Uploads:
         uploading = noticed(
             asyncio.get_running_loop().create_task(upload, context=self._context), "upload of a result"
         )
-        self._under_way.add(uploading)
-        uploading.add_done_callback(self._under_way.discard)
+        self._in_flight.add(uploading)
+        uploading.add_done_callback(self._in_flight.discard)
 
-    async def finished(self) -> None:
+    async def wait_until_finished(self) -> None:
         """None is under way, because all have ended or were stopped."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     def stop(self, *, remove: bool = True) -> None:
         """Not without `remove` where it is not known what the log refers to."""
         if self._is_stopped:
             return
         self._is_stopped = True
-        for uploading in self._under_way:
+        for uploading in self._in_flight:
             uploading.cancel()
         if remove and self._has_begun:
             removing = asyncio.get_running_loop().create_task(self._remove(), context=self._context)
             self._removing = noticed(removing, "removal of results")
 
-    async def stopped(self) -> None:
+    async def wait_until_stopped(self) -> None:
         """What was to be removed is, or is noted for housekeeping."""
         if self._removing is not None:
             await asyncio.wait([self._removing])
@@ -131,7 +131,7 @@ class Uploads:
         """What was under way has ended first. What the log refers to stays, heard of or not."""
         try:
             async with asyncio.timeout(REMOVE_SEC_MAX):
-                await self.finished()
+                await self.wait_until_finished()
                 stored = await self._store.runs.load_confirmed(self._run_id, whole=True)
                 referenced = referenced_in(stored.run) if stored is not None else set()
                 await self._store.results.remove_unreferenced(self._run_id, referenced, fence=self._fence)

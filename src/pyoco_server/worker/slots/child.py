@@ -45,9 +45,9 @@ class SlotChild:
         self._flows = flows
         self._jobs: SimpleQueue[m.RunFlow] = SimpleQueue()
         self._waiting: dict[int, Callable[[], None]] = {}
-        self._voice = LinkWriter(link)
-        self._output = Output(self._voice)
-        self._ears = LinkReader(link, self._hear, self._voice.tick)
+        self._writer = LinkWriter(link)
+        self._output = Output(self._writer)
+        self._reader = LinkReader(link, self._receive_message, self._writer.tick)
         self._listener = CommandListener(self._report, self._output.end_of)
         # One for all runs: a cancel that comes before its run has begun here is remembered by it.
         self._engine = Engine(
@@ -61,10 +61,10 @@ class SlotChild:
         self._may_start_until = -math.inf
 
     def serve(self, ready: m.Ready) -> None:
-        self._ears.open()
-        self._voice.say(ready)
+        self._reader.open()
+        self._writer.send(ready)
         while True:
-            self._execute(self._ears.wait_for(self._jobs))
+            self._execute(self._reader.wait_for(self._jobs))
 
     def _report(self, report: TaskReport) -> None:
         number = m.NOT_AWAITED
@@ -73,20 +73,20 @@ class SlotChild:
             number = self._number
             self._waiting[number] = report.acknowledged
         reported = m.Reported(command=report.command, values=report.values, number=number)
-        self._voice.say(reported, patience_sec=PATIENCE_SEC[report.urgency])
+        self._writer.send(reported, patience_sec=PATIENCE_SEC[report.urgency])
 
     def _execute(self, job: m.RunFlow) -> None:
         numbering = Numbering(job.fence, job.attempts)
         self._listener.begin(numbering, job.result_bytes_max)
         self._output.begin(job.run_id, numbering)
-        ended = self._performed(job)
+        ended = self._perform(job)
         self._waiting.clear()
         if self._output.end():
             ended = msgspec.structs.replace(ended, is_worn=True)
-        self._ears.run_ended()
-        self._voice.say(ended)
+        self._reader.note_run_end()
+        self._writer.send(ended)
 
-    def _performed(self, job: m.RunFlow) -> m.EndedMessage:
+    def _perform(self, job: m.RunFlow) -> m.EndedMessage:
         if job.import_path is not None and job.import_path not in sys.path:
             sys.path.insert(0, job.import_path)
             importlib.invalidate_caches()
@@ -120,14 +120,14 @@ class SlotChild:
             )
 
     def _receive(self, mailbox: SimpleQueue[Event], timeout_sec: float | None, beside_others: bool) -> Event:
-        wait = self._ears.wait_beside_others if beside_others else self._ears.wait_for
+        wait = self._reader.wait_beside_others if beside_others else self._reader.wait_for
         return wait(mailbox, timeout_sec)
 
     def _may_start(self) -> bool:
         """Not while the worker is cut off, stopped or asleep: the run may have been taken over by now."""
         return elapsed() < self._may_start_until
 
-    def _hear(self, message: m.ToSlot) -> None:
+    def _receive_message(self, message: m.ToSlot) -> None:
         match message:
             case m.MayStart():
                 clock.adopt(message.clock_offset)

@@ -22,15 +22,15 @@ class Execution:
         self._running: dict[str, int] = {}
         self.ended: asyncio.Future[m.EndedMessage] = asyncio.get_running_loop().create_future()
 
-    def hear(self, message: m.FromSlot) -> None:
+    def receive(self, message: m.FromSlot) -> None:
         """Never raises: what cannot be understood breaks the run off, not the worker."""
         try:
-            self._pass_on(message)
+            self._dispatch(message)
         except Exception as error:
             if not self.ended.done():
                 self.ended.set_exception(error)
 
-    def heard_lines(self, stream: str, lines: list[str]) -> None:
+    def add_lines(self, stream: str, lines: list[str]) -> None:
         """Printed past Python: of the one task that runs, if there is one."""
         task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, None)
         self._recorder.add_lines(clock.now(), stream, task, attempt, lines, None)
@@ -39,7 +39,7 @@ class Execution:
         if not self.ended.done():
             self.ended.set_exception(ConnectionError("the slot is gone"))
 
-    def _pass_on(self, message: m.FromSlot) -> None:
+    def _dispatch(self, message: m.FromSlot) -> None:
         recorder = self._recorder
         match message:
             case m.Printed():
@@ -68,7 +68,7 @@ class Execution:
 
     def _acknowledge(self, number: int) -> None:
         if self._is_current():  # else it is over, and nothing waits for it any more
-            self._link.say(m.AcknowledgeMessage(number=number))
+            self._link.send(m.AcknowledgeMessage(number=number))
 
     def _go_on(self) -> None:
         self._link.hold(reading=True)

@@ -20,8 +20,8 @@ DESCRIPTORS = (1, 2)
 
 
 class Output:
-    def __init__(self, voice: LinkWriter) -> None:
-        self._voice = voice
+    def __init__(self, writer: LinkWriter) -> None:
+        self._writer = writer
         self._run_id: str | None = None
         self._numbering = Numbering(fence=0)
         self._streams = take_over(self._tell)
@@ -61,10 +61,10 @@ class Output:
         task, attempt = None, None
         if where is not None:
             task, attempt = where.task, self._numbering.attempt_no(where.task, where.attempt)
-        self._voice.print(at, (stream, task, attempt, level), lines)
+        self._writer.print(at, (stream, task, attempt, level), lines)
 
     def _on_fork(self) -> None:
-        self._voice.leave()
+        self._writer.close_after_fork()
         logging.getLogger().handlers = [logging.StreamHandler()]
         self._run_id = None
 
