@@ -17,6 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pyoco_server.errors import Unavailable
@@ -55,14 +56,23 @@ def noticed(task: asyncio.Task[T], name: str) -> asyncio.Task[T]:
     return task
 
 
+@dataclass(slots=True)
+class Contained:
+    """`error`: what the step raised, to be read after it."""
+
+    error: Exception | None = None
+
+
 @contextmanager
-def contain(name: str) -> Iterator[None]:
-    """For a step that a timer repeats: an error is logged and counted, and the next step follows."""
+def contain(name: str, message: str = "a background step failed", **fields: object) -> Iterator[Contained]:
+    """For a step whose defect must not end what follows: an error is logged and counted by `name`."""
+    contained = Contained()
     try:
-        yield
-    except Exception:  # a defect of one step must not end all that follow
+        yield contained
+    except Exception as error:  # supervision: the one place that survives any defect of a step
+        contained.error = error
         _failures[name] += 1
-        log.exception("a background step failed", extra={"loop": name})
+        log.exception(message, extra={"loop": name} | fields)
 
 
 class Loop:

@@ -116,7 +116,7 @@ class Threads:
                 self._leave_behind(performing)
                 return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error="The run did not stop.")
             return performing.result()
-        except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
+        except Exception as error:  # a defect of the engine: the run must not stay RUNNING
             log.exception(
                 "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
             )
@@ -145,7 +145,7 @@ class Threads:
                 self._config.callable_packages,
                 self._config.flow_env_names,
             )
-        except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+        except (Exception, SystemExit) as error:  # user code: what it raises ends the run
             recorder.cause = cause_of(describe(error))
             return _unresolved(claimed, error)
         if (lost := lost_wait(flow, claimed.awaited)) is not None:

@@ -19,7 +19,7 @@ from pyoco_server.jetstream.errors import BrokerTooOld
 from pyoco_server.names import check_routing_tag, check_worker_id
 from pyoco_server.store.queue.job_puller import Delivery, JobPuller
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Loop, Service, Services
+from pyoco_server.supervision import Loop, Service, Services, contain
 from pyoco_server.worker.attempt.attempt import Attempt, AttemptResult
 from pyoco_server.worker.attempt.claim import Claimant
 from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, AttemptOutcome
@@ -247,10 +247,11 @@ class PyocoNatsWorker:
 
         ended = AttemptResult(AttemptOutcome.BROKER_TROUBLE)
         try:
-            ended = await attempt.run(on_claimed)
-        except Exception:  # one delivery must not end the worker; it is delivered again
-            log.exception("attempt broke", extra={"subject": delivery.subject})
-            delivery.nak(NAK_TROUBLE_SEC)
+            # A defect in one delivery must not end the worker. The job is delivered again.
+            with contain("attempt at a run", "attempt failed", subject=delivery.subject) as contained:
+                ended = await attempt.run(on_claimed)
+            if contained.error is not None:
+                delivery.nak(NAK_TROUBLE_SEC)
         finally:
             if attempt.claimed_run_id is not None:
                 self._life.note_run_end(attempt.claimed_run_id, ended.status)

@@ -3,7 +3,7 @@
 The meaning is pyoco's: any failure ends the run, whatever the task's fail policy says.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -198,16 +198,10 @@ class ProgramWalk:
 
     def _is_true(self, condition: Any) -> bool:
         value = self._value(condition)
-        try:
-            return bool(value)
-        except Exception as exc:  # a task may return what is neither true nor false, such as an array
-            raise _failed(exc) from exc
+        return _truth(lambda: value)
 
     def _is_case(self, wanted: Any, value: Any) -> bool:
-        try:
-            return bool(wanted == value != DEFAULT_CASE_VALUE)
-        except Exception as exc:  # as above
-            raise _failed(exc) from exc
+        return _truth(lambda: wanted == value != DEFAULT_CASE_VALUE)
 
     def _value(self, expression: Any) -> Any:
         if not isinstance(expression, Expression):
@@ -216,6 +210,13 @@ class ProgramWalk:
             return value_of(self._ctx, expression.source)
         except ExpressionEvaluationError as exc:
             raise _failed(exc) from exc
+
+
+def _truth(make: Callable[[], Any]) -> bool:
+    try:
+        return bool(make())
+    except Exception as exc:  # user code: __eq__ and __bool__ of a result may raise, as those of an array do
+        raise _failed(exc) from exc
 
 
 def _failed(exc: Exception) -> Halt:

@@ -35,7 +35,7 @@ class Waits:
         attempt = TaskAttempt(spec, name, number=1, started_at=clock.now())
         try:
             asked = self._asked(spec, name)
-        except Exception as exc:  # a reference may lead nowhere, or to a property that raises
+        except Exception as exc:  # user code: a reference may lead to a property that raises
             failure = describe(exc)
             self._reporter.report_failed(attempt, failure, clock.now())
             self._news.append(AttemptFailed(spec, failure))

@@ -93,8 +93,7 @@ class AttemptMonitor:
         for task in self._tasks:
             task.cancel()
         if self._sid is not None:
-            with contextlib.suppress(Exception):  # a lost connection has no subscriptions to end
-                await self._store.client.unlisten(self._sid)
+            await self._store.client.unlisten(self._sid)
 
     def begin(self, engine: Stoppable, recorder: Recorder) -> None:
         if self._recorder is None:

@@ -18,7 +18,7 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.store.runs.log import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, count_failure, noticed
+from pyoco_server.supervision import Backoff, contain, noticed
 from pyoco_server.worker.recording.facts import Fact, next_batch
 
 log = logging.getLogger(__name__)
@@ -105,14 +105,14 @@ class CommitBatcher:
     async def _write(self) -> None:
         self._is_writing = True  # one append in flight, in the writer's task or in `flush`
         try:
-            while self._waiting and self.refused is None:
-                batch, self._waiting = next_batch(self._waiting)
-                await self._commit(batch)
-        except Exception as error:  # tasks wait for the commit: after any error the run has to end
-            count_failure(LOOP)
-            log.exception("recording failed", extra={"run_id": self.stored.run.run_id})
-            self.broken = f"What the run did cannot be recorded: {describe(error).error}"
-            self.refuse(Reason.FENCED)
+            # Tasks wait for the commit: after any error the run has to end.
+            with contain(LOOP, "recording failed", run_id=self.stored.run.run_id) as contained:
+                while self._waiting and self.refused is None:
+                    batch, self._waiting = next_batch(self._waiting)
+                    await self._commit(batch)
+            if contained.error is not None:
+                self.broken = f"What the run did cannot be recorded: {describe(contained.error).error}"
+                self.refuse(Reason.FENCED)
         finally:
             self._writer, self._is_writing = None, False
 

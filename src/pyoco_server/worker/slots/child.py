@@ -92,7 +92,7 @@ class SlotChild:
             importlib.invalidate_caches()
         try:
             flow = self._flows.flow(job.flow_name, job.workflow_yaml, job.callable_packages, job.flow_env)
-        except (Exception, SystemExit) as error:  # user code at the edge: it decides the run
+        except (Exception, SystemExit) as error:  # user code: what it raises ends the run
             reason, text = why_unresolved(job.flow_name, error)
             cause = cause_of(describe(error))
             return m.EndedMessage(status=OutcomeStatus.FAILED, reason=reason, error=text, cause=cause)
@@ -112,7 +112,7 @@ class SlotChild:
                 flow, params, context, recorded=recorded, failures=job.failures, timeout_sec=limit
             )
             return _ended(outcome)
-        except Exception as error:  # the engine promises not to; if it does, the run must end and say so
+        except Exception as error:  # process boundary: a defect of the engine must end the run with its error
             logging.getLogger(__name__).exception("the engine broke")
             cause = cause_of(describe(error))
             return m.EndedMessage(

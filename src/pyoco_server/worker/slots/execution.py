@@ -26,7 +26,7 @@ class Execution:
         """Never raises: what cannot be understood breaks the run off, not the worker."""
         try:
             self._dispatch(message)
-        except Exception as error:
+        except Exception as error:  # process boundary: user code may write anything to the link
             if not self.ended.done():
                 self.ended.set_exception(error)
 

@@ -112,7 +112,7 @@ class Slots:
             ending = await slot.perform(claimed, recorder)
         except SlotDied as died:
             ending = self._loss(claimed, recorder, str(died))
-        except Exception as error:  # the run is ours, and nobody else would end it
+        except Exception as error:  # process boundary: this worker holds the run, so it has to end it
             log.exception("slot broke", extra={"run_id": claimed.stored.run.run_id})
             ending = _failed(claimed, f"its process was not understood: {error!r}")
         monitor.detach_engine()
@@ -205,7 +205,7 @@ class Slots:
         slot = Slot(self._config, self._spec, edition or self._edition)
         try:
             await slot.start()
-        except BaseException:
+        except BaseException:  # cancelled too: the process would be left behind
             await slot.close()
             raise
         return slot

@@ -91,7 +91,7 @@ class WheelSync:
                 wheels = await self._look()
                 if wheels is not None and _nuids(wheels) != _nuids(self._editions[-1][1]):
                     await self._change_to(wheels)
-            except Exception as error:  # runs need no newer wheels than they have: the worker goes on
+            except Exception as error:  # supervision: the worker goes on with the wheels it has
                 count_failure("wheel sync")
                 self._report.end(error=repr(error))
                 fields = self._who | SYNC_FAILED | {"reason": repr(error)}

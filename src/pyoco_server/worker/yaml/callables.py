@@ -66,7 +66,7 @@ def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
 def _import(module: str, path: str) -> ModuleType:
     try:
         return importlib.import_module(module)
-    except Exception as error:  # a module may raise anything while it is imported
+    except Exception as error:  # user code: a module may raise anything while it is imported
         raise CodeMissing(f"'{path}' cannot be imported on this worker: {said(error)}") from error
 
 
