@@ -20,7 +20,7 @@ from pyoco_server.broker import EmbeddedBroker
 Durability = Literal["always", "interval"]
 FLOWS = Path(__file__).with_name("flows.py")
 TAG = "bench"
-HTTP = "pyoco_server.http_api.server.protocol:OneWrite"  # as `pyoco-server up` has it
+HTTP = "pyoco_server.http_api.server.protocol:HttpProtocol"  # as `pyoco-server up` has it
 
 
 class Stack:

@@ -160,7 +160,7 @@ async def test_a_lost_answer_to_an_upload_makes_one_object(
     faults.add(where, fault, times=2)
     uploads = _uploads(faulty_store, run_id, [])
     uploads.begin("t", 1, RESULT, put.append)
-    await uploads.finished()
+    await uploads.wait_until_finished()
     [result] = put
     assert result.kept is OutputKept.REFERENCED
     name = msgspec.json.decode(result.json or b"")["object"]
@@ -182,7 +182,7 @@ async def test_an_upload_waits_for_the_leader_of_its_stream(
     faults.add(where, Fault.NOBODY_ANSWERS, times=3)
     uploads = _uploads(faulty_store, run_id, [])
     uploads.begin("t", 1, RESULT, put.append)
-    await uploads.finished()
+    await uploads.wait_until_finished()
     [result] = put
     assert result.kept is OutputKept.REFERENCED
     name = msgspec.json.decode(result.json or b"")["object"]
@@ -202,7 +202,7 @@ async def test_an_upload_that_is_stopped_leaves_nothing(
     await until(lambda: any(what == Fault.DELAY for _, what in faults.happened))
     uploads.stop()
     uploads.begin("too late", 1, RESULT, done.append)
-    await uploads.stopped()
+    await uploads.wait_until_stopped()
     assert len(done) == 1
     assert await subjects(store) == []
 
@@ -214,14 +214,14 @@ async def test_what_the_log_refers_to_is_not_removed_by_a_worker_that_did_not_he
     uploads = _uploads(faulty_store, run_id, [])
     put: list[StoredResult] = []
     uploads.begin("t", 1, RESULT, put.append)
-    await uploads.finished()
+    await uploads.wait_until_finished()
     succeeded = SucceedTask(
         fence=1, task="t", attempt=1, started_at=1.0, ended_at=2.0,
         output=msgspec.Raw(put[0].json or b""), kept=OutputKept.REFERENCED,
     )  # fmt: skip
     await apply(store, run_id, succeeded)
     uploads.stop()
-    await uploads.stopped()
+    await uploads.wait_until_stopped()
     assert len(await store.results.objects.list()) == 1
 
 
@@ -235,7 +235,7 @@ async def test_a_successor_stores_its_result_beside_one_that_was_never_recorded(
     put: list[StoredResult] = []
     uploads = Uploads(store, run_id, 2, lambda: None)
     uploads.begin("t", 1, RESULT, put.append)
-    await uploads.finished()
+    await uploads.wait_until_finished()
     [result] = put
     assert result.kept is OutputKept.REFERENCED
     name = msgspec.json.decode(result.json or b"")["object"]
@@ -253,10 +253,10 @@ async def test_uploading_ends_when_the_run_is_another_s(
     uploads.begin("t", 1, RESULT, lambda *_: None)
     loss = ReportLoss(fence=1, cause=LossCause.WORKER_LOST, losses_max=9, crashes_max=9, detail="")
     await apply(store, run_id, loss)
-    await uploads.finished()
+    await uploads.wait_until_finished()
     assert lost == [run_id]
     uploads.stop()
-    await uploads.stopped()
+    await uploads.wait_until_stopped()
     assert await subjects(store) == []
 
 

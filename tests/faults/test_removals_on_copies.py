@@ -46,7 +46,7 @@ async def test_a_worker_removes_no_result_that_a_later_commit_refers_to(
     await show_as_of_now(faulty_store)
     await _record(store, run_id, reference)
     uploads.stop()
-    await uploads.stopped()
+    await uploads.wait_until_stopped()
     assert len(await store.results.objects.list()) == 1
     assert [noted.run_id for noted in await store.leftovers.oldest(9)] == [run_id]
 
@@ -112,7 +112,7 @@ async def test_a_worker_whose_lease_had_lapsed_starts_nothing_by_an_old_log(
     loss = ReportLoss(fence=1, cause=LossCause.WORKER_LOST, losses_max=9, crashes_max=9, detail="")
     await apply(store, run_id, loss)
     lease = LeaseDeadline(5.0)
-    lease.renewed(elapsed())
+    lease.renew(elapsed())
     async with AttemptMonitor(faulty_store, delivery, run_id, lease) as under_way:
         under_way.begin(_Engine(), recorder)
         assert under_way.may_start()

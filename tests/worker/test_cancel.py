@@ -134,14 +134,14 @@ async def test_a_cancel_between_the_claim_and_the_first_task_keeps_it_from_start
     executed = threading.Event()
     loop = asyncio.get_running_loop()
     runs: list[str] = []
-    perform = threads.Threads._performed
+    perform = threads.Threads._execute
 
     def after_the_cancel(performer: Any, engine: Any, *rest: Any) -> Any:
         asyncio.run_coroutine_threadsafe(cancel_run(store, runs[0]), loop).result(10)
         assert _until_it_knows(engine, runs[0])
         return perform(performer, engine, *rest)
 
-    monkeypatch.setattr(threads.Threads, "_performed", after_the_cancel)
+    monkeypatch.setattr(threads.Threads, "_execute", after_the_cancel)
     async with working(store.config, Flows(late=one_task(executed.set))) as worker:
         runs.append(await submitted(store, "late"))
         assert await worker.run_once(timeout=5.0) == runs[0]

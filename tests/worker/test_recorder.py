@@ -10,7 +10,7 @@ from pyoco import Flow, task
 
 from pyoco_server.store.store import Store
 from pyoco_server.worker import threads
-from pyoco_server.worker.recording import planning, recorder
+from pyoco_server.worker.recording import listener, planning
 from pyoco_server.worker.recording.values import StoredResult
 from tests.engine.building import flow_of, make_task, raising
 from tests.worker.stage import (
@@ -138,7 +138,7 @@ async def test_what_cannot_be_recorded_ends_the_run_failed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message the broker would never take must not be tried for ever, nor leave the run RUNNING."""
-    monkeypatch.setattr(recorder, "result_of", lambda *_: StoredResult(b"1" * 2_000_000))
+    monkeypatch.setattr(listener, "result_of", lambda *_: StoredResult(b"1" * 2_000_000))
     second = threading.Event()
     async with working(store.config, Flows(big=chain(lambda: 1, second.set))) as worker:
         run_id = await submitted(store, "big")
@@ -156,7 +156,7 @@ async def test_an_engine_that_breaks_ends_the_run_failed(
 ) -> None:
     async with working(store.config) as worker:
         run_id = await submitted(store)
-        monkeypatch.setattr(threads.Threads, "_performed", lambda *_: raising(RuntimeError("fault"))())
+        monkeypatch.setattr(threads.Threads, "_execute", lambda *_: raising(RuntimeError("fault"))())
         assert await worker.run_once(timeout=5.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "execution_error"

@@ -39,7 +39,7 @@ async def test_a_line_is_stored_by_itself_and_what_comes_together_stays_together
     await until(lambda: store.logs.entries(run_id))
     log.add(printed("one"))
     log.add(printed("two"))
-    await log.flushed()
+    await log.flush()
     assert await chunks(store, run_id) == [["alone"], ["one", "two"]]
     await log.close()
 
@@ -65,7 +65,7 @@ async def test_a_notice_of_several_lines_is_several_lines(store: Store) -> None:
 async def test_numbers_go_on_when_everything_before_is_gone(store: Store) -> None:
     log = RunLog(store, run_id := str(uuid.uuid4()), 1)
     log.add(printed("one"))
-    await log.flushed()
+    await log.flush()
     await store.logs.erase(run_id)
     log.add(printed("two"))
     await log.close()
@@ -75,7 +75,7 @@ async def test_numbers_go_on_when_everything_before_is_gone(store: Store) -> Non
 async def test_a_successor_silences_its_predecessor(store: Store) -> None:
     log = RunLog(store, run_id := str(uuid.uuid4()), 1)
     log.add(printed("mine"))
-    await log.flushed()
+    await log.flush()
     successor = Writer(store, run_id, fence=2)
     successor.end = await store.logs.end(run_id)
     await successor.write("theirs")
@@ -161,7 +161,7 @@ async def test_a_defect_while_a_chunk_is_stored_is_told_and_later_lines_are_kept
 
     monkeypatch.setattr(store.logs, "append", append)
     written.add(printed("lost"))
-    await written.flushed()
+    await written.flush()
     written.add(printed("kept"))
     await written.close()
     assert [entry.message for entry in await store.logs.entries("run")] == ["kept"]

@@ -211,7 +211,7 @@ async def test_others_add_members_of_their_own_and_replace_none_of_ours(store: S
     entry = await _entry(store, "w1")
     assert (entry["wheel_sync"], entry["state"]) == ({"last_result": "idle"}, "IDLE")
     said["wheel_sync"] = {"last_result": "ok"}
-    life.changed()
+    life.publish_soon()
     await _entry_when(store, "w1", wheel_sync={"last_result": "ok"})
     await life.stop("because")
     assert (await _entry(store, "w1"))["wheel_sync"] == {"last_result": "ok"}

@@ -44,6 +44,8 @@ class Stage:
 
 RUN = m.RunFlow(
     run_id="r",
+    fence=1,
+    attempts={},
     flow_name="f",
     params=b"{}",
     recorded=b"{}",
@@ -97,7 +99,7 @@ def test_what_the_second_thread_hears_reaches_whoever_waits(stage: Stage) -> Non
     stage.ears.wait_beside_others(stage.mailbox, DEADLINE_SEC)
     stage.send(m.AcknowledgeMessage(number=1))
     assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(number=1)
-    stage.ears.run_ended()
+    stage.ears.note_run_end()
     stage.begin()
     stage.begin()  # and the next run is the main thread's again, or the second one's: it comes
 
@@ -116,7 +118,7 @@ def test_the_clock_ticks_while_a_run_is_executed_and_stands_still_between_runs(s
     while stage.ticks < 3 and time.monotonic() < deadline:
         time.sleep(TICK_SEC / 4)
     assert stage.ticks >= 3
-    stage.ears.run_ended()
+    stage.ears.note_run_end()
     stage.send(STOP)
     stage.ears.wait_for(stage.mailbox, DEADLINE_SEC)
     last = -1

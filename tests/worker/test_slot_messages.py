@@ -25,6 +25,8 @@ def test_messages_are_whole_however_they_are_cut(sizes: list[int], cuts: list[in
 def test_a_large_message_costs_its_size() -> None:
     large = m.RunFlow(
         run_id="r",
+        fence=1,
+        attempts={},
         flow_name="f",
         params=b"{}",
         recorded=b"x" * 40_000_000,

@@ -133,7 +133,7 @@ async def test_the_grace_of_a_run_that_has_ended_does_not_end_its_slots_next_run
     ) as under_way:
         under_way.begin(slot, recorder)
         under_way.cancel()
-        under_way.performed()
+        under_way.detach_engine()
         under_way._grace_is_over()
         under_way.on_refused(Reason.FENCED)
     assert (slot.cancelled, slot.abandoned) == (["r"], [])

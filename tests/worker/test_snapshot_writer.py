@@ -55,7 +55,7 @@ async def test_a_bucket_that_is_away_is_tried_seldom_and_said_once(
     monkeypatch.setattr(faulty_store.requests, "_timeout_sec", 0.01)
     stored = await claimed(store)
     rule = faults.add(SNAPSHOT, Fault.LOSE_REQUEST, times=10**9)
-    writing = asyncio.ensure_future(SnapshotWriter(faulty_store, stored).written())
+    writing = asyncio.ensure_future(SnapshotWriter(faulty_store, stored).flush())
     await until(lambda: patience.asked >= 5)
     rule.times = 0
     await writing
@@ -75,6 +75,6 @@ async def test_a_defect_is_told_and_does_not_keep_the_run_from_its_end(
     before = failures_by_loop().get(LOOP, 0)
     writer = SnapshotWriter(store, stored)
     async with asyncio.timeout(10):
-        await writer.written()
+        await writer.flush()
     assert failures_by_loop()[LOOP] - before == snapshot_writer.DEFECTS_MAX
     assert "a snapshot cannot be written" in caplog.text

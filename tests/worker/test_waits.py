@@ -383,7 +383,7 @@ async def test_an_answer_that_came_while_the_broker_was_out_of_reach_is_found_af
         store, delivery, run_id, LeaseDeadline(5.0)
     ) as under_way:  # listens only from here on
         under_way.begin(engine, recorder)
-        under_way._look_again()
+        under_way._catch_up_soon()
         await until(lambda: len(engine.answers) == 2)
     assert engine.answers == [("ann", WaitAnswer({"x": 1})), ("bob", WaitAnswer(error="no"))]
 

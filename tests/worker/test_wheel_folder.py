@@ -206,14 +206,14 @@ def test_what_fails_is_tried_later_and_later(monkeypatch: pytest.MonkeyPatch) ->
     patience = RetrySchedule(10)
     pauses = []
     for _ in range(8):
-        patience.failed("x", "why")
+        patience.note_failure("x", "why")
         before = now
         while patience.is_to_wait("x"):
             now += 10
         pauses.append(now - before)
     assert pauses == [20, 40, 80, 160, 320, 600, 600, 600]
     assert patience.reasons("x", "y") == "why"
-    patience.succeeded("x")
+    patience.note_success("x")
     assert patience.reasons("x", "y") is None
 
 

@@ -58,7 +58,7 @@ class Shelf:
     def modules(self) -> list[str]:
         return sorted(file.stem for file in self.paths[-1].glob("*.py"))
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
         raise NotImplementedError
 
     async def hand_back(self) -> None:
@@ -181,7 +181,7 @@ async def test_the_same_name_uploaded_anew_is_fetched_anew(
 async def test_a_broken_wheel_is_told_once_and_stops_no_other(
     store: Store, sync: WheelSync, shelf: Shelf, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sync._patience._first_sec = 600.0
+    sync._retries._first_sec = 600.0
     broken = await put_broken(store, "broken", "1")
     await put(store, tmp_path, "good", "1")
     for _ in range(3):
@@ -263,7 +263,7 @@ async def test_a_wheel_for_another_platform_is_left_out_and_said(store: Store, s
 async def test_an_edition_that_cannot_be_loaded_leaves_the_old_one_in_use(
     store: Store, sync: WheelSync, shelf: Shelf, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sync._patience_with_edition._first_sec = 600.0
+    sync._edition_retries._first_sec = 600.0
     await put(store, tmp_path, "a", "1")
     shelf.refuse = ResolverBroken("no flows")
     for _ in range(3):

@@ -88,11 +88,11 @@ def around_performing(
     """Let something happen between the claim and the first task, or between the last and the end; once."""
     perform = worker._performer.perform
 
-    async def performed(claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
+    async def performed(claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
         worker._performer.perform = perform  # type: ignore[method-assign]
         if before is not None:
             await before()
-        ending = await perform(claimed, recorder, under_way)
+        ending = await perform(claimed, recorder, monitor)
         if after is not None:
             await after()
         return ending

@@ -19,6 +19,7 @@ from pyoco_server.broker.process import ServerProcess
 from pyoco_server.broker.server_conf import Durability, address, require_loopback
 from pyoco_server.broker.small_files import now
 from pyoco_server.broker.supervisor import Supervisor
+from pyoco_server.supervision import contain
 
 PORT_ATTEMPTS_MAX = 3
 
@@ -174,10 +175,9 @@ class EmbeddedBroker:
         except OSError as error:  # a full disk; url and owner in the old record are still right
             log.error("broker.json could not be renewed", extra={"reason": str(error)})
         if self._on_restart is not None:
-            try:
+            # The caller's code: its error must not end the watchdog of the broker.
+            with contain("restart of the broker", "on_restart failed"):
                 self._on_restart()
-            except Exception:  # the caller's code: its mistake must not end the watch over the broker
-                log.exception("on_restart failed")
 
     def _record(self, folder: DataFolder, server: ServerProcess) -> None:
         facts: dict[str, str | int] = {

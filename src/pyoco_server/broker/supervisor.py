@@ -78,11 +78,11 @@ class Supervisor:
 
     async def _watch(self) -> None:
         """The life of one server, and the start of the next."""
-        if await self._died():
+        if await self._wait_until_dead():
             await self._revive()
             self._watching.wake()
 
-    async def _died(self) -> bool:
+    async def _wait_until_dead(self) -> bool:
         """Wait for the server's end; False when we asked for it."""
         code = await self.server.wait()
         if self._stopping.is_set():

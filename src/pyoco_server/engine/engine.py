@@ -65,8 +65,8 @@ class Engine:
         control = Control(run_context)
         self._registry.enter(control)
         try:
-            past = Checkpoints(dict(recorded or {}), dict(failures or {}))
-            run = EngineRun(flow, control, self._listener, limits, past, artifact_dir)
+            checkpoints = Checkpoints(dict(recorded or {}), dict(failures or {}))
+            run = EngineRun(flow, control, self._listener, limits, checkpoints, artifact_dir)
             return run.perform()
         finally:
             self._registry.leave(control)

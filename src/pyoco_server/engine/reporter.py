@@ -23,10 +23,12 @@ class Reporter:
     def mute(self) -> None:
         self._is_muted = True
 
-    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+    def report_wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
         self._listener.wired(needs, any_of)
 
-    def planned(self, names: Sequence[str], recorded: Container[str] = (), last: Sequence[str] = ()) -> None:
+    def report_planned(
+        self, names: Sequence[str], recorded: Container[str] = (), last: Sequence[str] = ()
+    ) -> None:
         """What an earlier life of the run has recorded is over, also where this one does not get to it."""
         for name in names:
             self._run.tasks[name] = TaskState.PENDING
@@ -34,16 +36,16 @@ class Reporter:
         self._unfinished = {name: None for name in names if name not in recorded}
         self._listener.planned(names, last)
 
-    def recorded(self, name: str, output: Any) -> None:
+    def report_recorded(self, name: str, output: Any) -> None:
         """Known from an earlier life of this run: written down, not told again."""
         self._finish(name, TaskState.SUCCEEDED)
         self._run.ensure_task_record(name).output = output
 
-    def recorded_failure(self, name: str, failure: Failure) -> None:
+    def report_recorded_failure(self, name: str, failure: Failure) -> None:
         self._finish(name, TaskState.FAILED)
         self._run.ensure_task_record(name).error = failure.error
 
-    def waiting(self, attempt: TaskAttempt, asked: WaitPrompt) -> None:
+    def report_waiting(self, attempt: TaskAttempt, asked: WaitPrompt) -> None:
         """pyoco has no word for it: a task that waits reads RUNNING there."""
         self._begin(attempt, asked.prompt)
         if not self._is_muted:
@@ -52,19 +54,21 @@ class Reporter:
     def take_inputs(self, name: str, of: str) -> None:
         self._run.ensure_task_record(name).inputs = self._run.ensure_task_record(of).inputs
 
-    def started(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
+    def report_started(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
         self._begin(attempt, inputs)
         if not self._is_muted:
             self._listener.task_started(attempt.name, attempt.number, inputs)
 
-    def succeeded(self, attempt: TaskAttempt, output: Any, ended_at: float, ack: Callable[[], None]) -> None:
+    def report_succeeded(
+        self, attempt: TaskAttempt, output: Any, ended_at: float, ack: Callable[[], None]
+    ) -> None:
         name = attempt.name
         self._finish(name, TaskState.SUCCEEDED, attempt.started_at, ended_at)
         self._run.ensure_task_record(name).output = output
         if not self._is_muted:
             self._listener.task_succeeded(name, attempt.number, output, attempt.started_at, ended_at, ack)
 
-    def failed(
+    def report_failed(
         self, attempt: TaskAttempt, failure: Failure, ended_at: float, will_retry: bool = False
     ) -> None:
         name, started_at = attempt.name, attempt.started_at
@@ -81,7 +85,7 @@ class Reporter:
                 name, attempt.number, failure.error, failure.traceback, started_at, ended_at, will_retry
             )
 
-    def doomed(self, name: str, because_of: str, *, is_known: bool = False) -> None:
+    def report_doomed(self, name: str, because_of: str, *, is_known: bool = False) -> None:
         """Will never start: told as a failure of attempt 0, unless an earlier life has done so."""
         now = clock.now()
         error = f"Not run, because task '{because_of}' failed"
@@ -90,14 +94,14 @@ class Reporter:
         if not self._is_muted and not is_known:
             self._listener.task_failed(name, 0, error, "", now, now, False)
 
-    def cancelled(self, name: str) -> None:
+    def report_cancelled(self, name: str) -> None:
         self._finish(name, TaskState.CANCELLED, ended_at=clock.now())
         if not self._is_muted:
             self._listener.task_cancelled(name)
 
     def cancel_all_but(self, running: Collection[str]) -> None:
         for name in [name for name in self._unfinished if name not in running]:
-            self.cancelled(name)
+            self.report_cancelled(name)
 
     def _begin(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
         name = attempt.name

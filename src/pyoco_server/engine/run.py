@@ -31,24 +31,24 @@ class EngineRun:
         control: Control,
         listener: Listener,
         limits: RunLimits,
-        past: Checkpoints,
+        checkpoints: Checkpoints,
         artifact_dir: Path | None,
     ) -> None:
         self._flow = flow
         self._control = control
-        self._past = past
+        self._checkpoints = checkpoints
         self._folder = ArtifactFolder(artifact_dir)
         run = control.run_context
         self._ctx = EngineContext(run.params, run, self._folder, lambda: control.is_stopping)
         self._reporter = Reporter(run, listener)
-        self._supervisor = Scheduler(control, self._ctx, self._reporter, limits)
+        self._scheduler = Scheduler(control, self._ctx, self._reporter, limits)
 
     def perform(self) -> RunOutcome:
         try:
             return self._conclude(self._ending())
         except BaseException:  # of the listener, or Ctrl-C in our thread: stop the tasks, then let it pass
             self._reporter.mute()
-            self._supervisor.wind_down(STOP_GRACE_SEC)
+            self._scheduler.wind_down(STOP_GRACE_SEC)
             self._control.close(OutcomeStatus.ABANDONED)
             raise
         finally:
@@ -59,7 +59,7 @@ class EngineRun:
             return self._walk_and_wind_down()
         except StopRun as stop:
             self._reporter.mute()
-            self._supervisor.wind_down()
+            self._scheduler.wind_down()
             return Ending(OutcomeStatus.ABANDONED, str(stop) or None)
 
     def _walk_and_wind_down(self) -> Ending:
@@ -69,30 +69,30 @@ class EngineRun:
             if halt.ending.status is OutcomeStatus.PARKED:
                 return halt.ending  # nothing runs, and what has not begun will
             is_failure = halt.ending.status is OutcomeStatus.FAILED
-            self._supervisor.wind_down(STOP_GRACE_SEC if is_failure else math.inf)
+            self._scheduler.wind_down(STOP_GRACE_SEC if is_failure else math.inf)
             return halt.ending
         return Ending(OutcomeStatus.COMPLETED)
 
     def _walk(self) -> None:
-        walk = self._planned()
+        walk = self._make_walk()
         if walk.needs:
-            self._reporter.wired(walk.needs, walk.any_of)
-        self._reporter.planned(walk.names, self._past.results, walk.last)
-        walk.run(self._past)
+            self._reporter.report_wired(walk.needs, walk.any_of)
+        self._reporter.report_planned(walk.names, self._checkpoints.results, walk.last)
+        walk.run(self._checkpoints)
 
-    def _planned(self) -> GraphWalk | ProgramWalk:
+    def _make_walk(self) -> GraphWalk | ProgramWalk:
         try:
             if self._flow.has_control_flow():
-                return ProgramWalk(program_of(self._flow), self._ctx, self._supervisor, self._reporter)
-            return GraphWalk(plan_of(self._flow), self._supervisor, self._reporter)
+                return ProgramWalk(program_of(self._flow), self._ctx, self._scheduler, self._reporter)
+            return GraphWalk(plan_of(self._flow), self._scheduler, self._reporter)
         except PlanError as error:
-            self._reporter.planned(sorted({task.name for task in self._flow.tasks}))
+            self._reporter.report_planned(sorted({task.name for task in self._flow.tasks}))
             raise Halt(Ending(OutcomeStatus.FAILED, str(error))) from error
 
     def _conclude(self, ending: Ending) -> RunOutcome:
         status = self._control.close(ending.status)
         results = dict(self._ctx.results)  # a copy: tasks left behind still hold the context
-        left = self._supervisor.left_behind
+        left = self._scheduler.left_behind
         if status is not ending.status:  # a cancel came in before the end was fixed
             return RunOutcome(status, results, self._ctx, left_behind=left)
         return RunOutcome(
@@ -104,5 +104,5 @@ class EngineRun:
             ending.traceback,
             ending.cause,
             left_behind=left,
-            waiting=self._supervisor.open_waits if status is OutcomeStatus.PARKED else (),
+            waiting=self._scheduler.open_waits if status is OutcomeStatus.PARKED else (),
         )

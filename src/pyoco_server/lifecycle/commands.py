@@ -14,8 +14,8 @@ from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 
 
-class _Command(msgspec.Struct, frozen=True, kw_only=True):
-    pass
+class _Command(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """Tagged, because the process that executes a run sends its commands to the worker that commits them."""
 
 
 class SubmitRun(_Command, frozen=True, kw_only=True):

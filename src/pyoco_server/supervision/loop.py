@@ -17,6 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pyoco_server.errors import Unavailable
@@ -55,14 +56,23 @@ def noticed(task: asyncio.Task[T], name: str) -> asyncio.Task[T]:
     return task
 
 
+@dataclass(slots=True)
+class Contained:
+    """`error`: what the step raised, to be read after it."""
+
+    error: Exception | None = None
+
+
 @contextmanager
-def contain(name: str) -> Iterator[None]:
-    """For a step that a timer repeats: an error is logged and counted, and the next step follows."""
+def contain(name: str, message: str = "a background step failed", **fields: object) -> Iterator[Contained]:
+    """For a step whose defect must not end what follows: an error is logged and counted by `name`."""
+    contained = Contained()
     try:
-        yield
-    except Exception:  # a defect of one step must not end all that follow
+        yield contained
+    except Exception as error:  # supervision: the one place that survives any defect of a step
+        contained.error = error
         _failures[name] += 1
-        log.exception("a background step failed", extra={"loop": name})
+        log.exception(message, extra={"loop": name} | fields)
 
 
 class Loop:
@@ -151,14 +161,14 @@ class Loop:
         try:
             await self._body()
         except Unavailable as error:
-            self._failed(error.message)
+            self._note_failure(error.message)
             level = logging.WARNING if self.failures_in_a_row == WARN_AFTER_FAILURES else logging.DEBUG
             fields = {"loop": self.name, "failures": self.failures_in_a_row, "error": error.message}
             log.log(level, "a background loop cannot do its work", exc_info=error, extra=fields)
         except (Exception, asyncio.CancelledError) as error:  # a defect of one body must not end its loop
             if _is_cancelled():
                 raise
-            self._failed(f"{type(error).__name__}: {error}")
+            self._note_failure(f"{type(error).__name__}: {error}")
             fields = {"loop": self.name, "failures": self.failures_in_a_row}
             log.exception("a background loop failed", extra=fields)
         else:
@@ -167,7 +177,7 @@ class Loop:
                 log.info("a background loop works again", extra=fields)
             self.failures_in_a_row, self.last_error = 0, None
 
-    def _failed(self, error: str) -> None:
+    def _note_failure(self, error: str) -> None:
         _failures[self.name] += 1
         self.failures_in_a_row += 1
         self.last_error = error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pyoco_server.errors import ConfigError, PyocoError
 from pyoco_server.supervision.backoff import Backoff
-from pyoco_server.supervision.loop import count_failure
+from pyoco_server.supervision.loop import contain, count_failure
 
 log = logging.getLogger(__name__)
 
@@ -89,10 +89,9 @@ class Services:
         for service in tuple(self._started):
             if service.reconnected is None:
                 continue
-            try:
+            name = service.name
+            with contain(f"reconnect of {name}", "a service failed to handle the reconnect", service=name):
                 service.reconnected()
-            except Exception:  # a defect of one service; the others must hear of the reconnect
-                log.exception("a service did not take the reconnect", extra={"service": service.name})
 
     async def stop(self) -> None:
         """All of them, also what never started: it may hold files. Callable twice."""
@@ -118,7 +117,7 @@ class Services:
         while not self._stopping.is_set():
             try:
                 await service.start()
-            except Exception as error:  # also a defect: the process must not stay half started for ever
+            except Exception as error:  # supervision: after a defect too the start is retried or reported
                 if not is_passing(error):
                     raise
                 failures += 1
@@ -148,13 +147,12 @@ class Services:
                 await self._stopping.wait()
 
     async def _stop_one(self, service: Service) -> None:
-        try:
-            async with asyncio.timeout(STOP_WITHIN_SEC):
-                await service.stop()
-        except TimeoutError:
-            log.warning("a service did not stop in time", extra={"service": service.name})
-        except Exception:  # the others must be stopped as well
-            log.exception("a service failed to stop", extra={"service": service.name})
+        with contain(f"stop of {service.name}", "a service failed to stop", service=service.name):
+            try:
+                async with asyncio.timeout(STOP_WITHIN_SEC):
+                    await service.stop()
+            except TimeoutError:
+                log.warning("a service did not stop in time", extra={"service": service.name})
 
 
 def _report_end(task: asyncio.Task[None]) -> None:

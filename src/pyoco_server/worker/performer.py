@@ -21,7 +21,7 @@ class NotNow(Exception):
 
 
 class Performer(Protocol):
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending: ...
+    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending: ...
 
     async def start(self, path: Path | None = None) -> None:
         """With `path`, an edition of wheels, first on the path of imports."""

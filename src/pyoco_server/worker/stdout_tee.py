@@ -17,28 +17,28 @@ from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, W
 from pyoco_server.worker.slots.capture import LineStream, LogLines
 
 # at, stream, who, lines, level
-Hear = Callable[[float, str, CurrentAttempt, list[str], str | None], None]
+OnLines = Callable[[float, str, CurrentAttempt, list[str], str | None], None]
 
 _lock = threading.Lock()
-_runs: dict[str, Hear] = {}
-_ears: list[_Ear] = []
+_runs: dict[str, OnLines] = {}
+_tees: list[_Tee] = []
 
 
-def listen_to(run_id: str, hear: Hear) -> None:
-    """`hear` is called from the threads of the run's tasks."""
+def listen_to(run_id: str, on_lines: OnLines) -> None:
+    """`on_lines` is called from the threads of the run's tasks."""
     with _lock:
-        _runs[run_id] = hear
-        if not _ears:
-            _ears.extend((_Ear("stdout"), _Ear("stderr")))
-            for ear in _ears:
-                setattr(sys, ear.name, ear)
+        _runs[run_id] = on_lines
+        if not _tees:
+            _tees.extend((_Tee("stdout"), _Tee("stderr")))
+            for tee in _tees:
+                setattr(sys, tee.name, tee)
             logging.getLogger().addHandler(_log_lines)
 
 
 def end_of(run_id: str, task: str | None = None) -> None:
     """The task has ended (None: the run has): what it has begun to print is a line too."""
-    for ear in tuple(_ears):
-        ear.lines.end_lines_of(task, run_id)
+    for tee in tuple(_tees):
+        tee.lines.end_lines_of(task, run_id)
 
 
 def stop_listening(run_id: str) -> None:
@@ -47,19 +47,19 @@ def stop_listening(run_id: str) -> None:
         _runs.pop(run_id, None)
         if not _runs:
             logging.getLogger().removeHandler(_log_lines)
-            for ear in _ears:
-                if getattr(sys, ear.name) is ear:  # else somebody has put theirs in front: let it be
-                    setattr(sys, ear.name, ear.stream)
-            _ears.clear()
+            for tee in _tees:
+                if getattr(sys, tee.name) is tee:  # else somebody has put theirs in front: let it be
+                    setattr(sys, tee.name, tee.stream)
+            _tees.clear()
 
 
-class _Ear:
+class _Tee:
     """A stream in front of another: everything goes there, and a task's part of it is told."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.stream = getattr(sys, name)
-        self.lines = LineStream(name, -1, _tell)
+        self.lines = LineStream(name, -1, _pass_on)
 
     def write(self, text: str) -> int:
         if CURRENT.get() is not None:
@@ -74,10 +74,10 @@ class _Ear:
         return getattr(self.stream, name)
 
 
-def _tell(at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
-    hear = _runs.get(where.run_id) if where is not None else None
-    if hear is not None and where is not None:
-        hear(at, stream, where, lines, level)
+def _pass_on(at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
+    on_lines = _runs.get(where.run_id) if where is not None else None
+    if on_lines is not None and where is not None:
+        on_lines(at, stream, where, lines, level)
 
 
-_log_lines = LogLines(_tell)
+_log_lines = LogLines(_pass_on)

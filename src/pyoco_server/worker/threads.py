@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import Engine, OutcomeStatus
 from pyoco_server.engine import RunOutcome as Performed
+from pyoco_server.engine.tasks.current_attempt import CurrentAttempt
 from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
 from pyoco_server.worker.attempt.claim import Claimed
@@ -26,9 +28,10 @@ from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, c
 from pyoco_server.worker.flows.changes import lost_wait, why_lost
 from pyoco_server.worker.flows.source import FlowSource
 from pyoco_server.worker.performer import Ending, NotNow, metadata_of
+from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.recording.values import results_from
-from pyoco_server.worker.stdout_tee import listen_to, stop_listening
+from pyoco_server.worker.stdout_tee import end_of, listen_to, stop_listening
 from pyoco_server.worker.wheels.imports import swap_edition
 
 log = logging.getLogger(__name__)
@@ -93,16 +96,18 @@ class Threads:
         self._path = None
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
+        listener = CommandListener(recorder.report, partial(end_of, claimed.stored.run.run_id))
+        listener.begin(claimed.numbering, self._config.result_max_bytes)
         engine = Engine(
-            parallelism=self._config.flow_parallelism, listener=recorder, may_start=under_way.may_start
+            parallelism=self._config.flow_parallelism, listener=listener, may_start=monitor.may_start
         )
-        under_way.begin(engine, recorder)
+        monitor.begin(engine, recorder)
         loop = asyncio.get_running_loop()
         self._running += 1
-        performing = loop.run_in_executor(self._executor, self._performed, engine, recorder, claimed)
+        performing = loop.run_in_executor(self._executor, self._execute, engine, recorder, claimed)
         try:
-            either: list[asyncio.Future[Any]] = [performing, under_way.abandoned]
+            either: list[asyncio.Future[Any]] = [performing, monitor.abandoned]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not performing.done():
                 # The engine returns at once when it is abandoned; code that is being loaded does not.
@@ -111,26 +116,26 @@ class Threads:
                 self._leave_behind(performing)
                 return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error="The run did not stop.")
             return performing.result()
-        except Exception as error:  # the engine promises not to; if it does, the run must not stay RUNNING
+        except Exception as error:  # a defect of the engine: the run must not stay RUNNING
             log.exception(
                 "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
             )
             return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=said(error))
         finally:
             self._running -= 1
-            under_way.performed()
+            monitor.detach_engine()
 
     def _leave_behind(self, performing: asyncio.Future[Ending]) -> None:
         self._left_behind += 1
 
-        def returned(done: asyncio.Future[Ending]) -> None:
+        def on_return(done: asyncio.Future[Ending]) -> None:
             self._left_behind -= 1
             if not done.cancelled():
                 done.exception()  # the run has ended without it
 
-        performing.add_done_callback(returned)
+        performing.add_done_callback(on_return)
 
-    def _performed(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
+    def _execute(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
         """In a thread of its own: resolving is user code too, and may import for a second."""
         run = claimed.stored.run
         try:
@@ -140,8 +145,7 @@ class Threads:
                 self._config.callable_packages,
                 self._config.flow_env_names,
             )
-            recorder.loops = flow.has_control_flow()
-        except (Exception, SystemExit) as error:  # user code at the edge: it decides the run, not the worker
+        except (Exception, SystemExit) as error:  # user code: what it raises ends the run
             recorder.cause = cause_of(describe(error))
             return _unresolved(claimed, error)
         if (lost := lost_wait(flow, claimed.awaited)) is not None:
@@ -154,7 +158,13 @@ class Threads:
         run = claimed.stored.run
         context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
         context.metadata |= metadata_of(claimed)
-        listen_to(run.run_id, recorder.heard)
+        numbering = claimed.numbering
+
+        def hear(at: float, stream: str, who: CurrentAttempt, lines: list[str], level: str | None) -> None:
+            attempt = numbering.attempt_no(who.task, who.attempt)
+            recorder.add_lines(at, stream, who.task, attempt, lines, level)
+
+        listen_to(run.run_id, hear)
         try:
             return engine.run(
                 flow,

@@ -19,7 +19,7 @@ from pyoco_server.jetstream.errors import BrokerTooOld
 from pyoco_server.names import check_routing_tag, check_worker_id
 from pyoco_server.store.queue.job_puller import Delivery, JobPuller
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Loop, Service, Services
+from pyoco_server.supervision import Loop, Service, Services, contain
 from pyoco_server.worker.attempt.attempt import Attempt, AttemptResult
 from pyoco_server.worker.attempt.claim import Claimant
 from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, AttemptOutcome
@@ -59,8 +59,8 @@ class PyocoNatsWorker:
         self._life = Heartbeat(
             store, self._claimant, self._tags, self._slots, self._in_hand.keys(), self._more_of_us
         )
-        self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.changed)
-        self._draining = Draining(store, self._claimant, self._life.say)
+        self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.publish_soon)
+        self._draining = Draining(store, self._claimant, self._life.publish)
         self._puller: JobPuller | None = None
         self._suspects = Quarantine(store)
         self._stopping = asyncio.Event()
@@ -89,7 +89,7 @@ class PyocoNatsWorker:
         slots = concurrency or config.worker_concurrency or os.cpu_count() or 1
         performer = _performer(config, flow_resolver, resolver_spec, slots)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
-        performer.on_change(worker._life.changed)
+        performer.on_change(worker._life.publish_soon)
         await worker._services.start_or_raise(_is_passing)
         fields = {"worker_id": worker.worker_id, "instance_id": worker.instance_id, "tags": worker._tags}
         log.info("worker ready", extra=fields | {"slots": worker._slots})
@@ -103,7 +103,7 @@ class PyocoNatsWorker:
         assert self._puller is not None
         await self._wheels.keep_up()
         delivery = await self._puller.next(timeout)
-        self._life.fetched(self._puller.answered_at)
+        self._life.note_fetch(self._puller.answered_at)
         if delivery is None:
             return None
         return (await self._handle(delivery)).run_id
@@ -164,7 +164,7 @@ class PyocoNatsWorker:
         first = [broker, wheels, flows] if self._store.config.wheel_sync_enabled else [wheels, flows, broker]
         return [
             *first,
-            Service("signs of life", self._life.start, self._leave),
+            Service("heartbeat", self._life.start, self._leave),
             Service("jobs", self._pull, self._stop_pulling),
             Service("draining", self._follow_wishes, self._draining.stop),
         ]
@@ -210,7 +210,7 @@ class PyocoNatsWorker:
     async def _serve_once(self, turn: Permit) -> None:
         assert self._puller is not None
         delivery = await self._puller.next(self._wheels.poll_sec(POLL_SEC))
-        self._life.fetched(self._puller.answered_at)
+        self._life.note_fetch(self._puller.answered_at)
         if delivery is not None:
             await self._handle(delivery, turn.end)
 
@@ -242,18 +242,19 @@ class PyocoNatsWorker:
         )
 
         def on_claimed(run_id: str, fence: int) -> None:
-            self._life.run_began(run_id, fence)
+            self._life.note_run_start(run_id, fence)
             begun()
 
         ended = AttemptResult(AttemptOutcome.BROKER_TROUBLE)
         try:
-            ended = await attempt.run(on_claimed)
-        except Exception:  # one delivery must not end the worker; it is delivered again
-            log.exception("attempt broke", extra={"subject": delivery.subject})
-            delivery.nak(NAK_TROUBLE_SEC)
+            # A defect in one delivery must not end the worker. The job is delivered again.
+            with contain("attempt at a run", "attempt failed", subject=delivery.subject) as contained:
+                ended = await attempt.run(on_claimed)
+            if contained.error is not None:
+                delivery.nak(NAK_TROUBLE_SEC)
         finally:
             if attempt.claimed_run_id is not None:
-                self._life.run_ended(attempt.claimed_run_id, ended.status)
+                self._life.note_run_end(attempt.claimed_run_id, ended.status)
         return ended
 
 

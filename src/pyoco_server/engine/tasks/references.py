@@ -38,7 +38,7 @@ def value_of(ctx: Context, source: str) -> Any:
     """What an expression is worth at this point of the run. Raises ExpressionEvaluationError."""
     try:
         return evaluate(source, _data(ctx), lambda name: _variable(ctx, name))
-    except Exception as error:  # operators raise what they like, as in Python
+    except Exception as error:  # user code: operators of results may raise anything
         sentence = f"Failed to evaluate expression '{source}': {error}"
         raise ExpressionEvaluationError(sentence) from error
 

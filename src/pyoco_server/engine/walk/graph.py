@@ -16,9 +16,9 @@ from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Re
 class GraphWalk:
     """Ends when every task has succeeded or failed; raises `Halt` for any other ending."""
 
-    def __init__(self, plan: FlowPlan, supervisor: Scheduler, reporter: Reporter) -> None:
+    def __init__(self, plan: FlowPlan, scheduler: Scheduler, reporter: Reporter) -> None:
         self._plan = plan
-        self._supervisor = supervisor
+        self._scheduler = scheduler
         self._reporter = reporter
         self._unsettled = set(plan.order)
 
@@ -38,13 +38,13 @@ class GraphWalk:
     def any_of(self) -> tuple[str, ...]:
         return tuple(name for name, spec in self._plan.specs.items() if spec.any_of)
 
-    def run(self, past: Checkpoints) -> None:
-        self._past = past
-        failed = [name for name in past.failures if self._is_final(name)]
-        self._ready = ReadySet(self._plan, past.results, failed)
+    def run(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        failed = [name for name in checkpoints.failures if self._is_final(name)]
+        self._ready = ReadySet(self._plan, checkpoints.results, failed)
         for name in self._plan.order:
-            if name in past.results:
-                self._supervisor.take_recorded(self._plan.specs[name], name, past.results[name])
+            if name in checkpoints.results:
+                self._scheduler.take_recorded(self._plan.specs[name], name, checkpoints.results[name])
                 self._unsettled.discard(name)
         first = self._ready.first()
         for name in failed:
@@ -55,21 +55,25 @@ class GraphWalk:
 
     def _is_final(self, name: str) -> bool:
         spec = self._plan.specs.get(name)
-        return spec is not None and name not in self._past.results and (spec.isolate or spec.wait is not None)
+        return (
+            spec is not None
+            and name not in self._checkpoints.results
+            and (spec.isolate or spec.wait is not None)
+        )
 
     def _recall_failure(self, name: str) -> None:
-        failure = Failure(self._past.failures[name])
-        self._reporter.recorded_failure(name, failure)
+        failure = Failure(self._checkpoints.failures[name])
+        self._reporter.report_recorded_failure(name, failure)
         self._fail(self._plan.specs[name], failure)
 
     def _step(self) -> None:
-        if self._supervisor.is_stuck():
+        if self._scheduler.is_stuck():
             raise Halt(self._deadlock())
-        match self._supervisor.next():
+        match self._scheduler.next():
             case AttemptSucceeded(spec, _):
                 self._unsettled.discard(spec.name)
             case Released(spec):
-                self._start(self._ready.succeeded(spec.name))
+                self._start(self._ready.note_success(spec.name))
             case AttemptFailed(spec, failure):
                 self._fail(spec, failure)
             case other:
@@ -77,7 +81,7 @@ class GraphWalk:
 
     def _start(self, names: list[str]) -> None:
         for name in names:
-            self._supervisor.start(self._plan.specs[name], name)
+            self._scheduler.start(self._plan.specs[name], name)
 
     def _fail(self, spec: TaskSpec, failure: Failure) -> None:
         if not spec.isolate:
@@ -90,9 +94,11 @@ class GraphWalk:
         queue = deque([failed])
         while queue:
             cause = queue.popleft()
-            for name in self._ready.failed(cause):
+            for name in self._ready.note_failure(cause):
                 self._unsettled.discard(name)
-                self._reporter.doomed(name, because_of=cause, is_known=name in self._past.failures)
+                self._reporter.report_doomed(
+                    name, because_of=cause, is_known=name in self._checkpoints.failures
+                )
                 queue.append(name)
 
     def _deadlock(self) -> Ending:

@@ -1,6 +1,6 @@
 """What is under way in one run, and what becomes of it. Owns success, retry, failure and expiry.
 
-Does not wait and does not choose what to start; the supervisor does.
+Does not wait and does not choose what to start; the scheduler does.
 """
 
 import math
@@ -79,18 +79,18 @@ class TasksInFlight:
             return
         self._let_go(attempt)
         failure = Failure(f"Task '{attempt.name}' exceeded timeout of {attempt.spec.timeout_sec}s")
-        self._reporter.failed(attempt, failure, clock.now())
+        self._reporter.report_failed(attempt, failure, clock.now())
         self.news.append(AttemptFailed(attempt.spec, failure))
 
     def conclude(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         """Tell the success. `Released` follows when it is acknowledged."""
         self._unacknowledged.add(attempt)
         acknowledge = partial(self._control.events.put, ResultAcknowledged(attempt))
-        self._reporter.succeeded(attempt, output, ended_at, acknowledge)
+        self._reporter.report_succeeded(attempt, output, ended_at, acknowledge)
 
     def leave_behind(self, attempt: TaskAttempt) -> None:
         self._let_go(attempt)
-        self._reporter.cancelled(attempt.name)
+        self._reporter.report_cancelled(attempt.name)
 
     def _succeed(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         self._wiring.save(attempt.spec, output)
@@ -99,11 +99,11 @@ class TasksInFlight:
 
     def _fail(self, attempt: TaskAttempt, failure: Failure, ended_at: float) -> None:
         if self._ctx.is_cancelled:  # it raised because it saw the cancel, or might have: cancel wins
-            self._reporter.cancelled(attempt.name)
+            self._reporter.report_cancelled(attempt.name)
             return
         retry_at = time.monotonic() + backoff_sec(attempt.number - 1)
         will_retry = attempt.retries_left > 0 and retry_at < attempt.deadline
-        self._reporter.failed(attempt, failure, ended_at, will_retry)
+        self._reporter.report_failed(attempt, failure, ended_at, will_retry)
         if will_retry:
             self.retries_due += 1
             self.timers.add(retry_at, RetryTimer(attempt.again()))

@@ -1,6 +1,6 @@
 """Bring one attempt under way: number it, wire its arguments, report it, hand it to a thread.
 
-Owns the way to user code; what becomes of the attempt is the supervisor's.
+Owns the way to user code; what becomes of the attempt is the scheduler's.
 """
 
 import math
@@ -41,7 +41,7 @@ class Launcher:
         self._stamp(attempt)
         failure = self._wire(attempt)
         inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
-        self._reporter.started(attempt, inputs)
+        self._reporter.report_started(attempt, inputs)
         return failure
 
     def _stamp(self, attempt: TaskAttempt) -> None:

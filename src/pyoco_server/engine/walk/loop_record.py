@@ -30,8 +30,8 @@ class Whole:
 class LoopedTasks:
     """Those of the outermost loop that is being walked, in the order in which it got to them."""
 
-    def __init__(self, supervisor: Scheduler, reporter: Reporter, recorded: Mapping[str, Any]) -> None:
-        self._supervisor = supervisor
+    def __init__(self, scheduler: Scheduler, reporter: Reporter, recorded: Mapping[str, Any]) -> None:
+        self._scheduler = scheduler
         self._reporter = reporter
         self._recorded = recorded
         self._wholes: dict[str, Whole] = {}
@@ -42,19 +42,19 @@ class LoopedTasks:
             attempt = TaskAttempt(spec, label, number=1, started_at=clock.now())
             whole = self._wholes[label] = Whole(attempt, label in self._recorded)
             if whole.is_known:
-                self._reporter.recorded(label, self._recorded[label])
+                self._reporter.report_recorded(label, self._recorded[label])
         return whole
 
     def start(self, whole: Whole) -> None:
         """An iteration is about to be executed."""
         if not whole.is_started and not whole.is_known:
             whole.is_started = True
-            self._reporter.started(whole.attempt, {})
+            self._reporter.report_started(whole.attempt, {})
 
     def fail(self, whole: Whole, failure: Failure) -> None:
         """An iteration has failed for good."""
         if not whole.is_known:
-            self._reporter.failed(whole.attempt, failure, clock.now())
+            self._reporter.report_failed(whole.attempt, failure, clock.now())
 
     def end(self) -> int:
         """The outermost loop has ended. Gives the number of successes that are to be acknowledged."""
@@ -62,6 +62,6 @@ class LoopedTasks:
         for whole in told:
             self.start(whole)  # not yet, if all iterations came from an earlier life
             self._reporter.take_inputs(whole.attempt.name, of=whole.last)
-            self._supervisor.conclude(whole.attempt, whole.output)
+            self._scheduler.conclude(whole.attempt, whole.output)
         self._wholes = {}
         return len(told)

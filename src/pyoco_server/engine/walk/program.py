@@ -3,7 +3,7 @@
 The meaning is pyoco's: any failure ends the run, whatever the task's fail policy says.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,10 +37,10 @@ UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
 class ProgramWalk:
     """Ends when the last step has succeeded; raises `Halt` for any other ending."""
 
-    def __init__(self, program: Program, ctx: Context, supervisor: Scheduler, reporter: Reporter) -> None:
+    def __init__(self, program: Program, ctx: Context, scheduler: Scheduler, reporter: Reporter) -> None:
         self._program = program
         self._ctx = ctx
-        self._supervisor = supervisor
+        self._scheduler = scheduler
         self._reporter = reporter
         self._labels = Labels(program.names)
         self._indexes = ""  # of the loops that we are in, outermost first: "[0][2]"
@@ -62,15 +62,15 @@ class ProgramWalk:
     def any_of(self) -> tuple[str, ...]:
         return ()
 
-    def run(self, past: Checkpoints) -> None:
-        self._recorded = past.results
-        self._failures = past.failures
-        self._looped = LoopedTasks(self._supervisor, self._reporter, past.results)
+    def run(self, checkpoints: Checkpoints) -> None:
+        self._recorded = checkpoints.results
+        self._failures = checkpoints.failures
+        self._looped = LoopedTasks(self._scheduler, self._reporter, checkpoints.results)
         self._steps(self._program.body)
 
     def _steps(self, body: SubFlowNode) -> None:
         for node in body.steps:
-            self._supervisor.halt_if_due()
+            self._scheduler.halt_if_due()
             self._step(node)
 
     def _step(self, node: DSLNode) -> None:
@@ -90,36 +90,36 @@ class ProgramWalk:
         whole = self._looped.reach(place.spec, label) if place.is_looped else None
         if name in self._recorded:
             output = self._recorded[name]
-            self._supervisor.take_recorded(place.spec, name, output)
+            self._scheduler.take_recorded(place.spec, name, output)
         elif place.spec.wait is not None and name in self._failures:
             failure = Failure(self._failures[name])
-            self._reporter.recorded_failure(name, failure)
-            raise self._halted(name, whole, failure)
+            self._reporter.report_recorded_failure(name, failure)
+            raise self._fail(name, whole, failure)
         else:
-            output = self._executed(place.spec, name, whole)
+            output = self._execute(place.spec, name, whole)
         if whole is not None:
             whole.last, whole.output = name, output
 
-    def _executed(self, spec: TaskSpec, name: str, whole: Whole | None) -> Any:
+    def _execute(self, spec: TaskSpec, name: str, whole: Whole | None) -> Any:
         self._await_releases()
         if whole is not None:
             self._looped.start(whole)
-        self._supervisor.start(spec, name)
-        news = self._supervisor.next()
+        self._scheduler.start(spec, name)
+        news = self._scheduler.next()
         if isinstance(news, AttemptFailed):
-            raise self._halted(name, whole, news.failure)
+            raise self._fail(name, whole, news.failure)
         assert isinstance(news, AttemptSucceeded), "one task at a time: nothing else can be under way"
         self._unreleased = 1
         return news.output
 
-    def _halted(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
+    def _fail(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
         if whole is not None:
             self._looped.fail(whole, failure)
         return Halt(Ending(OutcomeStatus.FAILED, failure.error, name, failure.traceback, failure))
 
     def _await_releases(self) -> None:
         for _ in range(self._unreleased):
-            released = self._supervisor.next()
+            released = self._scheduler.next()
             assert isinstance(released, Released), "one task at a time: nothing else can be under way"
         self._unreleased = 0
 
@@ -177,7 +177,7 @@ class ProgramWalk:
 
     @contextmanager
     def _iteration(self, frame: LoopFrame) -> Iterator[None]:
-        self._supervisor.halt_if_due()
+        self._scheduler.halt_if_due()
         outside, self._indexes = self._indexes, f"{self._indexes}[{frame.index}]"
         self._ctx.push_loop(frame)
         try:
@@ -198,16 +198,10 @@ class ProgramWalk:
 
     def _is_true(self, condition: Any) -> bool:
         value = self._value(condition)
-        try:
-            return bool(value)
-        except Exception as exc:  # a task may return what is neither true nor false, such as an array
-            raise _failed(exc) from exc
+        return _truth(lambda: value)
 
     def _is_case(self, wanted: Any, value: Any) -> bool:
-        try:
-            return bool(wanted == value != DEFAULT_CASE_VALUE)
-        except Exception as exc:  # as above
-            raise _failed(exc) from exc
+        return _truth(lambda: wanted == value != DEFAULT_CASE_VALUE)
 
     def _value(self, expression: Any) -> Any:
         if not isinstance(expression, Expression):
@@ -216,6 +210,13 @@ class ProgramWalk:
             return value_of(self._ctx, expression.source)
         except ExpressionEvaluationError as exc:
             raise _failed(exc) from exc
+
+
+def _truth(make: Callable[[], Any]) -> bool:
+    try:
+        return bool(make())
+    except Exception as exc:  # user code: __eq__ and __bool__ of a result may raise, as those of an array do
+        raise _failed(exc) from exc
 
 
 def _failed(exc: Exception) -> Halt:

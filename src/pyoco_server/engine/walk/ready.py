@@ -28,12 +28,12 @@ class ReadySet:
         self._open.difference_update(ready)
         return ready
 
-    def succeeded(self, name: str) -> list[str]:
+    def note_success(self, name: str) -> list[str]:
         """Tasks that can start because this one succeeded."""
         touched = self._decide(name, success=1)
         return self._take(other for other in touched if self._missing[other] <= 0)
 
-    def failed(self, name: str) -> list[str]:
+    def note_failure(self, name: str) -> list[str]:
         """Tasks that can never start because this one failed: not those that follow from them in turn."""
         touched = self._decide(name, success=0)
         return self._take(other for other in touched if self._undecided[other] < self._missing[other])

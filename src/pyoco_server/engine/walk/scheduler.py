@@ -52,7 +52,7 @@ class Scheduler:
     def take_recorded(self, spec: TaskSpec, name: str, output: Any) -> None:
         """Use the result from an earlier life of the run instead of executing the task."""
         self._wiring.save(spec, output)
-        self._reporter.recorded(name, output)
+        self._reporter.report_recorded(name, output)
 
     def conclude(self, whole: TaskAttempt, output: Any) -> None:
         """Tell the success of a task whose iterations have all succeeded."""

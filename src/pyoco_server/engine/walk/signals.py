@@ -1,4 +1,4 @@
-"""What a supervisor tells the walk through a flow. Closed set of values; no behaviour."""
+"""What the scheduler tells the walk through a flow. Closed set of values; no behaviour."""
 
 from dataclasses import dataclass
 from typing import Any

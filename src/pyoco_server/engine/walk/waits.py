@@ -35,13 +35,13 @@ class Waits:
         attempt = TaskAttempt(spec, name, number=1, started_at=clock.now())
         try:
             asked = self._asked(spec, name)
-        except Exception as exc:  # a reference may lead nowhere, or to a property that raises
+        except Exception as exc:  # user code: a reference may lead to a property that raises
             failure = describe(exc)
-            self._reporter.failed(attempt, failure, clock.now())
+            self._reporter.report_failed(attempt, failure, clock.now())
             self._news.append(AttemptFailed(spec, failure))
             return
         self.open[name] = spec
-        self._reporter.waiting(attempt, asked)
+        self._reporter.report_waiting(attempt, asked)
 
     def answer(self, name: str, answer: WaitAnswer) -> None:
         spec = self.open.pop(name, None)
@@ -58,10 +58,10 @@ class Waits:
     def _settle(self, spec: TaskSpec, name: str, answer: WaitAnswer) -> None:
         if answer.error is not None:
             failure = Failure(answer.error)
-            self._reporter.recorded_failure(name, failure)
+            self._reporter.report_recorded_failure(name, failure)
             self._news.append(AttemptFailed(spec, failure))
             return
         self._wiring.save(spec, answer.output)
-        self._reporter.recorded(name, answer.output)
+        self._reporter.report_recorded(name, answer.output)
         self._news.append(AttemptSucceeded(spec, answer.output))
         self._news.append(Released(spec))  # nothing has to be acknowledged: it came out of the log

@@ -90,7 +90,7 @@ class Attempt:
         tag = self._delivery.subject.rsplit(".", 1)[-1]
         with context_of({"worker_id": self._claimant.worker_id, "tag": tag}):
             try:
-                ended = await self._handled(on_claimed)
+                ended = await self._handle(on_claimed)
             except Unavailable as error:
                 fields = {"reason": error.message, "err_id": error.err_id, "msg_id": error.msg_id}
                 log.warning("broker trouble", exc_info=error, extra=fields)
@@ -98,26 +98,26 @@ class Attempt:
             await self._settle(ended)
             return ended
 
-    async def _handled(self, on_claimed: Callable[[str, int], None]) -> AttemptResult:
+    async def _handle(self, on_claimed: Callable[[str, int], None]) -> AttemptResult:
         job = read_job(self._delivery)
         if isinstance(job, NotOurs):
-            self._say_invalid(job.run_id, job.cause)
+            self._log_invalid(job.run_id, job.cause)
             if job.run_id is not None:
                 await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
             return AttemptResult(job.outcome, job.run_id, job.error)
         self._in_hand[job.run_id] += 1
         try:
             with context_of(_about(job)):
-                return await self._attempted(job, on_claimed)
+                return await self._claim_and_perform(job, on_claimed)
         except RecursionError as error:  # just readable, and too deep to be written a few calls further down
-            self._say_invalid(job.run_id, error)
+            self._log_invalid(job.run_id, error)
             return AttemptResult(AttemptOutcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
             self._in_hand[job.run_id] -= 1
             if not self._in_hand[job.run_id]:
                 del self._in_hand[job.run_id]
 
-    def _say_invalid(self, run_id: str | None, cause: Exception | None) -> None:
+    def _log_invalid(self, run_id: str | None, cause: Exception | None) -> None:
         fields = {
             "subject": self._delivery.subject,
             "run_id": run_id,
@@ -129,36 +129,36 @@ class Attempt:
         """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
         return self._in_hand[run_id] == 1
 
-    async def _attempted(self, job: Job, on_claimed: Callable[[str, int], None]) -> AttemptResult:
-        under_way = AttemptMonitor(self._store, self._delivery, job.run_id, self._lease)
-        async with under_way:
+    async def _claim_and_perform(self, job: Job, on_claimed: Callable[[str, int], None]) -> AttemptResult:
+        monitor = AttemptMonitor(self._store, self._delivery, job.run_id, self._lease)
+        async with monitor:
             claimed = await claim(
                 self._store, self._delivery, job, self._claimant, is_only_one=self._is_only_one
             )
             if isinstance(claimed, NotOurs):
                 if claimed.over is not None:
-                    await self._see_to_letter(claimed.over.run)
+                    await self._note_owed_letter(claimed.over.run)
                 return AttemptResult(claimed.outcome, claimed.run_id, claimed.error)
             self.claimed_run_id = job.run_id
             on_claimed(job.run_id, claimed.fence)
-            recorder = Recorder(self._store, claimed.stored, under_way.on_refused)
+            recorder = Recorder(self._store, claimed.stored, monitor.on_refused)
             recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
             # From here on the run is ours: whatever goes wrong is its end, for nobody else would end it.
             try:
-                ending = await self._performer.perform(claimed, recorder, under_way)
+                ending = await self._performer.perform(claimed, recorder, monitor)
                 self._on_performed()
-                return await self._conclude(ending, recorder, under_way)
+                return await self._conclude(ending, recorder, monitor)
             finally:
                 recorder.snapshot.stop()
                 await recorder.log.close()
 
-    async def _conclude(self, ending: Ending, recorder: Recorder, under_way: AttemptMonitor) -> AttemptResult:
+    async def _conclude(self, ending: Ending, recorder: Recorder, monitor: AttemptMonitor) -> AttemptResult:
         """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
         fence, run_id = ending.fence, recorder.stored.run.run_id
         if recorder.broken is not None:
             unwritable = FailRun(fence=fence, reason=EXECUTION_ERROR, error=recorder.broken)
             refused = await recorder.conclude_alone(unwritable)
-        elif under_way.is_cancelled:
+        elif monitor.is_cancelled:
             refused = Reason.CANCEL_REQUESTED
         else:
             refused = recorder.refused or await recorder.conclude(ending)
@@ -168,7 +168,7 @@ class Attempt:
             fields = {"run_id": run_id, "fence": fence, "reason": refused}
             log.warning("the run was taken over; nothing of ours was written", extra=fields)
             return AttemptResult(AttemptOutcome.TAKEN_OVER, run_id)
-        await recorder.snapshot.written()
+        await recorder.snapshot.flush()
         return _ended(recorder.stored, recorder.cause)
 
     async def _settle(self, ended: AttemptResult) -> None:
@@ -197,7 +197,7 @@ class Attempt:
             letter != EXECUTION_ERROR or self._store.config.dlq_publish_execution_error
         )
 
-    async def _see_to_letter(self, run: Run) -> None:
+    async def _note_owed_letter(self, run: Run) -> None:
         """This job came back after its run had failed: the letter may not have been written."""
         reason = letter_reason(run)
         is_of_this_job = self._delivery.job_no in (None, run.job_no)

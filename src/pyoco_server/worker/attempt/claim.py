@@ -53,6 +53,7 @@ from pyoco_server.worker.recording.checkpoints import (
     recorded_failures,
     recorded_results,
 )
+from pyoco_server.worker.recording.facts import Numbering
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,11 @@ class Claimed(NamedTuple):
     @property
     def fence(self) -> int:
         return self.stored.run.fence
+
+    @property
+    def numbering(self) -> Numbering:
+        tasks = self.stored.run.tasks.items()
+        return Numbering(self.fence, {name: record.attempt for name, record in tasks if record.attempt})
 
     @property
     def failures(self) -> dict[str, str]:
@@ -130,9 +136,9 @@ async def claim(
     try:
         applied = await _apply_claim(store, delivery, submission, claimant)
     except Unavailable as error:
-        return await _find_out(store, submission, claimant, error, is_only_one=is_only_one)
+        return await _resolve_lost_reply(store, submission, claimant, error, is_only_one=is_only_one)
     if applied.refused is None and applied.after is not None:
-        return await _claimed(store, submission, applied.after)
+        return await _read_checkpoints(store, submission, applied.after)
     left_over = _left_over(applied, claimant) if is_only_one(job.run_id) else None
     if left_over is not None:
         return await _hand_back(store, job.run_id, left_over)
@@ -149,13 +155,13 @@ async def _apply_claim(
     return await apply(store, submission.run_id, command, reading=reading, project=False)
 
 
-async def _claimed(store: Store, submission: RunSubmitted, stored: StoredRun) -> Claimed:
+async def _read_checkpoints(store: Store, submission: RunSubmitted, stored: StoredRun) -> Claimed:
     """The run is ours from here on, so what it needs is read until it is there."""
-    recorded = await _until_answered(lambda: recorded_results(store, stored.run))
+    recorded = await _ask_until_answered(lambda: recorded_results(store, stored.run))
     return Claimed(stored, submission, recorded)
 
 
-async def _find_out(
+async def _resolve_lost_reply(
     store: Store,
     submission: RunSubmitted,
     claimant: Claimant,
@@ -167,17 +173,17 @@ async def _find_out(
     run_id = submission.run_id
     fields = {"run_id": run_id, "error": error.message}
     log.warning("a claim may stand in the log", exc_info=error, extra=fields)
-    stored = await _until_answered(lambda: store.runs.load(run_id, at_leader=True, whole=True))
+    stored = await _ask_until_answered(lambda: store.runs.load(run_id, at_leader=True, whole=True))
     held = stored.run.claim if stored is not None else None
     if stored is None or held is None or held.instance_id != claimant.instance_id:
         return NotOurs(AttemptOutcome.BROKER_TROUBLE, error=error.message)
     if not is_only_one(run_id):
         return NotOurs(AttemptOutcome.CLAIMED, run_id)
     log.info("the claim stands; the run begins", extra={"run_id": run_id, "fence": held.fence})
-    return await _claimed(store, submission, stored)
+    return await _read_checkpoints(store, submission, stored)
 
 
-async def _until_answered(ask: Callable[[], Awaitable[T]]) -> T:
+async def _ask_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
     """Asks again while the broker is away. Raises Unavailable after FIND_OUT_SEC_MAX."""
     give_up_at, tries = elapsed() + FIND_OUT_SEC_MAX, 0
     while True:

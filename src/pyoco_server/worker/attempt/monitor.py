@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 # Commits that may answer a wait and come before anybody executes the run. More are not kept: a run cannot be
 # parked over an answer that it has not heard, so it comes back and finds it.
 EARLY_COMMITS_MAX = 100
-LOOK_EVERY_BEATS = 10
+CATCH_UP_EVERY_HEARTBEATS = 10
 # Timers and short tasks instead of loops: most runs end before the first beat, and should not pay for a task.
-KEEPING, BEATING, LOOKING = "keeping a delivery", "heartbeat of a run", "a run under way"
+DELIVERY, HEARTBEAT, CATCH_UP = "keeping a delivery", "heartbeat of a run", "a run under way"
 
 
 class Stoppable(Protocol):
@@ -58,7 +58,7 @@ class AttemptMonitor:
         self._store = store
         self._lease = lease
         self._is_confirmed = True
-        self._beats = 0
+        self._heartbeats = 0
         self._delivery = delivery
         self._run_id = run_id
         self._sid: int | None = None
@@ -77,28 +77,27 @@ class AttemptMonitor:
     async def __aenter__(self) -> AttemptMonitor:
         subject = f"{self._store.config.live_subject_prefix}.{self._run_id}"
         self._sid = await self._store.client.listen(subject, self._on_commit)
-        self._store.on_reconnect(self._look_again)
+        self._store.on_reconnect(self._catch_up_soon)
         self._lease.subscribe(self._on_renewed)
-        self._every(self._store.config.ack_progress_interval_sec, KEEPING, self._keep_delivery)
+        self._every(self._store.config.ack_progress_interval_sec, DELIVERY, self._keep_delivery)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over = True
-        self._store.forget_reconnect(self._look_again)
+        self._store.forget_reconnect(self._catch_up_soon)
         self._lease.unsubscribe(self._on_renewed)
         for timer in (*self._timers, *([self._grace] if self._grace else [])):
             timer.cancel()
         for task in self._tasks:
             task.cancel()
         if self._sid is not None:
-            with contextlib.suppress(Exception):  # a lost connection has no subscriptions to end
-                await self._store.client.unlisten(self._sid)
+            await self._store.client.unlisten(self._sid)
 
     def begin(self, engine: Stoppable, recorder: Recorder) -> None:
         if self._recorder is None:
-            self._every(self._store.config.run_heartbeat_interval_sec, BEATING, self._beat)
+            self._every(self._store.config.run_heartbeat_interval_sec, HEARTBEAT, self._on_heartbeat_due)
         self._engine, self._recorder = engine, recorder
         self._grant()
         if self.is_cancelled:
@@ -113,7 +112,7 @@ class AttemptMonitor:
     def may_start(self) -> bool:
         return self._is_confirmed and self._lease.is_current
 
-    def performed(self) -> None:
+    def detach_engine(self) -> None:
         """Its code has returned: whoever executed it may have another run by now, and is let alone."""
         self._engine = None
 
@@ -142,7 +141,7 @@ class AttemptMonitor:
         if self._is_confirmed:
             self._grant()
         else:
-            self._look_again()
+            self._catch_up_soon()
 
     def _grant(self) -> None:
         if self._engine is not None and self._is_confirmed:
@@ -157,9 +156,9 @@ class AttemptMonitor:
             if any(isinstance(event, RunLost) and event.fence == fence for event in decode_commit(data)):
                 self.on_refused(Reason.FENCED)
         if self._recorder is None or self._recorder.waits:
-            self._hear_answers(data)
+            self._read_answers(data)
 
-    def _hear_answers(self, data: bytes) -> None:
+    def _read_answers(self, data: bytes) -> None:
         """Whoever ends a wait commits how it ended: by an answer, or because its time was up."""
         if b"TaskSucceeded" not in data and b"TaskFailed" not in data:
             return
@@ -190,8 +189,8 @@ class AttemptMonitor:
                 self.abandoned.set_result(None)
             self._engine.abandon(self._run_id)
 
-    def _look_again(self) -> None:
-        self._begin(self._catch_up(), LOOKING)
+    def _catch_up_soon(self) -> None:
+        self._begin(self._catch_up(), CATCH_UP)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = noticed(asyncio.get_running_loop().create_task(work), name)
@@ -228,13 +227,13 @@ class AttemptMonitor:
 
     def _every(self, interval_sec: float, name: str, act: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        slot = len(self._timers)
+        index = len(self._timers)
 
         def again() -> None:
             if not self._over:
                 with contain(name):
                     act()
-                self._timers[slot] = loop.call_later(interval_sec, again)
+                self._timers[index] = loop.call_later(interval_sec, again)
 
         self._timers.append(loop.call_later(interval_sec, again))
 
@@ -245,15 +244,15 @@ class AttemptMonitor:
             fields |= {"reason": str(trouble)}
             log.warning("cannot say that the run is in progress", exc_info=trouble, extra=fields)
 
-    def _beat(self) -> None:
-        self._begin(self._beat_once(), BEATING)
+    def _on_heartbeat_due(self) -> None:
+        self._begin(self._send_heartbeat(), HEARTBEAT)
 
-    async def _beat_once(self) -> None:
+    async def _send_heartbeat(self) -> None:
         if self._recorder is None or self._over:
             return
-        self._beats += 1
+        self._heartbeats += 1
         with contextlib.suppress(Unavailable):  # the next beat is a second away
-            has_moved = await self._recorder.snapshot.beat(clock.now())
+            has_moved = await self._recorder.snapshot.send_heartbeat(clock.now())
             # A push may be lost. The snapshot tells of what was missed; now and then the log is asked.
-            if has_moved or self._beats % LOOK_EVERY_BEATS == 0:
+            if has_moved or self._heartbeats % CATCH_UP_EVERY_HEARTBEATS == 0:
                 await self._catch_up()

@@ -23,7 +23,7 @@ class Quarantine:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._losses = max(1, store.config.consumer_max_deliver // 2)
-        self._under_way: str | None = None
+        self._in_flight: str | None = None
 
     def may_be_one(self, delivery: Delivery) -> bool:
         """Every loss has published a job of its own: with a low number nothing needs to be read."""
@@ -35,15 +35,15 @@ class Quarantine:
         run_id = await self._suspect_in(delivery)
         if run_id is None:
             yield True
-        elif self._under_way is not None:
+        elif self._in_flight is not None:
             await self._give_back(delivery, run_id)
             yield False
         else:
-            self._under_way = run_id
+            self._in_flight = run_id
             try:
                 yield True
             finally:
-                self._under_way = None
+                self._in_flight = None
 
     async def _suspect_in(self, delivery: Delivery) -> str | None:
         if not self.may_be_one(delivery):

@@ -71,7 +71,7 @@ def params_by_flow(names: Iterable[str], resolve: Callable[[str], Flow]) -> dict
     for name in names:
         try:
             params = params_of(resolve(name))
-        except (Exception, SystemExit):  # user code at the edge: a run of it will say what is wrong
+        except (Exception, SystemExit):  # user code: a run of this flow will report what is wrong
             continue
         room -= len(msgspec.json.encode(params)) + len(name)
         if room < 0:

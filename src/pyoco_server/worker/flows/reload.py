@@ -62,12 +62,12 @@ class Reload:
         found = await self._look()
         if found == self._loaded:
             return
-        found = await self._settled(found)
+        found = await self._wait_until_settled(found)
         changed = _differing(self._loaded, found)
         self._loaded = found  # also if it cannot be loaded: then the next change may repair it
         await _load(self._renew, changed, self._folder)
 
-    async def _settled(self, found: Files) -> Files:
+    async def _wait_until_settled(self, found: Files) -> Files:
         while not self._watching.is_stopping:
             await self._watching.pause_until_stopped(SETTLE_SEC)
             before, found = found, await self._look()

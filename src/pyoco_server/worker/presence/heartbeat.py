@@ -97,29 +97,29 @@ class Heartbeat:
             await self._register()
             await self._store.leases.release(self._claimant.instance_id, revision=self._revision)
 
-    def run_began(self, run_id: str, fence: int = 0) -> None:
+    def note_run_start(self, run_id: str, fence: int = 0) -> None:
         self._fences[run_id] = fence
         self._running[run_id] = clock.now()
-        self.changed()
+        self.publish_soon()
 
-    def run_ended(self, run_id: str, status: str | None) -> None:
+    def note_run_end(self, run_id: str, status: str | None) -> None:
         self._fences.pop(run_id, None)
         started_at = self._running.pop(run_id, None)
         if started_at is not None:
             # Together: `last_run_*` is of one run, also while another one is under way.
             self._changes |= {"last_run_id": run_id, "last_run_status": status}
             self._changes |= {"last_run_started_at": started_at, "last_run_finished_at": clock.now()}
-            self.changed()
+            self.publish_soon()
 
-    def fetched(self, at: float | None) -> None:
+    def note_fetch(self, at: float | None) -> None:
         """When the queue last answered, be it that there is nothing: silence is no answer."""
         self._fetched_at = at
 
-    def changed(self) -> None:
+    def publish_soon(self) -> None:
         """There is news, of runs or in `extra`: it is told soon instead of at the next beat."""
         self._entry_loop.wake()
 
-    async def say(self) -> None:
+    async def publish(self) -> None:
         """Now, and in order: whoever reads the entry after this does not find what was true before."""
         await self._register()
 
@@ -148,7 +148,7 @@ class Heartbeat:
         self._revision = await self._store.leases.renew(
             self._claimant.instance_id, lease, revision=self._revision
         )
-        self.deadline.renewed(sent_at)
+        self.deadline.renew(sent_at)
 
     @property
     def _free_slots(self) -> int:

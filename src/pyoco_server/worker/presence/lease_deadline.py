@@ -34,7 +34,7 @@ class LeaseDeadline:
     def unsubscribe(self, on_renewed: OnRenewed) -> None:
         self._subscribers.discard(on_renewed)
 
-    def renewed(self, sent_at: float) -> None:
+    def renew(self, sent_at: float) -> None:
         """`sent_at`: what `elapsed` said before the renewal left."""
         has_lapsed = not self.is_current
         self.until = max(self.until, sent_at + self._lease_sec)

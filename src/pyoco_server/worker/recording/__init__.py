@@ -1,3 +1,6 @@
-"""From what the engine reports to the log: `recorder` batches facts into commits, `uploads` stores large
-results, `snapshot_writer` keeps the snapshot current, `run_log` writes what the run prints.
+"""From the engine's callbacks to the log.
+
+`listener` turns callbacks into commands in the process that executes the run, `recorder` receives them in the
+worker, `batcher` commits them, `uploads` stores large results, `snapshot_writer` keeps the snapshot current,
+and `run_log` writes what the run prints.
 """

@@ -28,8 +28,7 @@ class Edges(NamedTuple):
 
 def plan(
     fence: int, names: Sequence[str], last: Sequence[str], edges: Edges, at: float
-) -> Iterator[tuple[PlanTasks, int]]:
-    """Each with about how many characters it has."""
+) -> Iterator[PlanTasks]:
     if _chars(edges.needs) > DRAWN_CHARS_MAX:
         edges = Edges()
     # Of one last task everybody can tell which it was; of very many nobody wants a result.
@@ -37,7 +36,7 @@ def plan(
     for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
         tasks = list(names[start : start + PLAN_NAMES_MAX])
         needs, any_of = edges.among(tasks)
-        command = PlanTasks(
+        yield PlanTasks(
             fence=fence,
             tasks=tasks,
             last=told,
@@ -45,7 +44,6 @@ def plan(
             any_of=any_of or None,
             planned_at=at,
         )
-        yield command, sum(map(len, tasks)) + _chars(needs)
         told = None
 
 

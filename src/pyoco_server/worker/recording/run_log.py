@@ -19,7 +19,7 @@ from pyoco_server.ids import new_token
 from pyoco_server.jetstream.errors import BrokerRefused
 from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, count_failure, noticed
+from pyoco_server.supervision import Backoff, contain, noticed
 from pyoco_server.worker.recording.log_rate import Rate
 from pyoco_server.worker.slots.capture import as_line
 
@@ -117,7 +117,7 @@ class RunLog:
             writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
             self._writer = noticed(writer, LOOP)
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Everything added so far is stored, or is not waited for any longer."""
         self._in_a_hurry = True
         self.flush_soon()
@@ -127,7 +127,7 @@ class RunLog:
 
     async def close(self) -> None:
         """Nothing is added any more. What is not stored yet is stored later, if that is possible soon."""
-        await self.flushed()
+        await self.flush()
         self._is_closed = True
         self._forget_timer()
         if self._writer is None:
@@ -254,11 +254,9 @@ class RunLog:
             on_room()
 
     async def _store_chunk(self, chunk: list[LogLine], left_out: int) -> None:
-        try:
+        # After a defect these lines are lost; the lines after them are still stored.
+        with contain(LOOP, "lines of a run are lost", run_id=self._run_id, lines=len(chunk)):
             await self._store_patiently(chunk, left_out)
-        except Exception:  # a defect: these lines are lost, the ones after them need not be
-            count_failure(LOOP)
-            log.exception("lines of a run are lost", extra={"run_id": self._run_id, "lines": len(chunk)})
 
     async def _store_patiently(self, chunk: list[LogLine], left_out: int) -> None:
         """Until the broker answers; what comes meanwhile is gathered, up to a bound."""

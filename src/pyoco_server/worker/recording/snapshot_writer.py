@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, count_failure, noticed
+from pyoco_server.supervision import Backoff, contain, noticed
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class SnapshotWriter:
         if self._timer is None and not self._is_busy and not self._is_over:
             self._timer = asyncio.get_running_loop().call_later(LATE_SEC, self._write_soon)
 
-    async def written(self) -> None:
+    async def flush(self) -> None:
         """Wait until the snapshot shows the last commit; tries for as long as the broker is away."""
         self._stop_timer()
         while self._shown < self._latest.commits and self._defects < DEFECTS_MAX:
@@ -58,7 +58,7 @@ class SnapshotWriter:
         self._is_over = True
         self._stop_timer()
 
-    async def beat(self, at: float) -> bool:
+    async def send_heartbeat(self, at: float) -> bool:
         """Renew the heartbeat, unless the snapshot is about to be written anyway.
 
         True: the snapshot shows a commit that is not ours.
@@ -90,20 +90,25 @@ class SnapshotWriter:
         self._is_writing = True
         target = replace(self._latest, revision=self._revision)
         try:
-            self._revision = (await self._store.runs.snapshots.project(target)).revision
-            self._shown = target.commits
-            self._succeeded()
-        except Unavailable as error:
-            await self._wait_after(error)
-        except Exception as error:  # nothing of the run is lost by it: readers fold its log
-            self._defects += 1
-            count_failure(LOOP)
-            log.exception("a snapshot cannot be written", extra={"run_id": target.run.run_id})
-            await self._wait_after(error)
+            # A defect loses nothing of the run: readers fold its log.
+            with contain(LOOP, "a snapshot cannot be written", run_id=target.run.run_id) as contained:
+                await self._project(target)
+            if contained.error is not None:
+                self._defects += 1
+                await self._wait_after(contained.error)
         finally:
             self._writing, self._is_writing = None, False
         if self._shown < self._latest.commits and self._defects < DEFECTS_MAX:
             self.follow(self._latest)
+
+    async def _project(self, target: StoredRun) -> None:
+        try:
+            self._revision = (await self._store.runs.snapshots.project(target)).revision
+        except Unavailable as error:
+            await self._wait_after(error)
+        else:
+            self._shown = target.commits
+            self._note_success()
 
     async def _wait_after(self, error: Exception) -> None:
         """Said once, however long it lasts."""
@@ -113,7 +118,7 @@ class SnapshotWriter:
         log.log(level, "snapshot not written yet", exc_info=error, extra=fields)
         await asyncio.sleep(TRY_AGAIN.after(self._failures))
 
-    def _succeeded(self) -> None:
+    def _note_success(self) -> None:
         if self._failures:
             fields = {"run_id": self._latest.run.run_id, "failures": self._failures}
             log.info("snapshot written after failures", extra=fields)

@@ -20,7 +20,7 @@ from pyoco_server.jetstream.objects import NotSame
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.runs.results import referenced_in
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import count_failure, noticed
+from pyoco_server.supervision import contain, noticed
 from pyoco_server.worker.recording.values import StoredResult
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Uploads:
         self._on_lost = on_lost
         self._run_id = run_id
         self._fence = fence
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
         self._has_begun = False
         self._removing: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -57,40 +57,39 @@ class Uploads:
         uploading = noticed(
             asyncio.get_running_loop().create_task(upload, context=self._context), "upload of a result"
         )
-        self._under_way.add(uploading)
-        uploading.add_done_callback(self._under_way.discard)
+        self._in_flight.add(uploading)
+        uploading.add_done_callback(self._in_flight.discard)
 
-    async def finished(self) -> None:
+    async def wait_until_finished(self) -> None:
         """None is under way, because all have ended or were stopped."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     def stop(self, *, remove: bool = True) -> None:
         """Not without `remove` where it is not known what the log refers to."""
         if self._is_stopped:
             return
         self._is_stopped = True
-        for uploading in self._under_way:
+        for uploading in self._in_flight:
             uploading.cancel()
         if remove and self._has_begun:
             removing = asyncio.get_running_loop().create_task(self._remove(), context=self._context)
             self._removing = noticed(removing, "removal of results")
 
-    async def stopped(self) -> None:
+    async def wait_until_stopped(self) -> None:
         """What was to be removed is, or is noted for housekeeping."""
         if self._removing is not None:
             await asyncio.wait([self._removing])
 
     async def _upload(self, task: str, attempt: int, result: StoredResult, on_put: OnPut) -> None:
-        try:
-            put = await self._put(task, attempt, result)
-        except _NotOurs:
-            self._on_lost()
-            return
-        except Exception:  # the run must not wait for a result that never comes
-            count_failure("upload of a result")
-            log.exception("a result was not stored", extra={"run_id": self._run_id, "task": task})
-            put = StoredResult(None, OutputKept.TOO_LARGE)
+        # After a defect the success is recorded without its result: the run does not wait for it.
+        put = StoredResult(None, OutputKept.TOO_LARGE)
+        with contain("upload of a result", "a result was not stored", run_id=self._run_id, task=task):
+            try:
+                put = await self._put(task, attempt, result)
+            except _NotOurs:
+                self._on_lost()
+                return
         on_put(put)
 
     async def _put(self, task: str, attempt: int, result: StoredResult) -> StoredResult:
@@ -129,19 +128,21 @@ class Uploads:
 
     async def _remove(self) -> None:
         """What was under way has ended first. What the log refers to stays, heard of or not."""
-        try:
-            async with asyncio.timeout(REMOVE_SEC_MAX):
-                await self.finished()
-                stored = await self._store.runs.load_confirmed(self._run_id, whole=True)
-                referenced = referenced_in(stored.run) if stored is not None else set()
-                await self._store.results.remove_unreferenced(self._run_id, referenced, fence=self._fence)
-        except (Unavailable, TimeoutError) as error:
-            fields = {"run_id": self._run_id, "error": str(error)}
-            log.warning("large results of a run that is not ours are left to housekeeping", extra=fields)
-            await self._note()
-        except Exception:  # a defect here costs room, and must not cost the run
-            count_failure("removal of results")
-            log.exception("large results were not removed", extra={"run_id": self._run_id})
+        # A defect here costs storage. It must not fail the run.
+        with contain("removal of results", "large results were not removed", run_id=self._run_id):
+            try:
+                async with asyncio.timeout(REMOVE_SEC_MAX):
+                    await self._remove_unreferenced()
+            except (Unavailable, TimeoutError) as error:
+                fields = {"run_id": self._run_id, "error": str(error)}
+                log.warning("large results of a run that is not ours are left to housekeeping", extra=fields)
+                await self._note()
+
+    async def _remove_unreferenced(self) -> None:
+        await self.wait_until_finished()
+        stored = await self._store.runs.load_confirmed(self._run_id, whole=True)
+        referenced = referenced_in(stored.run) if stored is not None else set()
+        await self._store.results.remove_unreferenced(self._run_id, referenced, fence=self._fence)
 
     async def _note(self) -> None:
         try:

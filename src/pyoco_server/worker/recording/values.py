@@ -38,7 +38,7 @@ def result_of(output: Any, bytes_max: int) -> StoredResult:
         return StoredResult(None, OutputKept.TOO_LARGE)
     try:
         types = _types(output, encoded)
-    except Exception:  # comparing is user code too; what cannot be made again is executed again
+    except Exception:  # user code: __eq__ may raise. What cannot be restored is executed again
         if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
             return StoredResult(None, OutputKept.TOO_LARGE)
         return StoredResult(encoded, OutputKept.APPROXIMATE)
@@ -91,7 +91,7 @@ def _described(value: Any) -> str:
     """A repr is user code: it may raise anything, and say what cannot be written."""
     try:
         return repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode()
-    except Exception:
+    except Exception:  # user code: __repr__ may raise anything
         return _kind(value)
 
 

@@ -128,7 +128,7 @@ class LogLines(logging.Handler):
         try:
             lines = split_lines(self.format(record))
             self._tell(record.created, "logging", CURRENT.get(), lines, record.levelname)
-        except Exception:
+        except Exception:  # user code: formatting a record calls __str__; logging asks for this handling
             self.handleError(record)
 
 

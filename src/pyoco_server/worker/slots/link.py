@@ -20,7 +20,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = m.worker_reader()
 
-    def say(self, message: m.ToSlot) -> None:
+    def send(self, message: m.ToSlot) -> None:
         if self._transport is not None:
             self._transport.write(m.frame(message))
 

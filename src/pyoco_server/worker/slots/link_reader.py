@@ -31,24 +31,24 @@ T = TypeVar("T")
 
 class LinkReader:
     def __init__(
-        self, link: socket.socket, hear: Callable[[m.ToSlot], None], on_tick: Callable[[], None]
+        self, link: socket.socket, on_message: Callable[[m.ToSlot], None], on_tick: Callable[[], None]
     ) -> None:
         self._link = link
-        self._hear = hear
+        self._on_message = on_message
         self._on_tick = on_tick
         self._reader = m.slot_reader()
         self._readable = select.poll()
         self._readable.register(link, select.POLLIN)
         self._reading = threading.Lock()  # whoever has it reads the link
-        self._call = threading.Event()
+        self._wakeup = threading.Event()
         self._is_asleep = False
         self._is_running = False
         self._is_wanted = False  # to listen now, and not only from the next tick on
 
     def open(self) -> None:
-        threading.Thread(target=self._stand_in, name="pyoco-slot-listener", daemon=True).start()
+        threading.Thread(target=self._read_for_main_thread, name="pyoco-slot-listener", daemon=True).start()
 
-    def run_ended(self) -> None:
+    def note_run_end(self) -> None:
         self._is_running = False
 
     def wait_for(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
@@ -71,7 +71,7 @@ class LinkReader:
         """The same where other threads put something there too: somebody else has to listen meanwhile."""
         if not self._is_wanted:
             self._is_wanted = True
-            self._call.set()
+            self._wakeup.set()
         return mailbox.get(timeout=timeout_sec)
 
     def _read(self) -> bool:
@@ -84,11 +84,11 @@ class LinkReader:
             if isinstance(message, m.RunFlow):
                 begins = self._is_running = True
                 if self._is_asleep:
-                    self._call.set()
-            self._hear(message)
+                    self._wakeup.set()
+            self._on_message(message)
         return begins
 
-    def _stand_in(self) -> None:
+    def _read_for_main_thread(self) -> None:
         """The second thread, for ever."""
         ticked_at = 0.0
         while True:
@@ -104,11 +104,11 @@ class LinkReader:
         """For a moment of a run, unless we are wanted; between runs until one begins."""
         self._is_asleep = True
         if not self._is_running:
-            self._call.wait()
+            self._wakeup.wait()
         self._is_asleep = False
-        self._call.clear()
+        self._wakeup.clear()
         if not self._is_wanted:
-            self._call.wait(LISTEN_AFTER_SEC)
+            self._wakeup.wait(LISTEN_AFTER_SEC)
 
     def _listen(self) -> None:
         """Until the main thread is given its next run: from then on it is on its own again for a moment."""

@@ -20,7 +20,7 @@ LINES_AT_ONCE = 100
 GATHERED_BYTES_MAX = 16 * 1024
 
 # stream, task, attempt, level
-Origin = tuple[str, str | None, int, str | None]
+Origin = tuple[str, str | None, int | None, str | None]
 
 
 class LinkWriter:
@@ -36,7 +36,7 @@ class LinkWriter:
         self._printed_at = 0.0
         self._printed: list[str] = []
 
-    def say(self, message: m.FromSlot, *, patience_sec: float = 0.0) -> None:
+    def send(self, message: m.FromSlot, *, patience_sec: float = 0.0) -> None:
         """At once, unless something was sent less than `patience_sec` ago: then with what is sent next."""
         data = m.frame(message)
         with self._lock:
@@ -62,7 +62,7 @@ class LinkWriter:
                 self._lines = 0
                 self._send()
 
-    def leave(self) -> None:
+    def close_after_fork(self) -> None:
         """In a forked child: the link is its parent's, to speak on and to keep open."""
         os.close(self._link.detach())
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.lifecycle.graph import OnTimeout
-from pyoco_server.lifecycle.status import OutputKept
+from pyoco_server.worker.recording.facts import TaskCommand
 
 LENGTH = struct.Struct("!I")
 NOT_AWAITED = 0
@@ -27,6 +26,8 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=T
 
 class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     run_id: str
+    fence: int
+    attempts: dict[str, int]  # how often each task was tried before this claim
     flow_name: str
     params: bytes
     recorded: bytes
@@ -92,58 +93,12 @@ class BrokenMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tr
     error: str
 
 
-class Planned(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    tasks: list[str]
-    last: list[str]
-    loops: bool
-    at: float
-    needs: dict[str, list[str]] = {}
-    any_of: list[str] = []
+class Reported(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """A command for the log. `values`: what user code put into it (output, inputs, prompt), as JSON."""
 
-
-class Started(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    task: str
-    attempt: int
-    inputs: bytes
-    size: int
-    at: float
-
-
-class SucceededMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    task: str
-    attempt: int
-    started_at: float
-    ended_at: float
-    output: bytes | None
-    kept: OutputKept
-    types: dict[str, Any] | None
-    number: int  # to be acknowledged, unless it is NOT_AWAITED
-
-
-class FailedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    task: str
-    attempt: int
-    started_at: float
-    ended_at: float
-    error: str
-    traceback: str
-    will_retry: bool
-
-
-class CancelledMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    task: str
-    at: float
-
-
-class Waiting(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    task: str
-    attempt: int
-    key: str
-    prompt: bytes
-    size: int
-    timeout_sec: float | None
-    on_timeout: OnTimeout
-    at: float
+    command: TaskCommand
+    values: bytes | None = None
+    number: int = NOT_AWAITED  # else to be acknowledged under this number
 
 
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -152,7 +107,7 @@ class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     at: float
     stream: str
     task: str | None
-    attempt: int
+    attempt: int | None
     lines: list[str]
     level: str | None = None
 
@@ -170,18 +125,7 @@ class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     cause: dict[str, Any] | None = None  # FAILED: the exception, as a log line names it
 
 
-FromSlot = (
-    Ready
-    | BrokenMessage
-    | Planned
-    | Started
-    | SucceededMessage
-    | FailedMessage
-    | CancelledMessage
-    | Waiting
-    | Printed
-    | EndedMessage
-)
+FromSlot = Ready | BrokenMessage | Reported | Printed | EndedMessage
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to: Any = msgspec.msgpack.Decoder(ToSlot).decode

@@ -10,6 +10,7 @@ import logging
 import os
 
 from pyoco_server.engine.tasks.current_attempt import Whereabouts, install_thread_inheritance
+from pyoco_server.worker.recording.facts import Numbering
 from pyoco_server.worker.slots.capture import restore, take_over
 from pyoco_server.worker.slots.left_processes import LeftProcesses
 from pyoco_server.worker.slots.link_writer import LinkWriter
@@ -19,9 +20,10 @@ DESCRIPTORS = (1, 2)
 
 
 class Output:
-    def __init__(self, voice: LinkWriter) -> None:
-        self._voice = voice
+    def __init__(self, writer: LinkWriter) -> None:
+        self._writer = writer
         self._run_id: str | None = None
+        self._numbering = Numbering(fence=0)
         self._streams = take_over(self._tell)
         self._pipes = TaskPipes(self._tell)
         self._pipes.install(self._on_fork)
@@ -30,8 +32,8 @@ class Output:
         self._left = LeftProcesses(tuple(kept for kept, _ in self._kept))
         install_thread_inheritance()
 
-    def begin(self, run_id: str) -> None:
-        self._run_id = run_id
+    def begin(self, run_id: str, numbering: Numbering) -> None:
+        self._run_id, self._numbering = run_id, numbering
 
     def end_of(self, task: str) -> None:
         """The task has ended: what it has printed comes before that."""
@@ -56,11 +58,13 @@ class Output:
             # Between runs, or a thread that an earlier run has left: nobody's log.
             os.write(DESCRIPTORS[1], ("\n".join(lines) + "\n").encode())
             return
-        task, attempt = (where.task, where.attempt) if where is not None else (None, 0)
-        self._voice.print(at, (stream, task, attempt, level), lines)
+        task, attempt = None, None
+        if where is not None:
+            task, attempt = where.task, self._numbering.attempt_no(where.task, where.attempt)
+        self._writer.print(at, (stream, task, attempt, level), lines)
 
     def _on_fork(self) -> None:
-        self._voice.leave()
+        self._writer.close_after_fork()
         logging.getLogger().handlers = [logging.StreamHandler()]
         self._run_id = None
 

@@ -97,27 +97,27 @@ class Slots:
     def _up_to_date(self) -> Iterator[Slot]:
         return (slot for slot in (*self._free, *self._busy) if slot.edition == self._edition)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, under_way: AttemptMonitor) -> Ending:
+    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
         tenant = claimed.submission.tenant_id
         try:
-            slot = self._take(tenant) or await self._replaced()
+            slot = self._take(tenant) or await self._replace_free_slot()
         except CANNOT_START as error:
             # Not the run's fault: another worker may be able to, and this one takes no more until it is.
             self._report(error)
             return recorder.loss(LossCause.HANDED_BACK, f"no process could be started for it: {error}")
         slot.tenant = tenant
         self._busy.add(slot)
-        under_way.begin(slot, recorder)
+        monitor.begin(slot, recorder)
         try:
             ending = await slot.perform(claimed, recorder)
         except SlotDied as died:
             ending = self._loss(claimed, recorder, str(died))
-        except Exception as error:  # the run is ours, and nobody else would end it
+        except Exception as error:  # process boundary: this worker holds the run, so it has to end it
             log.exception("slot broke", extra={"run_id": claimed.stored.run.run_id})
             ending = _failed(claimed, f"its process was not understood: {error!r}")
-        under_way.performed()
+        monitor.detach_engine()
         self._busy.discard(slot)
-        if slot.is_free and not under_way.is_abandoned and self._has_room_for(slot):
+        if slot.is_free and not monitor.is_abandoned and self._has_room_for(slot):
             self._free.append(slot)
         else:
             await slot.close()
@@ -145,7 +145,7 @@ class Slots:
                 return slot
         return None
 
-    async def _replaced(self) -> Slot:
+    async def _replace_free_slot(self) -> Slot:
         """A new one, in the place of a free one that is out of date or another tenant's."""
         if self._free:
             await self._free.pop(0).close()
@@ -205,7 +205,7 @@ class Slots:
         slot = Slot(self._config, self._spec, edition or self._edition)
         try:
             await slot.start()
-        except BaseException:
+        except BaseException:  # cancelled too: the process would be left behind
             await slot.close()
             raise
         return slot

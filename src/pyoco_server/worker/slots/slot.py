@@ -70,7 +70,7 @@ class Slot:
         self.flow_params: dict[str, list[dict[str, Any]]] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._link = Link(self._on_message, self._on_end)
-        self._outlets = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
+        self._pipes = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
         self._killing: asyncio.TimerHandle | None = None
         self._guard: ProcessGuard | None = None
         self.is_usable = True
@@ -88,8 +88,8 @@ class Slot:
                 *(sys.executable, "-P", "-m", module),
                 *(str(theirs.fileno()), self._spec, parallelism, path),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=self._outlets[0].writer,
-                stderr=self._outlets[1].writer,
+                stdout=self._pipes[0].writer,
+                stderr=self._pipes[1].writer,
                 pass_fds=[theirs.fileno()],
                 # Read by /proc/self/environ too, so it is not there from the beginning.
                 env=environment_for_children(also=FOR_PLUGINS),
@@ -98,8 +98,8 @@ class Slot:
             )
         # What user code has started outlives its parent: should we be killed, the whole group is ended.
         self._guard = ProcessGuard(-self._process.pid)
-        for outlet in self._outlets:
-            outlet.open()
+        for pipe in self._pipes:
+            pipe.open()
         await asyncio.get_running_loop().create_connection(lambda: self._link, sock=ours)
         async with asyncio.timeout(START_TIMEOUT_SEC):
             await self._ready
@@ -123,12 +123,14 @@ class Slot:
 
     async def perform(self, claimed: Claimed, recorder: Recorder) -> Ending:
         """Execute it here. Raises SlotDied when the process ends before the run does."""
-        run = claimed.stored.run
+        run, numbering = claimed.stored.run, claimed.numbering
         self._runs += 1
         execution = self._execution = Execution(recorder, self._link, self._is_still(self._runs))
-        self._link.say(
+        self._link.send(
             m.RunFlow(
                 run_id=run.run_id,
+                fence=numbering.fence,
+                attempts=dict(numbering.attempts),
                 flow_name=run.flow_name,
                 params=msgspec.json.encode(run.params),
                 recorded=claimed.recorded,
@@ -151,8 +153,8 @@ class Slot:
             self._end_group(signal.SIGKILL)
             raise SlotDied(await self._how_it_ended()) from None
         finally:
-            for outlet in self._outlets:
-                outlet.end_line()
+            for pipe in self._pipes:
+                pipe.end_line()
             self._execution = None
         self._runs += 1
         self.is_usable = self.is_usable and not ended.is_worn
@@ -171,14 +173,14 @@ class Slot:
         return str(place) if place.is_dir() else None
 
     def grant(self, _run_id: str, until: float) -> None:
-        self._link.say(m.MayStart(until=until, clock_offset=clock.offset()))
+        self._link.send(m.MayStart(until=until, clock_offset=clock.offset()))
 
     def cancel(self, run_id: str) -> None:
-        self._link.say(m.Stop(run_id=run_id))
+        self._link.send(m.Stop(run_id=run_id))
 
     def answer(self, run_id: str, task: str, answer: WaitAnswer) -> None:
         output = msgspec.json.encode(answer.output)
-        self._link.say(m.AnswerMessage(run_id=run_id, task=task, output=output, error=answer.error))
+        self._link.send(m.AnswerMessage(run_id=run_id, task=task, output=output, error=answer.error))
 
     def abandon(self, _run_id: str) -> None:
         """Cancelled and still there after the grace, or not ours any more: the process is ended."""
@@ -201,8 +203,8 @@ class Slot:
             await self._process.wait()
         if self._guard is not None:
             self._guard.release()
-        for outlet in self._outlets:
-            outlet.close()
+        for pipe in self._pipes:
+            pipe.close()
 
     def _is_still(self, run: int) -> Callable[[], bool]:
         return lambda: self._runs == run
@@ -215,13 +217,13 @@ class Slot:
             case m.BrokenMessage():
                 self._ready.set_exception(ResolverBroken(message.error))
             case _ if self._execution is not None:
-                self._execution.hear(message)
+                self._execution.receive(message)
             case _:
                 log.warning("a slot speaks outside of a run", extra={"message_type": type(message).__name__})
 
     def _on_lines(self, stream: str, lines: list[str]) -> None:
         if self._execution is not None:
-            self._execution.heard_lines(stream, lines)
+            self._execution.add_lines(stream, lines)
         else:
             sys.stderr.write("".join(f"{one_line(line)}\n" for line in lines))
 

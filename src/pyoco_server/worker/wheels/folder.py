@@ -54,7 +54,7 @@ class WheelFolder:
         for number in range(1, SAME_ID_MAX + 1):
             root = sync_dir / (worker_id if number == 1 else f"{worker_id}.{number}")
             root.mkdir(parents=True, exist_ok=True)
-            lock_fd = _locked(root)
+            lock_fd = _try_lock(root)
             if lock_fd is not None:
                 os.utime(lock_fd)
                 _remove_abandoned(sync_dir)
@@ -141,7 +141,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def _locked(root: Path) -> int | None:
+def _try_lock(root: Path) -> int | None:
     """The open file that holds the lock, or None if somebody else does."""
     path = root / "lock"
     try:
@@ -164,7 +164,7 @@ def _remove_abandoned(sync_dir: Path) -> None:
         with contextlib.suppress(OSError):
             if time.time() - lock.stat().st_mtime < ABANDONED_AFTER_SEC:
                 continue
-            lock_fd = _locked(root)
+            lock_fd = _try_lock(root)
             if lock_fd is not None:
                 shutil.rmtree(root, ignore_errors=True)
                 os.close(lock_fd)

@@ -34,5 +34,5 @@ def _places(module: ModuleType | None) -> Iterator[str]:
         yield file
     try:
         yield from (entry for entry in getattr(module, "__path__", ()) if isinstance(entry, str))
-    except Exception:  # a lazy module of somebody else may do anything when it is looked at
+    except Exception:  # user code: reading an attribute of a lazy module may raise anything
         return

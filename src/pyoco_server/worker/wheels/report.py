@@ -27,10 +27,10 @@ class SyncReport:
     misfits: Collection[Wheel] = ()
     installed_at: dict[str, tuple[Wheel, float]] = field(default_factory=dict)
 
-    def began(self) -> None:
+    def begin(self) -> None:
         self.last_attempt_at = clock.now()
 
-    def ended(self, *, error: str | None) -> None:
+    def end(self, *, error: str | None) -> None:
         """With an error or without; what is in use stays in use either way."""
         now = clock.now()
         self.last_error = error[:ERROR_CHARS_MAX] if error else None

@@ -21,7 +21,7 @@ class RetrySchedule:
         self._first_sec = first_sec
         self._failures: dict[str, _Failure] = {}
 
-    def failed(self, what: str, reason: str) -> None:
+    def note_failure(self, what: str, reason: str) -> None:
         before = self._failures.get(what)
         times = before.times + 1 if before else 1
         # The next look comes after the first interval by itself: one is left out after the first failure.
@@ -36,7 +36,7 @@ class RetrySchedule:
         """Why these have failed, if they have."""
         return "; ".join(self._failures[one].reason for one in what if one in self._failures) or None
 
-    def succeeded(self, what: str) -> None:
+    def note_success(self, what: str) -> None:
         self._failures.pop(what, None)
 
     def forget_others(self, known: Collection[str]) -> None:

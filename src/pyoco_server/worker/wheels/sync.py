@@ -57,8 +57,8 @@ class WheelSync:
         self._report = SyncReport(self._enabled)
         self._folder: WheelFolder | None = None
         self._editions: list[tuple[Path, list[Wheel]]] = []  # the last two; the last is in use
-        self._patience = RetrySchedule(self._config.wheel_sync_interval_sec)
-        self._patience_with_edition = RetrySchedule(self._config.wheel_sync_interval_sec)
+        self._retries = RetrySchedule(self._config.wheel_sync_interval_sec)
+        self._edition_retries = RetrySchedule(self._config.wheel_sync_interval_sec)
         self._syncing = asyncio.Lock()
         self._due_at = 0.0
 
@@ -73,9 +73,9 @@ class WheelSync:
         """
         if not self._enabled:
             return None
-        self._folder = await asyncio.to_thread(self._opened_folder)
+        self._folder = await asyncio.to_thread(self._open_folder)
         while True:
-            wheels = await self._looked()
+            wheels = await self._look()
             if wheels is not None:
                 path = await asyncio.to_thread(self._folder.edition, wheels)
                 await self._in_use(path, wheels)
@@ -88,12 +88,12 @@ class WheelSync:
             return
         async with self._syncing:
             try:
-                wheels = await self._looked()
+                wheels = await self._look()
                 if wheels is not None and _nuids(wheels) != _nuids(self._editions[-1][1]):
                     await self._change_to(wheels)
-            except Exception as error:  # runs need no newer wheels than they have: the worker goes on
+            except Exception as error:  # supervision: the worker goes on with the wheels it has
                 count_failure("wheel sync")
-                self._report.ended(error=repr(error))
+                self._report.end(error=repr(error))
                 fields = self._who | SYNC_FAILED | {"reason": repr(error)}
                 log.exception("wheels not synchronised", extra=fields)
         self._on_news()
@@ -110,7 +110,7 @@ class WheelSync:
         if self._folder is not None:
             self._folder.close()
 
-    def _opened_folder(self) -> WheelFolder:
+    def _open_folder(self) -> WheelFolder:
         sync_dir = self._config.wheel_sync_dir
         try:
             return WheelFolder.open(Path(sync_dir), self._worker_id)
@@ -119,49 +119,49 @@ class WheelSync:
                 f"PYOCO_WHEEL_SYNC_DIR names {sync_dir!r}, which cannot be used ({error}); name another."
             ) from error
 
-    async def _looked(self) -> list[Wheel] | None:
+    async def _look(self) -> list[Wheel] | None:
         """The wheels to have, all of them installed; None when it cannot be found out."""
         self._due_at = asyncio.get_running_loop().time() + self._config.wheel_sync_interval_sec
-        self._report.began()
+        self._report.begin()
         try:
             choice = choose(await self._store.wheels.list(), self._tags, self._supported)
-            wheels = await self._installed(choice)
+            wheels = await self._install_choice(choice)
         except Unavailable as error:
             fields = self._who | BROKER_AWAY | {"reason": error.message}
             log.error("wheels not synchronised", exc_info=error, extra=fields)
-            self._report.ended(error=error.public_message)
+            self._report.end(error=error.public_message)
             return None
         self._report.selected, self._report.misfits = choice.newest, choice.misfits
         self._report.updated = self._report.removed = ()
-        self._report.ended(error=self._patience.reasons(*(wheel.nuid for wheel in choice.newest)))
+        self._report.end(error=self._retries.reasons(*(wheel.nuid for wheel in choice.newest)))
         return wheels
 
-    async def _installed(self, choice: Choice) -> list[Wheel]:
-        self._patience.forget_others({wheel.nuid for wheels in choice.packages for wheel in wheels})
+    async def _install_choice(self, choice: Choice) -> list[Wheel]:
+        self._retries.forget_others({wheel.nuid for wheels in choice.packages for wheel in wheels})
         found = []
         for wheels in choice.packages:
             for wheel in wheels:
-                if await self._is_installed(wheel):
+                if await self._ensure_installed(wheel):
                     found.append(wheel)
                     break
         return found
 
-    async def _is_installed(self, wheel: Wheel) -> bool:
+    async def _ensure_installed(self, wheel: Wheel) -> bool:
         assert self._folder is not None
         if self._folder.has(wheel):
             return True
-        if self._patience.is_to_wait(wheel.nuid):
+        if self._retries.is_to_wait(wheel.nuid):
             return False
         try:
             await self._install(wheel)
         except NotFound:  # deleted since we looked
             return False
         except (WheelBroken, Internal, OSError) as error:
-            self._patience.failed(wheel.nuid, f"{wheel.name}: {error}")
+            self._retries.note_failure(wheel.nuid, f"{wheel.name}: {error}")
             fields = {"wheel_name": wheel.name, "nuid": wheel.nuid, "reason": str(error)}
             log.error("wheel not installed", exc_info=error, extra=self._who | SYNC_FAILED | fields)
             return False
-        self._patience.succeeded(wheel.nuid)
+        self._retries.note_success(wheel.nuid)
         return True
 
     async def _install(self, wheel: Wheel) -> None:
@@ -180,10 +180,10 @@ class WheelSync:
     async def _change_to(self, wheels: list[Wheel]) -> None:
         """Let the performer take the new edition. It refuses what it cannot load, and uses the old one on."""
         assert self._folder is not None
-        key, patience = ",".join(sorted(_nuids(wheels))), self._patience_with_edition
-        patience.forget_others({key})
-        if patience.is_to_wait(key):
-            self._report.ended(error=patience.reasons(key))
+        key, retries = ",".join(sorted(_nuids(wheels))), self._edition_retries
+        retries.forget_others({key})
+        if retries.is_to_wait(key):
+            self._report.end(error=retries.reasons(key))
             return
         try:
             path = await asyncio.to_thread(self._folder.edition, wheels)
@@ -192,12 +192,12 @@ class WheelSync:
             self._due_at = asyncio.get_running_loop().time() + NOT_NOW_PAUSE_SEC
         except (ResolverBroken, SlotDied, TimeoutError, OSError) as error:
             reason = f"the flows cannot be loaded with the new wheels: {error}"
-            patience.failed(key, reason)
-            self._report.ended(error=reason)
+            retries.note_failure(key, reason)
+            self._report.end(error=reason)
             fields = self._who | SYNC_FAILED | {"reason": reason}
             log.error("the wheels in use stay in use", exc_info=error, extra=fields)
         else:
-            patience.succeeded(key)
+            retries.note_success(key)
             await self._in_use(path, wheels)
 
     async def _in_use(self, path: Path, wheels: list[Wheel]) -> None:

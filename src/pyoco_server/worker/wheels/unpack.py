@@ -76,7 +76,7 @@ def main() -> int:
     try:
         at_most = UnpackedMax(bytes=int(sys.argv[3]), files=int(sys.argv[4]))
         unpack(Path(sys.argv[1]), Path(sys.argv[2]), at_most)
-    except Exception as error:  # the end of the process: a wheel can be wrong in any way
+    except Exception as error:  # process boundary: the text is the report, however the wheel is broken
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
     return 0

@@ -52,12 +52,12 @@ class _Tasks:
         if wanted.callable is not None:
             task = Task(func=self._callables.get(wanted.callable), name=name)
         else:
-            task = copied(self._used(name, wanted.use or name), name)
+            task = copied(self._find_used(name, wanted.use or name), name)
         task.inputs.update(deepcopy(dict(wanted.inputs)))
         task.outputs.extend(wanted.outputs)
         return task
 
-    def _used(self, name: str, target: str) -> Task:
+    def _find_used(self, name: str, target: str) -> Task:
         """Another task of the file, if it can stand for itself or was written before; else a plug-in."""
         other = self._config.get(target)
         if other is None or target == name or (other.use and self._order[target] > self._order[name]):

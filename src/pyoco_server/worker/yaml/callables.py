@@ -35,7 +35,7 @@ class Callables:
         place, _, attribute = path.partition(":")
         if not self._is_allowed(place):
             raise CodeRefused(f"This worker does not let a workflow call '{path}'. {HOW_TO_ALLOW}")
-        found = _function(_imported(place, path), attribute, path)
+        found = _function(_import(place, path), attribute, path)
         if isinstance(
             found, WaitTask
         ):  # no code, and so nobody's: whose module names it has asked the question
@@ -63,10 +63,10 @@ def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
     return frozenset(name for name in names if name.split(".")[0] not in sys.stdlib_module_names)
 
 
-def _imported(module: str, path: str) -> ModuleType:
+def _import(module: str, path: str) -> ModuleType:
     try:
         return importlib.import_module(module)
-    except Exception as error:  # a module may raise anything while it is imported
+    except Exception as error:  # user code: a module may raise anything while it is imported
         raise CodeMissing(f"'{path}' cannot be imported on this worker: {said(error)}") from error
 
 

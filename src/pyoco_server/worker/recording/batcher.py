@@ -1,0 +1,153 @@
+"""Commands of one run into commits: one append is in flight, and what waits meanwhile joins the next commit.
+
+A broker that is away does not end a run: the same commit is tried until it is answered. A commit that is
+refused (by a cancel or a takeover) stops the batcher, and the attempt is told why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+
+from pyoco_server.engine.tasks.failure import describe
+from pyoco_server.errors import Unavailable
+from pyoco_server.lifecycle.commands import Command, CompleteRun, ConfirmCancelled, FailRun
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply
+from pyoco_server.store.runs.log import StoredRun, new_commit_id
+from pyoco_server.store.store import Store
+from pyoco_server.supervision import Backoff, contain, noticed
+from pyoco_server.worker.recording.facts import Fact, next_batch
+
+log = logging.getLogger(__name__)
+
+UNAVAILABLE = Backoff(first_sec=0.05, longest_sec=1.0)
+# Facts that nothing waits for travel with the next commit, or by themselves after this long.
+JOIN_NEXT_COMMIT_SEC = 0.02
+LOOP = "recording of a run"
+
+
+class CommitBatcher:
+    """Used from the loop's thread only."""
+
+    def __init__(
+        self,
+        store: Store,
+        stored: StoredRun,
+        on_committed: Callable[[StoredRun], None],
+        on_refused: Callable[[Reason], None],
+    ) -> None:
+        self._store = store
+        self._on_committed = on_committed
+        self._on_refused = on_refused
+        # A slot reports in its own context; log lines of the writer are about this run.
+        self._context = contextvars.copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._is_writing = False
+        self._waiting: list[Fact] = []
+        self._refused_batch: list[Fact] = []
+        self.stored = stored  # as of the last commit
+        self.refused: Reason | None = None
+        self.broken: str | None = None  # why no later try could record what happened either
+
+    def add(self, fact: Fact) -> None:
+        """A fact to be acknowledged is written at once; another waits a moment for a commit to join."""
+        self._waiting.append(fact)
+        if fact.acknowledged is not None:
+            self._wake()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(JOIN_NEXT_COMMIT_SEC, self._wake)
+
+    def refuse(self, reason: Reason) -> None:
+        """No further commit."""
+        self.refused = reason
+        self._on_refused(reason)
+
+    async def flush(self) -> Reason | None:
+        """Write what is left, without a task of its own. Gives the reason if a commit was refused."""
+        self._stop_timer()
+        while self._writer is not None:
+            await asyncio.wait([self._writer])
+        await self._write()
+        return self.refused
+
+    async def commit_with(self, ending: Command) -> Reason | None:
+        """Commit what still waits together with the end."""
+        self._waiting.append(Fact(ending))
+        return await self.flush()
+
+    async def commit_alone(self, ending: Command) -> Reason | None:
+        """Commit the end without what waits, also after a refusal."""
+        self._waiting, self.refused = [Fact(ending)], None
+        return await self.flush()
+
+    def take_back_ending(self) -> None:
+        """The commit with the end was refused because of that end: the rest of it waits again."""
+        self._waiting, self._refused_batch = self._refused_batch[:-1], []
+        self.refused = None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake(self) -> None:
+        self._stop_timer()
+        idle = self._writer is None and not self._is_writing
+        if idle and self._waiting and self.refused is None:
+            writer = self._loop.create_task(self._write(), context=self._context)
+            self._writer = noticed(writer, LOOP)
+
+    async def _write(self) -> None:
+        self._is_writing = True  # one append in flight, in the writer's task or in `flush`
+        try:
+            # Tasks wait for the commit: after any error the run has to end.
+            with contain(LOOP, "recording failed", run_id=self.stored.run.run_id) as contained:
+                while self._waiting and self.refused is None:
+                    batch, self._waiting = next_batch(self._waiting)
+                    await self._commit(batch)
+            if contained.error is not None:
+                self.broken = f"What the run did cannot be recorded: {describe(contained.error).error}"
+                self.refuse(Reason.FENCED)
+        finally:
+            self._writer, self._is_writing = None, False
+
+    async def _commit(self, batch: list[Fact]) -> None:
+        applied = await self._apply([fact.command for fact in batch])
+        if applied.refused is not None:
+            self._refused_batch = batch
+            self.refuse(applied.refused.reason)
+            return
+        assert applied.after is not None
+        self.stored = applied.after
+        self._on_committed(applied.after)
+        for fact in batch:
+            if fact.acknowledged is not None:
+                fact.acknowledged()
+
+    async def _apply(self, commands: list[Command]) -> Applied:
+        commit_id, run_id, failures = new_commit_id(), self.stored.run.run_id, 0
+        attribution = Attribution(commit_id=commit_id)
+        while True:
+            reading = Reading(held=self.stored)
+            try:
+                return await apply(
+                    self._store, run_id, *commands, reading=reading, attribution=attribution, project=False
+                )
+            except Unavailable as error:
+                failures += 1
+                self._log_unavailable(error, commands)
+                await asyncio.sleep(UNAVAILABLE.after(failures))
+
+    def _log_unavailable(self, error: Unavailable, commands: list[Command]) -> None:
+        # The end may wait behind this commit: it cannot be recorded either.
+        last = self._waiting[-1].command if self._waiting else commands[-1]
+        is_end = isinstance(last, CompleteRun | FailRun | ConfirmCancelled)
+        number = "0008" if is_end else "0003"
+        ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
+        fields = {"run_id": self.stored.run.run_id, "reason": error.message} | ids
+        log.warning("cannot record yet", exc_info=error, extra=fields)

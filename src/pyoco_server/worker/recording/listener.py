@@ -1,0 +1,127 @@
+"""From the engine's callbacks to lifecycle commands, in the process that executes the run.
+
+Owns which success is awaited: the successors of a task start when its result is in the log. Nothing depends
+on a last task, so its result is acknowledged at once and joins a later commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pyoco_server import clock
+from pyoco_server.engine import NullListener, WaitPrompt
+from pyoco_server.lifecycle.commands import FailTask, PutTaskWaiting, SkipTask, StartTask, SucceedTask
+from pyoco_server.lifecycle.graph import OnTimeout
+from pyoco_server.worker.recording.facts import Acknowledge, Numbering, TaskReport, Urgency
+from pyoco_server.worker.recording.planning import Edges, plan
+from pyoco_server.worker.recording.values import inputs_kept, result_of
+
+_to_json = msgspec.json.Encoder().encode
+
+
+class CommandListener(NullListener):
+    """`report` is called in the engine's thread; `end_output` before the end of a task is reported."""
+
+    def __init__(self, report: Callable[[TaskReport], None], end_output: Callable[[str], None]) -> None:
+        self._report = report
+        self._end_output = end_output
+        self._numbering = Numbering(fence=0)
+        self._result_bytes_max = 0
+        self._edges = Edges()
+        self._last: frozenset[str] = frozenset()
+        self._unfinished: set[str] = set()
+
+    def begin(self, numbering: Numbering, result_bytes_max: int) -> None:
+        """Before each run."""
+        self._numbering, self._result_bytes_max = numbering, result_bytes_max
+        self._edges = Edges()
+
+    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
+        self._edges = Edges(needs, any_of)
+
+    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
+        self._unfinished = set(names)
+        self._last = frozenset(last)  # of a flow with loops none: a task may come again
+        for command in plan(self._numbering.fence, names, last, self._edges, clock.now()):
+            self._report(TaskReport(command))
+
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
+        started = StartTask(
+            fence=self._numbering.fence,
+            task=name,
+            attempt=self._numbering.attempt_no(name, attempt),
+            started_at=clock.now(),
+        )
+        self._report(TaskReport(started, _to_json(inputs_kept(inputs)[0])))
+
+    def task_succeeded(
+        self,
+        name: str,
+        attempt: int,
+        output: Any,
+        started_at: float,
+        ended_at: float,
+        acknowledged: Acknowledge,
+    ) -> None:
+        self._end_output(name)
+        self._unfinished.discard(name)
+        result = result_of(output, self._result_bytes_max)
+        succeeded = SucceedTask(
+            fence=self._numbering.fence,
+            task=name,
+            attempt=self._numbering.attempt_no(name, attempt),
+            started_at=started_at,
+            ended_at=ended_at,
+            kept=result.kept,
+            types=result.types,
+        )
+        if name not in self._last:
+            self._report(TaskReport(succeeded, result.json, acknowledged, Urgency.NOW))
+            return
+        acknowledged()
+        # After the last of them only the end of the run follows, at once.
+        urgency = Urgency.SOON if self._unfinished else Urgency.WITH_NEXT
+        self._report(TaskReport(succeeded, result.json, urgency=urgency))
+
+    def task_failed(
+        self,
+        name: str,
+        attempt: int,
+        error: str,
+        traceback: str,
+        started_at: float,
+        ended_at: float,
+        will_retry: bool,
+    ) -> None:
+        self._end_output(name)
+        failed = FailTask(
+            fence=self._numbering.fence,
+            task=name,
+            attempt=self._numbering.attempt_no(name, attempt),
+            started_at=started_at,
+            ended_at=ended_at,
+            error=error,
+            traceback=traceback or None,
+            will_retry=will_retry,
+        )
+        self._report(TaskReport(failed))
+
+    def task_cancelled(self, name: str) -> None:
+        skipped = SkipTask(fence=self._numbering.fence, task=name, skipped_at=clock.now())
+        self._report(TaskReport(skipped))
+
+    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
+        now = clock.now()
+        waiting = PutTaskWaiting(
+            fence=self._numbering.fence,
+            task=name,
+            attempt=self._numbering.attempt_no(name, attempt),
+            wait_key=asked.key,
+            deadline_at=None if asked.timeout_sec is None else now + asked.timeout_sec,
+            on_timeout=OnTimeout(asked.on_timeout),
+            waiting_since=now,
+        )
+        self._report(TaskReport(waiting, _to_json(inputs_kept(asked.prompt)[0]) if asked.prompt else None))
