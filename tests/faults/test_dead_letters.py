@@ -13,7 +13,7 @@ from pyoco_server.housekeeping import lost_workers as losing
 from pyoco_server.housekeeping.lost_workers import LostWorkers
 from pyoco_server.housekeeping.missing_letters import MissingLetters
 from pyoco_server.lifecycle.commands import ClaimRun, FailRun
-from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, bury
+from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, publish_dead_letter
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store import store as store_module
@@ -74,7 +74,7 @@ async def test_a_letter_of_a_lost_run_that_the_broker_did_not_take_is_written_la
     assert await no_notes(store)
 
 
-@pytest.mark.parametrize("step", ["note_soon", "bury"])
+@pytest.mark.parametrize("step", ["note_soon", "publish_dead_letter"])
 async def test_a_housekeeper_that_dies_after_the_commit_leaves_a_run_that_gets_its_letter(
     store: Store, read_model: ReadModel, missing: MissingLetters, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -105,7 +105,7 @@ async def test_a_letter_that_is_there_is_not_written_again_however_much_later(
     assert await letters(store) == [await the_letter(store)]
     assert (await missing.look(), await no_notes(store)) == (0, True)
     assert len(await letters(store)) == 1
-    assert await bury(store, run, MAX_DELIVER)  # it would have been taken
+    assert await publish_dead_letter(store, run, MAX_DELIVER)  # it would have been taken
     assert len(await letters(store)) == 2
 
 

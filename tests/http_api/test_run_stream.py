@@ -118,11 +118,11 @@ async def test_another_tenant_is_not_told_of_what_was_erased(nats_server: NatsSe
         await apply(store, erased, CancelRun())
         gateway = one._transport.app.state.gateway  # type: ignore[attr-defined]
         await gateway.read_model.catch_up()
-        place = gateway.run_news.enter(None, None)._place
+        place = gateway.run_news.subscribe(None, None)._place
         await apply(store, erased, EraseRun())
         await gateway.read_model.catch_up()
         assert await gateway.run_news.holds(place)
-        told = [gateway.run_news.enter(tenant, place).take().gone for tenant in ("one", "two")]
+        told = [gateway.run_news.subscribe(tenant, place).take().gone for tenant in ("one", "two")]
         assert told == [[erased], []]
         assert two is not one
 
@@ -160,23 +160,23 @@ async def test_many_changes_are_told_in_batches_of_the_latest_state(
 
 async def test_a_slow_reader_is_let_go_and_resumes(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_changes, "WAITING_RUNS_MAX", 1)
-    reader = gateway.gateway.run_news.enter(None, None)
+    reader = gateway.gateway.run_news.subscribe(None, None)
     made = [await submit(gateway.client) for _ in range(3)]
     await until(lambda: reader.is_over)
-    gateway.gateway.run_news.leave(reader)
+    gateway.gateway.run_news.unsubscribe(reader)
     assert len(gateway.gateway.run_news) == 0
-    again = gateway.gateway.run_news.enter(None, run_changes.At())
+    again = gateway.gateway.run_news.subscribe(None, run_changes.At())
     batch = again.take()
     assert batch is not None
     assert [run.run_id for run in batch.runs] == made
-    gateway.gateway.run_news.leave(again)
+    gateway.gateway.run_news.unsubscribe(again)
 
 
 async def test_what_is_due_is_told_also_by_a_timer_that_is_early(
     gateway: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     news = gateway.gateway.run_news
-    reader = news.enter(None, None)
+    reader = news.subscribe(None, None)
     assert reader.take() is not None
     monkeypatch.setattr(run_changes, "TELL_INTERVAL_SEC", 3600.0)
     await submit(gateway.client)
@@ -186,7 +186,7 @@ async def test_what_is_due_is_told_also_by_a_timer_that_is_early(
     batch = reader.take()
     assert batch is not None
     assert len(batch.runs) == 1
-    news.leave(reader)
+    news.unsubscribe(reader)
 
 
 async def test_places_of_others_and_rubbish_are_refused(gateway: Live) -> None:
@@ -243,12 +243,12 @@ async def test_the_news_of_a_tenant_hold_nothing_of_others(nats_server: NatsServ
     config = config_on(nats_server)
     async with live(config) as gateway:
         news = gateway.gateway.run_news
-        reader = news.enter("acme", None)
+        reader = news.subscribe("acme", None)
         reader.take()
         await submit(gateway.client)  # of nobody
         await gateway.gateway.read_model.catch_up()
         assert reader.take() is None
-        news.leave(reader)
+        news.unsubscribe(reader)
 
 
 async def test_text_finds_runs_in_pages_and_bounds_what_it_looks_at(

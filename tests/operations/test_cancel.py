@@ -143,7 +143,7 @@ async def test_the_log_is_complete_when_the_line_about_the_cancel_is_in_it(
     run_id = born.run.run_id
     pages, run_views = LogPages(store), RunViews(store, read_model)
     log_views = LogViews(store, run_views)
-    view = await log_views.enter(run_id)
+    view = await log_views.subscribe(run_id)
     await cancel_run(store, run_id)
     ended = await store.runs.load(run_id)
     assert ended is not None
@@ -156,7 +156,7 @@ async def test_the_log_is_complete_when_the_line_about_the_cancel_is_in_it(
     assert view.lines == 1
     page = await pages.read(ended, PageAsked(), caller="me")
     assert (len(page.lines), page.complete) == (1, True)
-    log_views.leave(run_id, view)
+    log_views.unsubscribe(run_id, view)
     pages.close()
 
 

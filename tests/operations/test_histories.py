@@ -120,7 +120,7 @@ async def test_a_follower_is_told_of_everything_and_of_nothing_after(
     other = await kept.follow(run_id, ring)
     assert other is history
     kept.unfollow(run_id, history, ring)
-    history.guests.clear()
+    history.subscribers.clear()
     kept.unfollow(run_id, history, ring)
     assert run_id not in read_model.notifications._followers
     await _tag(store, run_id, 99)

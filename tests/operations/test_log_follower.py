@@ -30,7 +30,7 @@ async def test_what_was_being_read_is_forgotten_when_the_reader_begins_again(
         line = LogLine(0.0, "stdout", f"line {number}")
         await store.logs.append(run_id, end, [line], fence=1, chunk_id=new_token())
     views = LogViews(store, RunViews(store, read_model))
-    view = await views.enter(run_id)
+    view = await views.subscribe(run_id)
     view._forget_tail()
     is_held, goes_on = asyncio.Event(), asyncio.Event()
     whole = store.log_reader.from_place
@@ -57,4 +57,4 @@ async def test_what_was_being_read_is_forgotten_when_the_reader_begins_again(
         taken.append((new.begin, new.lost))
     assert taken == [(1, False), (2, False), (3, False), (4, False)]
     follower.detach()
-    views.leave(run_id, view)
+    views.unsubscribe(run_id, view)

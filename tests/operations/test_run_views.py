@@ -34,11 +34,11 @@ async def tag(store: Store, run_id: str, name: str) -> None:
 
 async def test_a_view_has_the_run_with_all_that_happens_to_it(store: Store, views: RunViews) -> None:
     born = await begun(store)
-    view = await views.enter(born.run.run_id)
+    view = await views.subscribe(born.run.run_id)
     at = await committed(store, born, claimed(), *task_done("a", 1_700_000_003.0))
     await until(lambda: view.stored.log_seq == at.log_seq)
     assert (view.stored.run, view.stored.commits) == (at.run, 2)
-    views.leave(born.run.run_id, view)
+    views.unsubscribe(born.run.run_id, view)
     assert len(views) == 0
 
 
@@ -46,11 +46,11 @@ async def test_all_who_look_have_one_view_and_the_last_one_closes_it(
     store: Store, read_model: ReadModel, views: RunViews
 ) -> None:
     run_id = (await begun(store)).run.run_id
-    entered = await asyncio.gather(*(views.enter(run_id) for _ in range(10)))
+    entered = await asyncio.gather(*(views.subscribe(run_id) for _ in range(10)))
     assert len({id(view) for view in entered}) == 1
     for view in entered:
         assert run_id in read_model.notifications._followers
-        views.leave(run_id, view)
+        views.unsubscribe(run_id, view)
     assert (len(views), read_model.notifications._followers) == (0, {})
 
 
@@ -63,11 +63,11 @@ async def test_what_is_not_there_or_not_ours_leaves_nothing_behind(
     await apply(store, erased.run.run_id, EraseRun())
     for run_id in (submission().run_id, foreign.run.run_id, erased.run.run_id):
         with pytest.raises(NotFound):
-            await views.enter(run_id, tenant_id="ours")
-    view = await views.enter(foreign.run.run_id, tenant_id="theirs")
+            await views.subscribe(run_id, tenant_id="ours")
+    view = await views.subscribe(foreign.run.run_id, tenant_id="theirs")
     with pytest.raises(NotFound):
-        await views.enter(foreign.run.run_id, tenant_id="ours")
-    views.leave(foreign.run.run_id, view)
+        await views.subscribe(foreign.run.run_id, tenant_id="ours")
+    views.unsubscribe(foreign.run.run_id, view)
     assert (len(views), read_model.notifications._followers) == (0, {})
 
 
@@ -75,12 +75,12 @@ async def test_whoever_hangs_up_while_it_is_opened_does_not_take_it_from_the_oth
     store: Store, views: RunViews
 ) -> None:
     run_id = (await begun(store)).run.run_id
-    first, second = (asyncio.create_task(views.enter(run_id)) for _ in range(2))
+    first, second = (asyncio.create_task(views.subscribe(run_id)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     view = await second
     assert view.stored.run.run_id == run_id
-    views.leave(run_id, view)
+    views.unsubscribe(run_id, view)
     assert len(views) == 0
 
 
@@ -96,7 +96,7 @@ async def test_commits_that_come_while_it_is_read_are_not_lost(
         return found
 
     monkeypatch.setattr(store.runs, "load", slow)
-    entering = asyncio.create_task(views.enter(born.run.run_id))
+    entering = asyncio.create_task(views.subscribe(born.run.run_id))
     await until(lambda: read_model.notifications._followers)
     monkeypatch.setattr(store.runs, "load", load)
     await tag(store, born.run.run_id, "meanwhile")
@@ -111,7 +111,7 @@ async def test_a_gap_is_closed_by_reading_again(
 ) -> None:
     monkeypatch.setattr(run_views, "READ_AGAIN", Backoff(first_sec=0.01, longest_sec=0.01))
     born = await begun(store)
-    view = await views.enter(born.run.run_id)
+    view = await views.subscribe(born.run.run_id)
     view._stored = born  # as it was
     load, away = store.runs.load, [True, True]
 
@@ -138,7 +138,7 @@ async def test_a_log_that_is_read_again_changes_nothing(
 ) -> None:
     born = await begun(store)
     await tag(store, born.run.run_id, "a")
-    view = await views.enter(born.run.run_id)
+    view = await views.subscribe(born.run.run_id)
     before, rings = view.stored, list[int]()
     view.attach(lambda: rings.append(1))
     read_model.wipe()
@@ -152,7 +152,7 @@ async def test_guests_are_told_of_the_first_change_at_once_and_of_the_end(
 ) -> None:
     monkeypatch.setattr(run_views, "TELL_INTERVAL_SEC", 3600.0)
     born = await begun(store)
-    view = await views.enter(born.run.run_id)
+    view = await views.subscribe(born.run.run_id)
     view._told_at = -3600.0
     told: list[RunStatus] = []
     view.attach(lambda: told.append(view.stored.run.status))
@@ -169,7 +169,7 @@ async def test_guests_are_told_of_the_first_change_at_once_and_of_the_end(
 
 async def test_what_is_shown_is_made_once_for_a_state(store: Store, views: RunViews) -> None:
     born = await begun(store)
-    view = await views.enter(born.run.run_id)
+    view = await views.subscribe(born.run.run_id)
     made: list[int] = []
 
     def make(stored: StoredRun) -> bytes:

@@ -109,14 +109,14 @@ async def readers(stage: Stage) -> AsyncIterator[None]:
     """Who follows a run, its history, its log and the workers."""
     async with gateway(stage) as served, AsyncExitStack() as held:
         run_id = await submitted(served.store)
-        view = await served.run_views.enter(run_id)
-        held.callback(served.run_views.leave, run_id, view)
+        view = await served.run_views.subscribe(run_id)
+        held.callback(served.run_views.unsubscribe, run_id, view)
         history = await served.histories.follow(run_id, _ring)
         held.callback(served.histories.unfollow, run_id, history, _ring)
-        log = await served.log_views.enter(run_id)
-        held.callback(served.log_views.leave, run_id, log)
-        workers = served.worker_news.enter(Caller())
-        held.callback(served.worker_news.leave, workers)
+        log = await served.log_views.subscribe(run_id)
+        held.callback(served.log_views.unsubscribe, run_id, log)
+        workers = served.worker_news.subscribe(Caller())
+        held.callback(served.worker_news.unsubscribe, workers)
         workers.attach(_ring)
         await cancel_run(served.store, run_id)  # which leaves a line in the log
         await until(lambda: log.lines)

@@ -48,7 +48,7 @@ class DueSchedules:
         now = clock.now()
         due = sorted((at, schedule_id) for schedule_id, at in self._next_at.items() if at <= now)
         some = [schedule_id for _, schedule_id in due[:SCHEDULES_AT_ONCE]]
-        return await self._isolation.each(some, lambda one: self._begun(one, now), name=str)
+        return await self._isolation.each(some, lambda one: self._try_begin(one, now), name=str)
 
     async def _read_on(self) -> None:
         for changed in await self._store.schedules.changed_after(self._seen):
@@ -58,7 +58,7 @@ class DueSchedules:
             else:
                 self._next_at[changed.schedule_id] = changed.schedule.next_at
 
-    async def _begun(self, schedule_id: str, now: float) -> bool:
+    async def _try_begin(self, schedule_id: str, now: float) -> bool:
         try:
             return await self._begin(schedule_id, now)
         except WrongSequence:
@@ -69,7 +69,7 @@ class DueSchedules:
         planned_at = latest_due(stored.schedule, now) if stored is not None else None
         if stored is None or planned_at is None:
             return False
-        stored = await self._marked(stored, planned_at, now)
+        stored = await self._mark(stored, planned_at, now)
         begins_with = await self._store.schedules.begins_with(schedule_id)
         if begins_with is None:
             moved = moved_on(stored.schedule, now=now, run_id=None, error=NO_WORKFLOW)
@@ -85,7 +85,7 @@ class DueSchedules:
         log.info("scheduled run begun", extra={"schedule_id": schedule_id, "run_id": run_id})
         return True
 
-    async def _marked(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
+    async def _mark(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
         """The schedule, standing at the instant whose run is begun next, and saying so."""
         if stored.schedule.beginning_at is not None:
             return stored  # the gateway that wrote that was stopped, or is at it as well

@@ -35,7 +35,7 @@ class GoneWorkers:
         now = await self._store.clock.now()
         oldest = await self._store.registry.oldest(ENTRIES_AT_ONCE)
         due = [one for one in oldest if one.at + self._kept_sec <= now]
-        removed = sum([await self._removed(one, now) for one in due])
+        removed = sum([await self._remove(one, now) for one in due])
         self._look_at = elapsed() + self._next_in_sec(oldest, due, removed, now)
         return removed
 
@@ -47,7 +47,7 @@ class GoneWorkers:
         again = [self._store.config.worker_disconnect_timeout_sec] if removed < len(due) else []
         return min([self._kept_sec, *later, *again])
 
-    async def _removed(self, written: Written, now: float) -> bool:
+    async def _remove(self, written: Written, now: float) -> bool:
         if written.record is None:  # what a deletion has left: nobody was ever shown it
             await self._store.registry.clear(written.worker_id, revision=written.revision)
             return True

@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.events import RunFailed
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, bury
+from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, publish_dead_letter
 from pyoco_server.operations.logs.notices import note_soon
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.read_model.runs import ReadModel
@@ -104,7 +104,7 @@ class LostWorkers:
         with contextlib.suppress(Unavailable):
             if noted is None:  # the list of runs was behind the log
                 noted = await self._store.owed_letters.note(run.run_id, MAX_DELIVER)
-            if await bury(self._store, run, MAX_DELIVER):
+            if await publish_dead_letter(self._store, run, MAX_DELIVER):
                 await self._store.owed_letters.remove(run.run_id, noted)
 
 

@@ -14,7 +14,11 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.lifecycle.events import RunClaimed, RunFailed, RunParked
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.fleet.publish_dead_letter import bury, is_buried, letter_reason
+from pyoco_server.operations.fleet.publish_dead_letter import (
+    has_dead_letter,
+    letter_reason,
+    publish_dead_letter,
+)
 from pyoco_server.store.queue.owed_dead_letters import OwedLetter
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -54,10 +58,10 @@ class MissingLetters:
         is_missing = (
             stored is not None
             and await self._is_owed(stored, noted.reason)
-            and not await is_buried(self._store, stored.run, noted.reason)
+            and not await has_dead_letter(self._store, stored.run, noted.reason)
         )
         if is_missing and stored is not None:
-            if not await bury(self._store, stored.run, noted.reason):
+            if not await publish_dead_letter(self._store, stored.run, noted.reason):
                 raise Unavailable(f"The dead letter of run {noted.run_id} could not be published.")
             log.info("a missing dead letter was written", extra={"run_id": noted.run_id})
         await self._store.owed_letters.remove(noted.run_id, noted.revision)

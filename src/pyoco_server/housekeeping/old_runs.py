@@ -68,7 +68,7 @@ class OldRuns:
         waiting = iter(run_ids)
 
         async def erase_some() -> int:
-            return sum([await self._erased(run_id) for run_id in waiting])
+            return sum([await self._erase(run_id) for run_id in waiting])
 
         ended = await asyncio.gather(
             *(erase_some() for _ in range(min(SIDE_BY_SIDE, len(run_ids)))), return_exceptions=True
@@ -78,7 +78,7 @@ class OldRuns:
                 raise trouble
         return sum(count for count in ended if isinstance(count, int))
 
-    async def _erased(self, run_id: str) -> bool:
+    async def _erase(self, run_id: str) -> bool:
         """Not by us when somebody else was faster, or when the list is wrong: the log is right."""
         try:
             await erase_run(self._store, run_id, by=BY, tenant_id=None)

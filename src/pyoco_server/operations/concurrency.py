@@ -49,7 +49,7 @@ class Concurrency:
             nonlocal is_open
             if is_open:
                 is_open = False
-                self._left(caller)
+                self._release(caller)
 
         return leave
 
@@ -61,7 +61,7 @@ class Concurrency:
         finally:
             leave()
 
-    def _left(self, caller: str) -> None:
+    def _release(self, caller: str) -> None:
         self.under_way -= 1
         self._by_caller[caller] -= 1
         if not self._by_caller[caller]:

@@ -51,12 +51,14 @@ async def open_log(
     """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
     places = LogPositions(await gateway.store.secrets.for_tokens(), run_id)
     after = _after(places, *tokens)
-    view: LogView = await gateway.log_views.enter(run_id, tenant_id=tenant_id)
+    view: LogView = await gateway.log_views.subscribe(run_id, tenant_id=tenant_id)
     if after is not None and view.is_final and after.line == view.lines:
-        gateway.log_views.leave(run_id, view)
+        gateway.log_views.unsubscribe(run_id, view)
         return None
     follower = LogFollower(gateway.store, run_id, view, after or LogPosition())
-    return LogEvents(follower, view, places, show, on_gone=lambda: gateway.log_views.leave(run_id, view))
+    return LogEvents(
+        follower, view, places, show, on_gone=lambda: gateway.log_views.unsubscribe(run_id, view)
+    )
 
 
 class LogEvents:

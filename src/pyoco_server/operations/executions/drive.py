@@ -158,12 +158,12 @@ async def _check_task(desk: CommandContext, asked: KeyedCommand, task: str) -> N
 
 async def _in_turn(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
     if isinstance(asked.command, CancelRun):
-        return await _applied(desk, asked, reservation)  # a cancel queues behind nobody
+        return await _apply(desk, asked, reservation)  # a cancel queues behind nobody
     async with desk.turns.of(asked.run_id):
-        return await _applied(desk, asked, reservation)
+        return await _apply(desk, asked, reservation)
 
 
-async def _applied(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
+async def _apply(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
     held = desk.held.get(asked.run_id)
     # A worker may wait for the snapshot of its run; whoever drives one itself does not.
     at_once = held is None or held.run.driver is Driver.WORKER

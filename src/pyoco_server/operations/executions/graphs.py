@@ -52,7 +52,7 @@ async def register(
             created_by=caller.principal,
         )
         revision = latest.revision if latest else 0
-        if await _created(store, tenant_id, wanted, revision):
+        if await _create(store, tenant_id, wanted, revision):
             return wanted, True
     raise Unavailable(f"Graph {graph_id} changes too fast to be changed. Try again.")
 
@@ -82,7 +82,7 @@ async def page(
     return [one.head for one in shown], more
 
 
-async def _created(store: Store, tenant_id: str | None, wanted: StoredGraph, revision: int) -> bool:
+async def _create(store: Store, tenant_id: str | None, wanted: StoredGraph, revision: int) -> bool:
     """Written and pointed to. False: somebody has this version; the head is moved on to theirs."""
     graph = wanted.graph
     try:

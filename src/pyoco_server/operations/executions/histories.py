@@ -62,7 +62,7 @@ class RunHistory(Generic[G]):
         self.told_seq = 0
         # How often the broker turned out to have lost commits that were in it.
         self.losses = 0
-        self.guests: set[Notify] = set()
+        self.subscribers: set[Notify] = set()
 
     async def catch_up(self, *, at_leader: bool = False) -> None:
         """Everything that was committed before this call; without the leader, all that a replica knows."""
@@ -76,7 +76,7 @@ class RunHistory(Generic[G]):
                 self.grown, self.log_seq, self.told_seq = self._make(), 0, 0
                 self.losses += 1
             await self._catch_up(at_leader=True)
-        for ring in tuple(self.guests):
+        for ring in tuple(self.subscribers):
             ring()
 
     async def _catch_up(self, at_leader: bool) -> None:
@@ -91,7 +91,7 @@ class RunHistory(Generic[G]):
     def on_commit(self, seq: int, _number: int, _events: Sequence[Event]) -> None:
         """The feed says that there is more."""
         self.told_seq = max(self.told_seq, seq)
-        if not self.guests:
+        if not self.subscribers:
             return
         if self._telling is None:
             self._telling = Loop("a history", self._tell, backoff=READ_AGAIN)
@@ -106,10 +106,10 @@ class RunHistory(Generic[G]):
     async def _tell(self) -> None:
         """Until nothing is left that we were told of."""
         at_leader = False
-        while self.log_seq < self.told_seq and self.guests:
+        while self.log_seq < self.told_seq and self.subscribers:
             await self.catch_up(at_leader=at_leader)
             at_leader = True  # what the feed has told, a replica may not have yet
-            for ring in tuple(self.guests):
+            for ring in tuple(self.subscribers):
                 ring()
 
     def _take(self, commits: Sequence[Commit]) -> None:
@@ -160,14 +160,14 @@ class Histories(Generic[G]):
             raise
 
     def unfollow(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
-        history.guests.discard(ring)
-        if not history.guests:
+        history.subscribers.discard(ring)
+        if not history.subscribers:
             self._read_model.notifications.unfollow(run_id, history.on_commit)
             history.close()
 
     def forget(self) -> None:
         """The broker was away, and may have come back with another log."""
-        for run_id in [run_id for run_id, history in self._kept.items() if not history.guests]:
+        for run_id in [run_id for run_id, history in self._kept.items() if not history.subscribers]:
             del self._kept[run_id]
 
     def __len__(self) -> int:
@@ -178,9 +178,9 @@ class Histories(Generic[G]):
             await history.verify()
 
     def _enter(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
-        if not history.guests:
+        if not history.subscribers:
             self._read_model.notifications.follow(run_id, history.on_commit)
-        history.guests.add(ring)
+        history.subscribers.add(ring)
 
     async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> RunHistory[G]:
         history = self._history(run_id)
@@ -211,7 +211,7 @@ class Histories(Generic[G]):
             if len(self._kept) <= KEPT_MAX and size <= KEPT_BYTES_MAX:
                 return
             history = self._kept[run_id]
-            if run_id != newest and not history.guests:
+            if run_id != newest and not history.subscribers:
                 size -= history.grown.size_bytes
                 del self._kept[run_id]
 

@@ -20,16 +20,16 @@ class RunLocks:
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[None]:
         queue = self._queues.setdefault(run_id, _Queue())
-        queue.guests += 1
+        queue.users += 1
         mine = False
         try:
-            mine = await _waited(queue.lock)
+            mine = await _acquire(queue.lock)
             yield
         finally:
             if mine:
                 queue.lock.release()
-            queue.guests -= 1
-            if not queue.guests:
+            queue.users -= 1
+            if not queue.users:
                 del self._queues[run_id]
 
     def __len__(self) -> int:
@@ -39,10 +39,10 @@ class RunLocks:
 class _Queue:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.guests = 0
+        self.users = 0
 
 
-async def _waited(lock: asyncio.Lock) -> bool:
+async def _acquire(lock: asyncio.Lock) -> bool:
     try:
         async with asyncio.timeout(TURN_WAIT_SEC):
             return await lock.acquire()

@@ -73,7 +73,7 @@ class SnapshotCoalescer:
         try:
             while (stored := self._next.pop(run_id, None)) is not None:
                 await self._write_one(stored)
-                await self._paused(run_id)
+                await self._pause(run_id)
         except Unavailable as error:
             log.warning("committed, but not projected yet", extra={"run_id": run_id, "error": error.message})
         finally:
@@ -97,7 +97,7 @@ class SnapshotCoalescer:
         if len(self._written) > REMEMBERED_MAX:
             self._written.popitem(last=False)
 
-    async def _paused(self, run_id: str) -> None:
+    async def _pause(self, run_id: str) -> None:
         """Till the next one is due; not before one that is the last, and not while we are being closed."""
         waiting = self._next.get(run_id)
         if waiting is not None and waiting.run.is_terminal:

@@ -21,12 +21,12 @@ def letter_reason(run: Run) -> str:
     return run.reason if run.reason in OWN_LETTERS else EXECUTION_ERROR
 
 
-async def is_buried(store: Store, run: Run, reason: str) -> bool:
+async def has_dead_letter(store: Store, run: Run, reason: str) -> bool:
     since = (run.ended_at or run.updated_at) - CLOCKS_APART_SEC
     return await store.dead_letters.has(run.run_id, reason, tag=run.tag, since=since)
 
 
-async def bury(store: Store, run: Run, reason: str) -> bool:
+async def publish_dead_letter(store: Store, run: Run, reason: str) -> bool:
     """Whether it was published; the id makes a second one soon after the first leave one letter."""
     submission = await store.runs.submission(run.run_id)
     letter = DeadLetter(

@@ -72,12 +72,12 @@ class Jwks:
                 return
             self._looked_at = now
             try:
-                self._take(await self._fetched())
+                self._take(await self._fetch())
             except (OSError, ValueError, msgspec.MsgspecError, RecursionError, httpx.HTTPError) as error:
                 fields = {"source": self._source, "error": str(error) or type(error).__name__}
                 log.warning("the JWKS cannot be read; its keys stay as they are", extra=fields)
 
-    async def _fetched(self) -> bytes:
+    async def _fetch(self) -> bytes:
         if not self._source.startswith(("http://", "https://")):
             return await asyncio.to_thread(_file, Path(self._source))
         async with (

@@ -53,12 +53,12 @@ class ListChanges:
     def why_not(self) -> str | None:
         return self._changes.why_not()
 
-    def enter(self, tenant_id: str | None, place: str | None) -> ListChangesReader:
+    def subscribe(self, tenant_id: str | None, place: str | None) -> ListChangesReader:
         reader = ListChangesReader(self, tenant_id, self._changed_since(place))
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: ListChangesReader) -> None:
+    def unsubscribe(self, reader: ListChangesReader) -> None:
         self._readers.discard(reader)
         reader.close()
 

@@ -63,7 +63,7 @@ class RunChanges:
         """Whether a reader can go on from there."""
         return await self._read_model.holds(place.seq, place.stored_at)
 
-    def enter(self, tenant: str | None, place: At | None, *, anew: bool = False) -> RunChangesReader:
+    def subscribe(self, tenant: str | None, place: At | None, *, anew: bool = False) -> RunChangesReader:
         """`anew`: its place is of no use."""
         reader = RunChangesReader(self._read_model, self._standing, tenant, place)
         if anew:
@@ -71,7 +71,7 @@ class RunChanges:
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: RunChangesReader) -> None:
+    def unsubscribe(self, reader: RunChangesReader) -> None:
         self._readers.discard(reader)
         reader.close()
 

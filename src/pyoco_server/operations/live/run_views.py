@@ -40,7 +40,7 @@ class RunView:
         self._stored: StoredRun | None = None
         self._early: list[tuple[int, int, Sequence[Event]]] = []
         self._shown: dict[Hashable, object] = {}
-        self._guests: set[Notify] = set()
+        self._subscribers: set[Notify] = set()
         self._reader: Loop | None = None  # made for the few views that have to be read again
         self._is_closed = False
         self._is_read = asyncio.Event()
@@ -82,10 +82,10 @@ class RunView:
 
     def attach(self, ring: Notify) -> None:
         """Call this whenever there is something new to see."""
-        self._guests.add(ring)
+        self._subscribers.add(ring)
 
     def detach(self, ring: Notify) -> None:
-        self._guests.discard(ring)
+        self._subscribers.discard(ring)
 
     def shown(self, form: Hashable, make: Callable[[StoredRun], T]) -> T:
         """What this form of the present state looks like; made for the first who asks."""
@@ -153,7 +153,7 @@ class RunView:
             self._timer.cancel()
             self._timer = None
         self._told_at = asyncio.get_running_loop().time()
-        for ring in tuple(self._guests):
+        for ring in tuple(self._subscribers):
             ring()
 
 
@@ -176,8 +176,8 @@ class RunViews:
     def reconnected(self) -> None:
         self._loop.wake()
 
-    async def enter(self, run_id: str, *, tenant_id: str | None = None) -> RunView:
-        """Leave it again with `leave`. NotFound for a run that is not there, or not the tenant's."""
+    async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> RunView:
+        """Leave it again with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
         view = self._views.get(run_id)
         if view is None:
             view = self._views[run_id] = RunView(self._store, self._read_model, run_id)
@@ -191,11 +191,11 @@ class RunViews:
                 self._opening.pop(run_id, None)
             visible(None if view.is_lost else view.stored, run_id, tenant_id)
         except BaseException:
-            self.leave(run_id, view)
+            self.unsubscribe(run_id, view)
             raise
         return view
 
-    def leave(self, run_id: str, view: RunView) -> None:
+    def unsubscribe(self, run_id: str, view: RunView) -> None:
         view.entered -= 1
         if view.entered == 0 and self._views.get(run_id) is view:
             del self._views[run_id]

@@ -45,12 +45,12 @@ class WorkerChanges:
         await self._store.registry.follow(lambda _worker_id: self._wake())
         self._store.on_reconnect(self._wake)
 
-    def enter(self, caller: Caller) -> WorkerChangesReader:
+    def subscribe(self, caller: Caller) -> WorkerChangesReader:
         reader = WorkerChangesReader(self._store, self._read_model, caller)
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: WorkerChangesReader) -> None:
+    def unsubscribe(self, reader: WorkerChangesReader) -> None:
         self._readers.discard(reader)
         reader.close()
 

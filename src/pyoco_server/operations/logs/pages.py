@@ -88,7 +88,7 @@ class LogPages:
         lost = begin < span.first.line or after.line > span.lines
         if lost:
             begin, after = span.first.line, LogPosition(span.first.line - 1)
-        found = await self._collected(run.run_id, span, begin, after, asked.limit, search)
+        found = await self._collect(run.run_id, span, begin, after, asked.limit, search)
         last = found.place
         return LogPage(
             found.lines,
@@ -98,7 +98,7 @@ class LogPages:
             searched=_searched_to(found, span.lines) if search is not None else None,
         )
 
-    async def _collected(
+    async def _collect(
         self, run_id: str, span: Span, begin: int, after: LogPosition, limit: int, search: LogSearch | None
     ) -> Searched:
         if begin > span.lines:

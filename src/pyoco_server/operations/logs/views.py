@@ -40,7 +40,7 @@ class LogView:
         self._tail: deque[Chunk] = deque()
         self._tail_bytes = 0
         self._shown: dict[tuple[Hashable, int], object] = {}
-        self._guests: set[Notify] = set()
+        self._subscribers: set[Notify] = set()
         self._looking = Loop(
             "end of a followed log", self._look_until_final, interval_sec=LOOK_SEC, backoff=LOOK_AGAIN
         )
@@ -76,10 +76,10 @@ class LogView:
 
     def attach(self, ring: Notify) -> None:
         """Call this when there are more lines, or when it is certain that there will be none."""
-        self._guests.add(ring)
+        self._subscribers.add(ring)
 
     def detach(self, ring: Notify) -> None:
-        self._guests.discard(ring)
+        self._subscribers.discard(ring)
 
     def with_line(self, line: int) -> Chunk | None:
         """The chunk with this line, if it is among the newest."""
@@ -124,7 +124,7 @@ class LogView:
 
     def _grow(self, lines: int) -> None:
         self.lines = lines
-        for ring in tuple(self._guests):
+        for ring in tuple(self._subscribers):
             ring()
 
     def _drop(self, chunk: Chunk) -> None:
@@ -175,9 +175,9 @@ class LogViews:
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def enter(self, run_id: str, *, tenant_id: str | None = None) -> LogView:
-        """Leave it again with `leave`. NotFound for a run that is not there, or not the tenant's."""
-        run_view = await self._run_views.enter(run_id, tenant_id=tenant_id)
+    async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> LogView:
+        """Leave it again with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
+        run_view = await self._run_views.subscribe(run_id, tenant_id=tenant_id)
         view = self._views.get(run_id)
         if view is None:
             view = self._views[run_id] = LogView(self._store, run_id, run_view)
@@ -190,12 +190,12 @@ class LogViews:
                 await asyncio.shield(opening)
                 self._opening.pop(run_id, None)
         except BaseException:
-            self.leave(run_id, view)
+            self.unsubscribe(run_id, view)
             raise
         return view
 
-    def leave(self, run_id: str, view: LogView) -> None:
-        self._run_views.leave(run_id, view.run_view)
+    def unsubscribe(self, run_id: str, view: LogView) -> None:
+        self._run_views.unsubscribe(run_id, view.run_view)
         view.entered -= 1
         if view.entered == 0 and self._views.get(run_id) is view:
             del self._views[run_id]

@@ -52,7 +52,7 @@ async def accept(
     chosen = await _chosen(desk, tenant_of(sender.caller), asked, key, wanted)
 
     async def do(reservation: Reservation) -> RecordedAnswer:
-        request = await _stored(desk, sender, asked, chosen, reservation)
+        request = await _store_request(desk, sender, asked, chosen, reservation)
         if not request.dry_run:
             await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
         return RecordedAnswer(status=ACCEPTED, body=shown(request))
@@ -121,7 +121,7 @@ def _matching(reading: RecheckReading, tenant: str, asked: AskedRecheck) -> Chos
     return chosen
 
 
-async def _stored(
+async def _store_request(
     desk: RecheckContext,
     sender: Sender,
     asked: AskedRecheck,

@@ -64,16 +64,18 @@ async def _results(
         profile = reading.profile_for(request.tenant, one, profiles)
         result = judged(one, returned.get(one), profile)
         where = f"results/{request.request_id}/{batch}/{place}"
-        results.append(replace(result, artifacts=await _kept(store, where, returned.get(one))))
+        results.append(replace(result, artifacts=await _store_artifacts(store, where, returned.get(one))))
     return results
 
 
-async def _kept(store: Store, where: str, returned: Any) -> tuple[Artifact, ...]:
+async def _store_artifacts(store: Store, where: str, returned: Any) -> tuple[Artifact, ...]:
     attached = attached_to(returned)
-    return tuple([await _put(store, f"{where}/{number}", one) for number, one in enumerate(attached)])
+    return tuple(
+        [await _store_artifact(store, f"{where}/{number}", one) for number, one in enumerate(attached)]
+    )
 
 
-async def _put(store: Store, name: str, attached: Attached) -> Artifact:
+async def _store_artifact(store: Store, name: str, attached: Attached) -> Artifact:
     digest = sha256(attached.content).hexdigest()
     name = f"{name}/{digest}"  # so that what an outcome refers to is never replaced
     await store.artifacts.create(name, attached.content, digest)

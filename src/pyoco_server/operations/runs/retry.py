@@ -71,7 +71,7 @@ async def retry(
     kept = await _kept(store, stored, submission)
     if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
         store.leftovers.note_soon(new_id)  # should the run not begin, nothing refers to the copies
-    results = [event for one in await _copied(store, old, new_id, kept) for event in carried(*one)]
+    results = [event for one in await _copy_results(store, old, new_id, kept) for event in carried(*one)]
     commits = _commits(submission, results, store.config.commit_max_bytes)
     return await submit(store, submission, commits, commit_id=commit_id)
 
@@ -147,7 +147,7 @@ def _named(tasks: Collection[str]) -> str:
     return shown if len(tasks) <= NAMED_MAX else f"{shown} and {len(tasks) - NAMED_MAX} more"
 
 
-async def _copied(
+async def _copy_results(
     store: Store, old: Run, run_id: str, kept: dict[str, TaskRecord]
 ) -> list[tuple[str, TaskRecord]]:
     """Large results are copied: those of the old run go when it is erased. What is missing is made again."""

@@ -14,15 +14,15 @@ from pyoco_server.store.store import Store
 
 async def add_tag(store: Store, run_id: str, text: str, *, tenant_id: str | None = None) -> StoredRun:
     """The run with the tag; one that it has already changes nothing."""
-    return await _changed(store, run_id, AddTag(tag=check_tag(text), tags_max=TAGS_MAX), tenant_id)
+    return await _change_tags(store, run_id, AddTag(tag=check_tag(text), tags_max=TAGS_MAX), tenant_id)
 
 
 async def remove_tag(store: Store, run_id: str, text: str, *, tenant_id: str | None = None) -> StoredRun:
     """The run without it; one that it does not have changes nothing."""
-    return await _changed(store, run_id, RemoveTag(tag=as_tag(text)), tenant_id)
+    return await _change_tags(store, run_id, RemoveTag(tag=as_tag(text)), tenant_id)
 
 
-async def _changed(
+async def _change_tags(
     store: Store, run_id: str, command: AddTag | RemoveTag, tenant_id: str | None
 ) -> StoredRun:
     held = await get_run(store, run_id, tenant_id=tenant_id)

@@ -61,14 +61,14 @@ async def verify_all(store: Store) -> AsyncIterator[tuple[str, Verified]]:
     async for run_id in store.runs.ids():
         batch.append(run_id)
         if len(batch) == SIDE_BY_SIDE:
-            for one in await _verified(store, batch):
+            for one in await _verify(store, batch):
                 yield one
             batch = []
-    for one in await _verified(store, batch):
+    for one in await _verify(store, batch):
         yield one
 
 
-async def _verified(store: Store, run_ids: Sequence[str]) -> list[tuple[str, Verified]]:
+async def _verify(store: Store, run_ids: Sequence[str]) -> list[tuple[str, Verified]]:
     found = await asyncio.gather(*(verify(store, run_id) for run_id in run_ids))
     return [(run_id, one) for run_id, one in zip(run_ids, found, strict=True) if one is not None]
 

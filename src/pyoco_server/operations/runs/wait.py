@@ -22,7 +22,7 @@ async def wait_for_end(
         if view.stored.run.is_terminal:
             over.set()
 
-    view = await views.enter(run_id, tenant_id=tenant_id)
+    view = await views.subscribe(run_id, tenant_id=tenant_id)
     view.attach(ring)
     try:
         ring()
@@ -32,4 +32,4 @@ async def wait_for_end(
         return view.stored
     finally:
         view.detach(ring)
-        views.leave(run_id, view)
+        views.unsubscribe(run_id, view)

@@ -53,7 +53,7 @@ async def _serve(socket: WebSocket, gateway: Gateway) -> None:
     try:
         job_id = request_context.job_id_of(socket)
         places = LogPositions(await gateway.store.secrets.for_tokens(), job_id)
-        view = await gateway.log_views.enter(job_id, tenant_id=caller_of(socket).tenant_id)
+        view = await gateway.log_views.subscribe(job_id, tenant_id=caller_of(socket).tenant_id)
     except NotFound:
         await _deny(socket, JobNotFound())
         return
@@ -64,7 +64,7 @@ async def _serve(socket: WebSocket, gateway: Gateway) -> None:
         await socket.accept()
         await _Talk(socket, gateway, job_id, view, places).run()
     finally:
-        gateway.log_views.leave(job_id, view)
+        gateway.log_views.unsubscribe(job_id, view)
 
 
 ROUTES = [WebSocketRoute("/jobs/{job_id}/ws", job_socket)]

@@ -20,8 +20,8 @@ async def _workers(gateway: Gateway, caller: Caller, _name: str, _after: str | N
 
 async def _lists(gateway: Gateway, caller: Caller, _name: str, after: str | None) -> Topic:
     news: ListChanges = gateway.list_news
-    reader = news.enter(caller.tenant_id, after)
-    telling = ReaderSource(reader, _event, leave=lambda: news.leave(reader))
+    reader = news.subscribe(caller.tenant_id, after)
+    telling = ReaderSource(reader, _event, leave=lambda: news.unsubscribe(reader))
     return Topic(telling, comes_to_an_end=False)
 
 

@@ -42,8 +42,8 @@ async def stream_workers(request: Request) -> Response:
 
 def open_workers(gateway: Gateway, caller: Caller) -> sse.Source:
     news: WorkerChanges = gateway.worker_news
-    reader = news.enter(caller)
-    return ReaderSource(reader, _event, leave=lambda: news.leave(reader))
+    reader = news.subscribe(caller)
+    return ReaderSource(reader, _event, leave=lambda: news.unsubscribe(reader))
 
 
 @router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)

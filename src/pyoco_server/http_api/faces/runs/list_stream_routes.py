@@ -44,12 +44,12 @@ async def open_news(gateway: Gateway, tenant_id: str | None, last_event_id: str 
     news: RunChanges = gateway.run_news
     place = seal_of.place_in(last_event_id)
     is_lost = place is not None and not await news.holds(place)
-    reader = news.enter(tenant_id, None if is_lost else place, anew=is_lost)
+    reader = news.subscribe(tenant_id, None if is_lost else place, anew=is_lost)
 
     def render(batch: ChangeBatch) -> sse.EventBatch:
         return _event(batch, seal_of.token(batch.place))
 
-    return ReaderSource(reader, render, leave=lambda: news.leave(reader))
+    return ReaderSource(reader, render, leave=lambda: news.unsubscribe(reader))
 
 
 async def run_stats(request: Request) -> Response:

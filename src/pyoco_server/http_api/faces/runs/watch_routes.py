@@ -44,7 +44,7 @@ async def open_snapshots(
     secret = await gateway.store.secrets.for_tokens()
     seen = _seen(secret, run_id, asked.last_event_id)
     views: RunViews = gateway.run_views
-    view = await views.enter(run_id, tenant_id=tenant_id)
+    view = await views.subscribe(run_id, tenant_id=tenant_id)
     return Snapshots(views, view, asked, seen, secret)
 
 
@@ -90,7 +90,7 @@ class Snapshots:
     def detach(self) -> None:
         if self._ring is not None:
             self._view.detach(self._ring)
-        self._views.leave(self._run_id, self._view)
+        self._views.unsubscribe(self._run_id, self._view)
 
     def _event(self, stored: StoredRun) -> sse.EventBatch:
         snapshot = wire.snapshot(stored, records=self._asked.records)
