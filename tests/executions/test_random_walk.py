@@ -42,7 +42,7 @@ async def test_a_walk_by_chance_leaves_everything_in_agreement(
         assert set(walk.ended.values()) == {"COMPLETED", "FAILED", "CANCELED"}
         for execution_id in walk.executions:
             await _agrees(walk, execution_id, store)
-    await read_model.caught_up()
+    await read_model.catch_up()
     for execution_id in walk.executions:
         stored = await store.runs.load(execution_id, at_leader=True)
         listed = read_model.find(execution_id)

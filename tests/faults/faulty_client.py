@@ -154,10 +154,10 @@ class FaultyClient(BrokerClient):
                 handler = self._handlers[sid]
                 asyncio.get_running_loop().call_soon(handler, reply.encode(), b"", headers, body)
 
-    def _handed_over(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> bool:
+    def _hand_over(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> bool:
         if self.faults.is_partitioned or self.faults.loses_push(subject.decode()):
             return True
-        return super()._handed_over(sid, subject, reply, headers, data)
+        return super()._hand_over(sid, subject, reply, headers, data)
 
     async def cut(self) -> None:
         """The connection breaks now, as if a cable were pulled; nats-py reconnects by itself."""

@@ -100,9 +100,9 @@ async def test_marks_are_read_by_nobody_and_do_not_add_up(store: Store) -> None:
     for number in range(5):
         with pytest.raises(NotFound):
             await get_run(store, f"unknown-{number}")
-    await model.caught_up()
+    await model.catch_up()
     assert model.runs.count() == 1
-    assert not model.feed.footing.dumped()["steps"].count("$confirm")
+    assert not model.feed.stream_position.dumped()["steps"].count("$confirm")
     assert [found async for found in store.runs.ids()] == [run_id]
     info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
     assert info["state"]["messages"] == 2
@@ -119,13 +119,13 @@ async def test_a_mark_does_not_make_a_reader_begin_again(store: Store) -> None:
         await get_run(store, "unknown")
     erased = await submitted(store)
     await cancel_run(store, erased)
-    await model.caught_up()
-    footing = model.feed.footing
+    await model.catch_up()
+    stream_position = model.feed.stream_position
     await erase_run(store, erased, by=None, tenant_id=None)
     info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
     prefix = store.config.events_subject_prefix
-    assert await footing.stands(store.jetstream, store.config.events_stream, f"{prefix}.>", info)
-    await model.caught_up()
+    assert await stream_position.stands(store.jetstream, store.config.events_stream, f"{prefix}.>", info)
+    await model.catch_up()
     assert model.find(kept) is not None
     await model.stop()
 
@@ -142,7 +142,7 @@ async def test_a_list_is_complete_where_the_last_commit_is_gone_and_a_mark_stand
     await store.jetstream.api(f"STREAM.PURGE.{store.config.events_stream}", {"filter": gone})
     model = ReadModel(store.client, store.jetstream, store.config)
     await model.start()
-    await model.caught_up()
+    await model.catch_up()
     assert model.find(kept) is not None
     await model.stop()
 

@@ -50,7 +50,7 @@ async def lost(store: Store, read_model: ReadModel, *, by: Store | None = None) 
     """A run that fails because its worker is lost, by a housekeeper with this store."""
     run_id = await submitted(store)
     await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
-    await read_model.caught_up()
+    await read_model.catch_up()
     losses = LostWorkers(by or store, read_model)
     for second in range(LEASE_SEC + 2):
         await losses.look(float(second), own_write_went_through=True)

@@ -235,7 +235,7 @@ async def test_runs_of_a_lost_worker_are_taken_over_without_waiting_for_their_lo
     read_model = ReadModel(faulty_store.client, faulty_store.jetstream, config)
     await read_model.start()
     try:
-        await read_model.caught_up()
+        await read_model.catch_up()
         kill(faults, config, "logs")
         lost_workers, began = LostWorkers(faulty_store, read_model), elapsed()
         looks = [await lost_workers.look(float(second), own_write_went_through=True) for second in range(10)]

@@ -157,7 +157,7 @@ async def test_lists_are_refused_until_it_is_known_what_the_broker_has(
         own_nats_server.start()
         await connected(store, again=1)
         with pytest.raises(Unavailable):
-            await model.caught_up(within_sec=0.3)
+            await model.catch_up(within_sec=0.3)
 
 
 async def test_keys_are_as_the_broker_has_them(

@@ -129,7 +129,7 @@ async def test_a_list_is_not_thrown_away_because_one_node_has_less(
     run_id = await submitted(store)
     model = ReadModel(faulty_store.client, faulty_store.jetstream, faulty_store.config)
     await model.start()
-    await model.caught_up()
+    await model.catch_up()
     _shows_an_empty_log(monkeypatch, faulty_store, faults)
     faults.add(re.compile(r"\.events\.\$confirm$"), Fault.LOSE_REQUEST, times=1000)
     model.reconnected()

@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def started(store: Store, read_model: ReadModel) -> int:
-    await read_model.caught_up()
+    await read_model.catch_up()
     return await DelayedRuns(store, read_model).look()
 
 
@@ -51,7 +51,7 @@ async def test_a_run_that_waits_for_its_time_owes_nobody_anything(
     store: Store, read_model: ReadModel
 ) -> None:
     await submitted(store, start_at=time.time() + HOUR_SEC)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert read_model.housekeeping.tags_that_owe() == []
     assert read_model.housekeeping.oldest_owed() == {}
 

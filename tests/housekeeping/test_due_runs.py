@@ -63,7 +63,7 @@ async def asked(store: Store, run_id: str, *commands: c.Command, **how: Any) -> 
 
 
 async def looked(due: DueRuns, read_model: ReadModel) -> int:
-    await read_model.caught_up()
+    await read_model.catch_up()
     return await due.look()
 
 

@@ -222,7 +222,7 @@ async def test_a_holder_that_cannot_do_the_chores_is_relieved_by_one_that_can(
     await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
     async with keeping(config) as sick, keeping(config) as healthy:
         broken = AsyncMock(side_effect=Unavailable("the index is on a full disk"))
-        monkeypatch.setattr(sick._read_model, "caught_up", broken)
+        monkeypatch.setattr(sick._read_model, "catch_up", broken)
         sick.start()
         await until(lambda: sick.is_holder)
         healthy.start()

@@ -34,7 +34,7 @@ class Observed:
             lease = Lease(holder=INSTANCE, worker_id="w1", holds=holds)
             if renewed:
                 self._revision = await self._store.leases.renew(INSTANCE, lease, revision=self._revision)
-            await self._read_model.caught_up()
+            await self._read_model.catch_up()
             self._leaked.observe({INSTANCE: (lease, self._revision)}, float(self._second))
             handed_back += await self._leaked.hand_back(float(self._second))
             self._second += 1
@@ -121,14 +121,14 @@ async def test_a_second_claim_of_the_same_worker_is_judged_by_itself(
     """The first one went unlisted, and the second was made after the lease was read for the last time."""
     run_id = await claimed(store)
     leaked = LeakedClaims(store, read_model)
-    await read_model.caught_up()
+    await read_model.catch_up()
     for second in range(LEASE_SEC + 1):
         lease = Lease(holder=INSTANCE, worker_id="w1", holds={})
         leaked.observe({INSTANCE: (lease, second + 1)}, float(second))
     lost = ReportLoss(fence=1, cause=LossCause.HANDED_BACK, losses_max=9, crashes_max=9, detail="")
     await apply(store, run_id, lost)
     await apply(store, run_id, ClaimRun(worker_id="w1", instance_id=INSTANCE, job_no=2))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await leaked.hand_back(float(LEASE_SEC)) == 0
     claim = (await the_run(store, run_id)).claim
     assert claim is not None

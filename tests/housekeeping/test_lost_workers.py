@@ -61,7 +61,7 @@ async def watched(store: Store, lost_workers: LostWorkers, seconds: int, *, thro
     """Look once a second, as long as that by the observer's clock. How many runs were taken."""
     start, taken = getattr(lost_workers, "clock", 0), 0
     for second in range(start, start + seconds):
-        await lost_workers._read_model.caught_up()
+        await lost_workers._read_model.catch_up()
         taken += await lost_workers.look(float(second), own_write_went_through=through)
     lost_workers.clock = start + seconds  # type: ignore[attr-defined]
     return taken

@@ -44,7 +44,7 @@ async def over(store: Store) -> str:
 
 async def old(store: Store, read_model: ReadModel) -> None:
     """Everything that is over now has been for long enough."""
-    await read_model.caught_up()
+    await read_model.catch_up()
 
     def is_old() -> bool:
         return all(
@@ -71,9 +71,9 @@ async def test_what_is_over_goes_with_all_that_is_its_own_and_what_lives_stays(
     waiting = await submitted(store)
     await old(store, read_model)
     fresh = await over(store)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await keeper.look() == 2
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await left(store, gone, archived, waiting, fresh) == [waiting, fresh]
     assert read_model.runs.count() == 2
     logs = f"{store.config.logs_subject_prefix}.{gone}"
@@ -98,7 +98,7 @@ async def test_nothing_is_read_until_something_is_due(
     store: Store, read_model: ReadModel, keeper: OldRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await over(store)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await keeper.look() == 0
     monkeypatch.delattr(HousekeepingQueries, "oldest_over")
     assert await keeper.look() == 0
@@ -112,7 +112,7 @@ async def test_many_go_in_several_rounds(
     await old(store, read_model)
     erased = []
     while await left(store, *run_ids):
-        await read_model.caught_up()
+        await read_model.catch_up()
         erased.append(await keeper.look())
     assert erased == [2, 2, 1]
 
@@ -123,7 +123,7 @@ async def test_a_run_whose_tags_were_changed_is_kept_from_then_on(
     run_id = await over(store)
     await old(store, read_model)
     await apply(store, run_id, AddTag(tag="keep", tags_max=100))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await keeper.look() == 0
     assert await left(store, run_id) == [run_id]
 

@@ -58,7 +58,7 @@ async def lose_jobs(store: Store) -> None:
 async def given(owed: OwedJobs, clock: Clock, *, ahead_sec: float) -> int:
     """How many jobs a round gives out that long from now."""
     clock.ahead_sec = ahead_sec
-    await owed._read_model.caught_up()
+    await owed._read_model.catch_up()
     return await owed.look()
 
 
@@ -184,8 +184,8 @@ async def test_a_cancel_that_nobody_concluded_is_concluded(
     stored = await store.runs.load(run_id)
     assert stored is not None
     await store.runs.append(stored, (CancelRequested(at=time.time()),), new_commit_id())
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await owed.conclude_stuck_cancels() == 1
     await ended_as(store, run_id, "CANCELLED")
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert await owed.conclude_stuck_cancels() == 0

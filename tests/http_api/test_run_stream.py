@@ -102,11 +102,11 @@ async def test_whoever_comes_back_is_told_what_was_erased_meanwhile(
     await apply(store, erased, CancelRun())
     if last_changed == "kept":
         await apply(store, kept, AddTag(tag="x", tags_max=100))
-    await gateway.gateway.read_model.caught_up()
+    await gateway.gateway.read_model.catch_up()
     async with following(gateway) as answer:
         place = (await anext(events(answer))).id
     await apply(store, erased, EraseRun())
-    await gateway.gateway.read_model.caught_up()
+    await gateway.gateway.read_model.catch_up()
     async with following(gateway, place) as answer:
         told = await anext(events(answer))
         assert (told.name, told.data["gone"], told.data["runs"]) == ("runs", [erased], [])
@@ -117,10 +117,10 @@ async def test_another_tenant_is_not_told_of_what_was_erased(nats_server: NatsSe
         erased = await submit(one)
         await apply(store, erased, CancelRun())
         gateway = one._transport.app.state.gateway  # type: ignore[attr-defined]
-        await gateway.read_model.caught_up()
+        await gateway.read_model.catch_up()
         place = gateway.run_news.enter(None, None)._place
         await apply(store, erased, EraseRun())
-        await gateway.read_model.caught_up()
+        await gateway.read_model.catch_up()
         assert await gateway.run_news.holds(place)
         told = [gateway.run_news.enter(tenant, place).take().gone for tenant in ("one", "two")]
         assert told == [[erased], []]
@@ -180,7 +180,7 @@ async def test_what_is_due_is_told_also_by_a_timer_that_is_early(
     assert reader.take() is not None
     monkeypatch.setattr(run_changes, "TELL_INTERVAL_SEC", 3600.0)
     await submit(gateway.client)
-    await gateway.gateway.read_model.caught_up()
+    await gateway.gateway.read_model.catch_up()
     assert reader.take() is None  # too soon after the last batch
     reader._due()
     batch = reader.take()
@@ -246,7 +246,7 @@ async def test_the_news_of_a_tenant_hold_nothing_of_others(nats_server: NatsServ
         reader = news.enter("acme", None)
         reader.take()
         await submit(gateway.client)  # of nobody
-        await gateway.gateway.read_model.caught_up()
+        await gateway.gateway.read_model.catch_up()
         assert reader.take() is None
         news.leave(reader)
 

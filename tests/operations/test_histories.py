@@ -124,7 +124,7 @@ async def test_a_follower_is_told_of_everything_and_of_nothing_after(
     kept.unfollow(run_id, history, ring)
     assert run_id not in read_model.notifications._followers
     await _tag(store, run_id, 99)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert -1 not in rung
 
 

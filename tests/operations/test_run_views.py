@@ -100,7 +100,7 @@ async def test_commits_that_come_while_it_is_read_are_not_lost(
     await until(lambda: read_model.notifications._followers)
     monkeypatch.setattr(store.runs, "load", load)
     await tag(store, born.run.run_id, "meanwhile")
-    await read_model.caught_up()
+    await read_model.catch_up()
     release.set()
     view = await entering
     assert view.stored.run.tags == ("default", "meanwhile")
@@ -124,7 +124,7 @@ async def test_a_gap_is_closed_by_reading_again(
     monkeypatch.setattr(store.runs, "load", shaky)
     view._read_model.notifications.unfollow(born.run.run_id, view._on_commit)
     await tag(store, born.run.run_id, "unheard")
-    await view._read_model.caught_up()
+    await view._read_model.catch_up()
     view._read_model.notifications.follow(born.run.run_id, view._on_commit)
     await tag(store, born.run.run_id, "heard")
     await apply(store, born.run.run_id, CancelRun())
@@ -142,7 +142,7 @@ async def test_a_log_that_is_read_again_changes_nothing(
     before, rings = view.stored, list[int]()
     view.attach(lambda: rings.append(1))
     read_model.wipe()
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert view.stored is before
     assert rings == []
 

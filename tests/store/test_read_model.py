@@ -73,7 +73,7 @@ async def reopen(store: Store, path: Path) -> AsyncIterator[Open]:
         config = replaced(store.config, read_model_path=str(path))
         opened.append(Counted(store, config))
         await opened[-1].start()
-        await opened[-1].caught_up()
+        await opened[-1].catch_up()
         return opened[-1]
 
     yield again
@@ -91,7 +91,7 @@ def ids(runs: list[Run]) -> list[str]:
 
 
 async def listed(model: ReadModel, wanted: Filter | None = None, limit: int = 100) -> list[str]:
-    await model.caught_up()
+    await model.catch_up()
     return ids(model.runs.page(wanted or Filter(), limit))
 
 
@@ -104,13 +104,13 @@ async def test_whatever_was_written_before_a_list_is_in_it(other_store: Store, r
         at = await begun(other_store, at=START + 100 + number)
         assert (await listed(read_model))[0] == at.run.run_id
         at = await tagged(other_store, at, "mark")
-        await read_model.caught_up()
+        await read_model.catch_up()
         assert read_model.runs.page(Filter(), 1)[0].tags == at.run.tags
 
 
 async def test_runs_come_newest_first_and_page_by_page(store: Store, read_model: ReadModel) -> None:
     made = [await begun(store, at=START + number // 3) for number in range(20)]
-    await read_model.caught_up()
+    await read_model.catch_up()
     found: list[Run] = []
     page, place = read_model.next_page(Filter(), 6, None)
     while place is not None:
@@ -127,14 +127,14 @@ async def test_what_changed_while_somebody_paged_comes_at_the_end(
     store: Store, read_model: ReadModel
 ) -> None:
     made = [await begun(store, at=START + number) for number in range(6)]
-    await read_model.caught_up()
+    await read_model.catch_up()
     first, place = read_model.next_page(Filter(), 3, None)
     assert ids(first) == [stored.run.run_id for stored in reversed(made[3:])]
     shown, unseen = made[4], made[1]
     for stored in (shown, unseen):
         await committed(store, stored, claimed(at=START + 10))
     born = await begun(store, at=START + 20)
-    await read_model.caught_up()
+    await read_model.catch_up()
     rest: list[Run] = []
     while place is not None:
         page, place = read_model.next_page(Filter(), 2, place)
@@ -148,10 +148,10 @@ async def test_a_file_is_continued_with_its_clock(store: Store, reopen: Open) ->
     """A search by time goes by the latest clock there was, also before a restart."""
     model = await reopen()
     await begun(store, at=START + 100)
-    await model.caught_up()
+    await model.catch_up()
     model = await reopen()
     late = await begun(store, at=START)
-    await model.caught_up()
+    await model.catch_up()
     assert model._writer._clock == START + 100
     assert late.run.run_id not in await listed(model, Filter(updated_after=START + 50))
     assert len(await listed(model, Filter(updated_after=START + 50))) == 1
@@ -174,7 +174,7 @@ async def test_a_summary_is_that_of_the_run_without_params_and_tasks(
     store: Store, read_model: ReadModel
 ) -> None:
     at = await committed(store, await begun(store), claimed(), *task_done("a", START + 3))
-    await read_model.caught_up()
+    await read_model.catch_up()
     (run,) = read_model.runs.page(Filter(), 9)
     assert run == replace(at.run, params={}, tasks={})
 
@@ -182,13 +182,13 @@ async def test_a_summary_is_that_of_the_run_without_params_and_tasks(
 async def test_a_restart_goes_on_where_the_file_ends(store: Store, reopen: Open) -> None:
     first = await reopen()
     at = await tagged(store, await begun(store), "a", "b")
-    await first.caught_up()
+    await first.catch_up()
     assert first.fed == [1, 2, 3]
     second = await reopen()
     assert second.fed == []
     assert await listed(second) == [at.run.run_id]
     at = await tagged(store, at, "c")
-    await second.caught_up()
+    await second.catch_up()
     assert second.fed == [4]
     assert second.runs.page(Filter(), 1)[0].tags == at.run.tags
 
@@ -196,7 +196,7 @@ async def test_a_restart_goes_on_where_the_file_ends(store: Store, reopen: Open)
 async def test_what_was_committed_while_it_was_away_is_read_once(store: Store, reopen: Open) -> None:
     first = await reopen()
     at = await begun(store)
-    await first.caught_up()
+    await first.catch_up()
     await first.stop()
     at = await over(store, at)
     second = await reopen()
@@ -209,10 +209,10 @@ async def test_a_gateway_that_was_killed_reads_again_only_what_its_file_lacks(
 ) -> None:
     first = await reopen()
     at = await begun(store)
-    await first.caught_up()
+    await first.catch_up()
     first.runs.page(Filter(), 1)
     at = await tagged(store, at, "unflushed")
-    await first.caught_up()
+    await first.catch_up()
     first._writer._dirty.clear()  # killed before the next write
     first._writer.cancel_timer()
     second = await reopen()
@@ -234,7 +234,7 @@ async def test_a_file_that_cannot_be_used_is_filled_anew(
 ) -> None:
     first = await reopen()
     at = await tagged(store, await begun(store), "a")
-    await first.caught_up()
+    await first.catch_up()
     await first.stop()
     damage(path)
     second = await reopen()
@@ -257,7 +257,7 @@ async def test_a_file_that_does_not_fit_is_filled_anew(
 ) -> None:
     first = await reopen()
     at = await tagged(store, await begun(store), "a")
-    await first.caught_up()
+    await first.catch_up()
     first.runs.page(Filter(), 1)
     first._table.write([], [], {key: value})
     second = await reopen()
@@ -268,7 +268,7 @@ async def test_a_file_that_does_not_fit_is_filled_anew(
 async def test_a_stream_that_was_made_anew_is_read_from_its_beginning(store: Store, reopen: Open) -> None:
     first = await reopen()
     await begun(store)
-    await first.caught_up()
+    await first.catch_up()
     await first.stop()
     await store.jetstream.api(f"STREAM.DELETE.{store.config.events_stream}")
     assert await resources.accept_lost_log(store.jetstream, store.config)
@@ -295,7 +295,7 @@ async def test_rows_that_could_not_be_written_are_written_later(
     with monkeypatch.context() as patch:
         patch.setattr(model._table, "write", _disk_full)
         at = await begun(store)
-        await model.caught_up()
+        await model.catch_up()
         with pytest.raises(OSError, match="disk full"):
             model.runs.page(Filter(), 1)
     assert await listed(model) == [at.run.run_id]
@@ -310,7 +310,7 @@ async def test_a_lost_consumer_costs_a_list_a_moment_and_no_more(
 ) -> None:
     monkeypatch.setattr(ordered_consumer, "SILENCE_MAX_SEC", 3600.0)
     await begun(store)
-    await read_model.caught_up()
+    await read_model.catch_up()
     name = read_model.feed._name
     await store.jetstream.api(f"CONSUMER.DELETE.{store.config.events_stream}.{name}")
     at = await begun(store, at=START + 1)
@@ -327,7 +327,7 @@ async def test_lists_go_on_after_the_death_of_the_broker(own_nats_server: NatsSe
     own_nats_server.kill()
     await until(lambda: not store.is_connected)
     with pytest.raises(Unavailable):
-        await model.caught_up()
+        await model.catch_up()
     assert ids(model.runs.page(Filter(), 9)) == [before.run.run_id]
     own_nats_server.start()
     await until(lambda: store.reconnects == 1)
@@ -341,13 +341,13 @@ async def test_a_list_that_cannot_be_caught_up_says_so_within_its_time(store: St
     model = ReadModel(store.client, store.jetstream, replaced(store.config, list_wait_sec=0.4))
     await model.start()
     await begun(store)
-    await model.caught_up()
+    await model.catch_up()
     await model.feed.stop()
     await tagged(store, await begun(store), "a")
     loop = asyncio.get_running_loop()
     began_at = loop.time()
     with pytest.raises(Unavailable, match="2 commits to go"):
-        await model.caught_up()
+        await model.catch_up()
     assert loop.time() - began_at >= 0.4
     assert model.lag == 2
     await model.stop()
@@ -357,7 +357,7 @@ async def test_a_last_message_that_is_gone_does_not_block_lists(store: Store, re
     """The mark of an erased run has vanished: the stream's last sequence has no message any more."""
     stays = await begun(store)
     gone = await begun(store, at=START + 1)
-    await read_model.caught_up()
+    await read_model.catch_up()
     late = ReadModel(store.client, store.jetstream, store.config)
     await committed(store, await over(store, gone), RunErased(at=START + 60))
     await purge_log(store, gone.run.run_id)
@@ -385,7 +385,7 @@ async def test_a_run_that_lives_again_after_its_mark_is_gone_is_listed(
     assert await listed(read_model) == []
     await purge_log(store, born.run.run_id)
     await begun(store, run_id=born.run.run_id, flow_name="second")
-    await read_model.caught_up()
+    await read_model.catch_up()
     (run,) = read_model.runs.page(Filter(), 9)
     assert (run.flow_name, run.gone) == ("second", False)
 
@@ -405,7 +405,7 @@ async def test_runs_that_miss_their_job_are_found_oldest_first(store: Store, rea
     running = await committed(store, await begun(store, at=START), claimed())
     lost = await committed(store, await begun(store, at=START), claimed(), lost_at(START + 3))
     parked = await committed(store, await begun(store, at=START), claimed(), RunParked(at=START + 2))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert ids(read_model.housekeeping.owed(old.run.tag, before=START + 5, limit=9)) == [
         old.run.run_id,
         lost.run.run_id,
@@ -414,7 +414,7 @@ async def test_runs_that_miss_their_job_are_found_oldest_first(store: Store, rea
     assert ids(read_model.housekeeping.owed(old.run.tag, before=START + 4, limit=1)) == [old.run.run_id]
     await over(store, replace(lost, run=lost.run))
     await committed(store, old, claimed())
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert ids(read_model.housekeeping.owed(old.run.tag, before=START + 99, limit=9)) == [young.run.run_id]
     assert running.run.claim is not None
     assert parked.run.parked
@@ -427,12 +427,12 @@ def lost_at(at: float) -> RunLost:
 async def test_runs_are_found_by_the_instance_that_holds_them(store: Store, read_model: ReadModel) -> None:
     a = await committed(store, await begun(store), claimed(instance_id="w1.aa"))
     b = await committed(store, await begun(store), claimed(instance_id="w2.bb"))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert read_model.housekeeping.claiming_instances() == {"w1.aa", "w2.bb"}
     assert ids(read_model.housekeeping.claimed_by("w1.aa", 9)) == [a.run.run_id]
     await committed(store, a, lost_at(START + 3))
     await committed(store, b, RunCompleted(at=START + 3))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert read_model.housekeeping.claiming_instances() == set()
     assert read_model.housekeeping.claimed_by("w1.aa", 9) == []
 
@@ -443,7 +443,7 @@ async def test_a_cancel_that_nobody_can_confirm_is_found(store: Store, read_mode
     stuck = await committed(
         store, await begun(store), claimed(), CancelRequested(at=START + 2), lost_at(START + 3)
     )
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert ids(read_model.housekeeping.stuck_cancels(9)) == [stuck.run.run_id]
     assert held.run.claim is not None
 
@@ -461,11 +461,11 @@ async def test_followers_hear_of_their_run_until_they_ask_no_more(
     at = await store.runs.create(event, "c1")
     await begun(store)
     at = await over(store, at)
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert heard == [1, 2]
     read_model.notifications.unfollow(event.run_id, follow)
     await tagged(store, at, "late")
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert len(heard) == 2
 
 
@@ -475,10 +475,10 @@ async def test_more_runs_than_are_kept_in_memory_are_all_there(
     monkeypatch.setattr(run_writer, "CACHED_RUNS_MAX", 5)
     monkeypatch.setattr(run_writer, "DIRTY_MAX", 4)
     made = [await begun(store, at=START + n) for n in range(20)]
-    await read_model.caught_up()
+    await read_model.catch_up()
     for stored in made:
         await tagged(store, stored, "later")
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert {run.tags for run in read_model.runs.page(Filter(), 99)} == {("default", "later")}
     assert read_model.runs.count() == 20
 

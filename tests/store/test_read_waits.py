@@ -42,13 +42,13 @@ async def parked(store: Store, *tasks: str, **changes: object) -> StoredRun:
 
 
 async def shown(model: ReadModel, tenant: str | None = None, limit: int = 100) -> list[tuple[str, str]]:
-    await model.caught_up()
+    await model.catch_up()
     return [(wait.run_id, wait.task) for _, wait in model.runs.waiting(tenant, limit)]
 
 
 async def test_a_wait_is_listed_with_what_is_needed_to_answer_it(store: Store, read_model: ReadModel) -> None:
     at = await parked(store, "release", flow_name="shipping", tag="gpu")
-    await read_model.caught_up()
+    await read_model.catch_up()
     [(_, wait)] = read_model.runs.waiting(None, 10)
     assert wait == OpenWait(
         run_id=at.run.run_id,
@@ -72,7 +72,7 @@ async def test_the_longest_waiting_comes_first_and_pages_lose_none_and_repeat_no
     page = read_model.runs.waiting(None, 2)
     await committed(store, first, _succeeded("b"))
     third = await parked(store, "z")
-    await read_model.caught_up()
+    await read_model.catch_up()
     rest = read_model.runs.waiting(None, 10, page[-1][0])
     assert [(wait.run_id, wait.task) for _, wait in rest] == [*expected[2:], (third.run.run_id, "z")]
 

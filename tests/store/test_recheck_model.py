@@ -31,7 +31,7 @@ async def test_what_could_not_be_written_is_written_later(
         patch.setattr(model._table, step, disk_full)
         await store.rechecks.put_strategy("default", Strategy(id="strat.a", title="A", tags=("daily",)))
         with pytest.raises(OSError, match="disk full"):
-            await model.caught_up()
+            await model.catch_up()
     await store.rechecks.put_strategy("default", Strategy(id="strat.b", title="B", tags=("daily",)))
-    await model.caught_up()
+    await model.catch_up()
     assert model._table.count(StrategySearch("default", tags=("daily",))) == 2

@@ -31,10 +31,10 @@ async def test_runs_are_counted_where_they_stand(store: Store, read_model: ReadM
     made = [await begun(store) for _ in range(4)]
     running = [await committed(store, at, claimed()) for at in made[:3]]
     ended = await committed(store, running[0], RunCompleted(at=START + 5))
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert standing(read_model) == {"PENDING": 1, "RUNNING": 2, "COMPLETED": 1}
     await store.runs.append(ended, (RunErased(at=START + 9),), "erasing")
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert standing(read_model) == {"PENDING": 1, "RUNNING": 2}
     assert read_model.find(ended.run.run_id) is None
     assert read_model.find(made[3].run.run_id) is not None
@@ -47,16 +47,16 @@ async def test_the_sums_are_kept_over_a_restart_and_made_where_they_were_not(
     made = [await begun(store) for _ in range(3)]
     first = ReadModel(store.client, store.jetstream, config)
     await first.start()
-    await first.caught_up()
+    await first.catch_up()
     await first.stop()
     second = ReadModel(store.client, store.jetstream, config)
     await second.start()
     assert standing(second) == {"PENDING": 3}
     await committed(store, made[0], claimed())
-    await second.caught_up()
+    await second.catch_up()
     assert standing(second) == {"PENDING": 2, "RUNNING": 1}
     second.wipe()
-    await second.caught_up()
+    await second.catch_up()
     assert standing(second) == {"PENDING": 2, "RUNNING": 1}
     await second.stop()
     table = ReadTable(Path(config.read_model_path))
@@ -79,17 +79,17 @@ async def test_news_are_told_once_and_history_is_not(store: Store, config: NatsB
 
     model.notifications.on_new_commit(on_news)
     await model.start()
-    await model.caught_up()
+    await model.catch_up()
     assert told == []
     await committed(store, old, claimed())
     await begun(store)
-    await model.caught_up()
+    await model.catch_up()
     assert told == [("PENDING", "RUNNING"), (None, "PENDING")]
     model.wipe()
-    await model.caught_up()
+    await model.catch_up()
     assert len(told) == 2
     await begun(store)
-    await model.caught_up()
+    await model.catch_up()
     assert len(told) == 3
     await model.stop()
 
@@ -99,5 +99,5 @@ async def test_who_has_waited_longest_is_known_by_tag(store: Store, read_model: 
         await begun(store, at=START + number, tag=tag)
     first = await begun(store, at=START - 5, tag="c")
     await committed(store, first, claimed())
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert read_model.housekeeping.oldest_owed() == {"a": START, "b": START + 1}

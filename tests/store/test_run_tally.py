@@ -83,12 +83,12 @@ async def test_sums_and_minutes_outlive_a_restart(store: Store, config: NatsBack
     await committed(store, made[0], claimed())
     first = ReadModel(store.client, store.jetstream, config)
     await first.start()
-    await first.caught_up()
+    await first.catch_up()
     counts = dict(first.tally.of("acme"))
     await first.stop()
     again = ReadModel(store.client, store.jetstream, config)
     await again.start()
-    await again.caught_up()
+    await again.catch_up()
     assert dict(again.tally.of("acme")) == counts == {"PENDING": 2, "RUNNING": 1}
     assert again.runs.flows("acme", 10) == again.runs.flows(None, 10) == [made[0].run.flow_name]
     assert again.runs.flows("stranger", 10) == []

@@ -38,7 +38,7 @@ async def test_a_job_of_an_unknown_run_begins_it(store: Store, read_model: ReadM
     assert ended.submitted_at == job["submitted_at"]
     assert ended.task_records["only"].output == 42
     assert (await commits_of(store, job["run_id"]))[0] == ["RunSubmitted", "RunClaimed"]
-    await read_model.caught_up()
+    await read_model.catch_up()
     assert read_model.runs.count() == 1
     assert (await get_run(store, job["run_id"])).run.status == "COMPLETED"
 

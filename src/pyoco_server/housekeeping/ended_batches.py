@@ -95,8 +95,8 @@ class EndedBatches:
         now = asyncio.get_running_loop().time()
         every_sec = self._desk.executor.ask_every_sec or LOOK_AT_ALL_EVERY_SEC
         if anew or now - self._looked_at >= every_sec:
-            await self._read_model.caught_up()
-            await self._desk.model.caught_up()
+            await self._read_model.catch_up()
+            await self._desk.model.catch_up()
             for run_id in tuple(self._desk.model.open):
                 self._sort_in(run_id)
             self._looked_at = now

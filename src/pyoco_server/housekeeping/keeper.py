@@ -131,7 +131,7 @@ class Housekeeper:
         return await self._leaked_claims.hand_back(asyncio.get_running_loop().time())
 
     async def _is_current(self) -> None:
-        await self._read_model.caught_up()
+        await self._read_model.catch_up()
 
     async def _do_chores(self) -> None:
         if self.is_holder:

@@ -131,7 +131,7 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
     ) -> Iterator[dict[str, Any]]:
         """`{"event", "data"}` whenever the run has changed, until it is over or the time is (60 s)."""
         query = _given(since=since, timeout_sec=timeout_sec, include="records" if include_records else None)
-        for event in self._watched(run_id, query):
+        for event in self._watch(run_id, query):
             yield {"event": event.name, "data": event.data}
 
     def follow_run(
@@ -148,7 +148,7 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
         place: str | None = None
         while (left_sec := _left_sec(deadline, ONE_WATCH_SEC)) > 0:
             is_over = True  # an empty answer: there is nothing left to come
-            for event in self._watched(run_id, query | {"timeout_sec": math.ceil(left_sec)}, place):
+            for event in self._watch(run_id, query | {"timeout_sec": math.ceil(left_sec)}, place):
                 place = event.id or place
                 yield {"event": event.name, "data": event.data}
                 if event.name == "snapshot" and event.data["snapshot"]["status"] in TERMINAL:
@@ -286,7 +286,7 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
         headers = {"X-Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         return _object(self._http.post(path, json=body, headers=headers))
 
-    def _watched(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[Event]:
+    def _watch(self, run_id: str, query: dict[str, Any], place: str | None = None) -> Iterator[Event]:
         headers = {"Last-Event-ID": place} if place else {}
         with self._http.stream("GET", f"{_path(run_id)}/watch", params=query, headers=headers) as response:
             if response.is_error:

@@ -99,7 +99,7 @@ class LogCalls:
             token = page["next_token"]
             if page["complete"]:
                 return
-        for entry in self._streamed(run_id, token):
+        for entry in self._stream(run_id, token):
             if _is_sought(entry, **sought):
                 yield entry
 
@@ -124,7 +124,7 @@ class LogCalls:
                 time.sleep(_retry_after_sec(error.response))
         return self.get_logs(run_id, **asked)
 
-    def _streamed(self, run_id: str, token: str | None) -> Iterator[Entry]:
+    def _stream(self, run_id: str, token: str | None) -> Iterator[Entry]:
         path = f"/runs/{quote(run_id, safe='')}/logs/stream"
         tries = RECONNECTS_MAX
         while True:

@@ -43,7 +43,7 @@ RawHandler = Callable[[bytes, bytes, bytes, bytes], None]
 class BrokerClient(Client):
     def __init__(self) -> None:
         super().__init__()
-        self._parser = MessageParser(self, self._handed_over)
+        self._parser = MessageParser(self, self._hand_over)
         self._ps = self._parser
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
@@ -202,10 +202,10 @@ class BrokerClient(Client):
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         """What nats-py's own parser has read: a message that came in pieces."""
-        if not self._handed_over(sid, bytes(subject), bytes(reply), headers or b"", data):
+        if not self._hand_over(sid, bytes(subject), bytes(reply), headers or b"", data):
             await super()._process_msg(sid, subject, reply, data, headers)
 
-    def _handed_over(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> bool:
+    def _hand_over(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> bool:
         handler = self._handlers.get(sid)
         if handler is None:
             return False

@@ -185,7 +185,7 @@ class Objects:
                 under_way.append(self._jetstream.publish_soon(subject, piece, b""))
         finally:
             # Even after a failure: whoever drops these chunks must come after the last of them.
-            ends = await asyncio.gather(*map(_acknowledged, under_way), return_exceptions=True)
+            ends = await asyncio.gather(*map(_wait_for_ack, under_way), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):
                 raise end
@@ -323,7 +323,7 @@ def _revision_to_see(info: ObjectInfo | None) -> int:
     return 0 if info is None or info.deleted else info.revision
 
 
-async def _acknowledged(publishing: Awaitable[PubAck]) -> PubAck:
+async def _wait_for_ack(publishing: Awaitable[PubAck]) -> PubAck:
     return await publishing
 
 

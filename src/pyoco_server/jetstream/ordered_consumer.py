@@ -83,7 +83,7 @@ class OrderedConsumer:
         self.begun = asyncio.Event()
         self._is_restarting = False
         self._loop = Loop(f"feed of {stream}", self._keep, interval_sec=HEARTBEAT_SEC, backoff=RESTART)
-        self.footing = StreamPosition()
+        self.stream_position = StreamPosition()
         # Of which connection it is known that what was read is still there.
         self._verified_on: int | None = None
         # Nothing up to here is still to come, as the leader of the stream knows; moves no consumer.
@@ -93,7 +93,7 @@ class OrderedConsumer:
     def start(self, after: StreamPosition | int = 0) -> None:
         """Once: a second start would set the position back and deliver messages twice."""
         assert not self._loop.is_running, "a feed is started once"
-        self.footing = after if isinstance(after, StreamPosition) else StreamPosition(after)
+        self.stream_position = after if isinstance(after, StreamPosition) else StreamPosition(after)
         self._restart()
         self._loop.start()
 
@@ -122,14 +122,14 @@ class OrderedConsumer:
 
     @property
     def position(self) -> int:
-        return self.footing.position
+        return self.stream_position.position
 
     def reconnected(self) -> None:
         self._restart()
 
     def go_on_after(self, seq: int) -> None:
         """With a new consumer, from there; what the present one still delivers is left out."""
-        self.footing, self._confirmed, self._consumer_seq = StreamPosition(seq), 0, -1
+        self.stream_position, self._confirmed, self._consumer_seq = StreamPosition(seq), 0, -1
         self._restart()
 
     def rewind(self) -> None:
@@ -174,22 +174,22 @@ class OrderedConsumer:
 
     async def _verify(self) -> None:
         """Nothing is handed on meanwhile: there is no consumer."""
-        connection_no, footing = self._client.connection_no, self.footing
+        connection_no, stream_position = self._client.connection_no, self.stream_position
         info = await self._info()
-        stands = await footing.stands(self._jetstream, self._stream, self._subjects, info)
+        stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
         if not stands and self._mark and await hear_majority(self._jetstream, self._stream, self._mark):
             info = await self._info()
-            stands = await footing.stands(self._jetstream, self._stream, self._subjects, info)
+            stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
         created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
         if not stands:
-            if self.footing is not footing:
+            if self.stream_position is not stream_position:
                 raise BrokerAway  # moved elsewhere meanwhile: that place is looked at instead
-            fields = {"stream": self._stream, "position": footing.position, "last_seq": last_seq}
+            fields = {"stream": self._stream, "position": stream_position.position, "last_seq": last_seq}
             log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
             self._on_lost(created, last_seq)
-            self.footing = StreamPosition()
+            self.stream_position = StreamPosition()
         self._confirmed = 0  # a stream that has lost its end gives those sequences to other messages
-        self.footing.created = created
+        self.stream_position.created = created
         self._verified_on = connection_no
         self._on_moved()
 
@@ -237,7 +237,7 @@ class OrderedConsumer:
             self._restart()
             return
         self._consumer_seq += 1
-        if place.stream_seq <= self.footing.position:
+        if place.stream_seq <= self.stream_position.position:
             return  # nothing is handed on twice
         if is_mark(headers):
             # The next one replaces it, so it is no ground to stand on; but everything before it was read.
@@ -246,7 +246,7 @@ class OrderedConsumer:
             return
         is_deletion = any(header in headers for header in DELETIONS)
         step = Step(place.stream_seq, subject.decode(), place.stored_at.decode(), is_deletion)
-        self.footing.moved(step)
+        self.stream_position.advance(step)
         self._hand_on(step.subject[self._subject_skip :], place.stream_seq, headers, data)
 
     def _on_control(self, reply: bytes, headers: bytes) -> None:

@@ -21,12 +21,12 @@ class SharedConfirmation:
     async def ask(self, what: str, ask: Ask) -> bool:
         """What `ask` says, asked by us or by somebody else after this call. Raises Unavailable like it."""
         question = self._questions.setdefault(what, _Question())
-        question.guests += 1
+        question.waiters += 1
         try:
-            return await question.answered(ask)
+            return await question.ask(ask)
         finally:
-            question.guests -= 1
-            if not question.guests:
+            question.waiters -= 1
+            if not question.waiters:
                 del self._questions[what]
 
     def __len__(self) -> int:
@@ -35,12 +35,12 @@ class SharedConfirmation:
 
 class _Question:
     def __init__(self) -> None:
-        self.guests = 0
+        self.waiters = 0
         self._lock = asyncio.Lock()
         self._asked = 0
         self._answer: bool | Unavailable | None = None
 
-    async def answered(self, ask: Ask) -> bool:
+    async def ask(self, ask: Ask) -> bool:
         wanted = self._asked + 1
         async with self._lock:
             # None: whoever asked has left before the answer came.

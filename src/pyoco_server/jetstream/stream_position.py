@@ -60,7 +60,7 @@ class StreamPosition:
         """Of the message at the position; empty where none was read."""
         return self._steps[-1].stored_at if self._steps else ""
 
-    def moved(self, step: Step) -> None:
+    def advance(self, step: Step) -> None:
         self.position = step.seq
         self._steps.append(step)
 

@@ -17,7 +17,7 @@ async def list_approvals(
 ) -> tuple[list[OpenWait], str | None]:
     """The longest waiting first, and the cursor of the next page; None: there are no more."""
     secret = await store.secrets.for_tokens()
-    await read_model.caught_up()
+    await read_model.catch_up()
     scope: Scope = {"tenant": tenant_id, "log": read_model.log_created}
     found = read_model.runs.waiting(tenant_id, limit + 1, _place(secret, scope, cursor))
     shown = found[:limit]

@@ -73,7 +73,7 @@ async def runs_of(
 ) -> list[Run]:
     """Those that changed last first, other tries of them included."""
     await _visible(store, schedule_id, tenant_id)
-    await read_model.caught_up()
+    await read_model.catch_up()
     return read_model.runs.page(Filter(schedule=schedule_id, tenant=tenant_id), limit)
 
 

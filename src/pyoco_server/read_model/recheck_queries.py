@@ -48,7 +48,7 @@ class RecheckReading:
         self._table = table
         self._totals: dict[StrategySearch, int] = {}
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Sums that were found before count no longer."""
         self._totals.clear()
 

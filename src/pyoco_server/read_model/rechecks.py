@@ -87,7 +87,7 @@ class RecheckModel:
         self.open: dict[str, OpenBatch] = {}
 
     async def start(self) -> None:
-        self._feed.start(self._footing())
+        self._feed.start(self._stored_position())
         self.open = self._open_batches()
         self._started = True
 
@@ -113,7 +113,7 @@ class RecheckModel:
         """Call this with everything that is heard of."""
         self._on_change.append(act)
 
-    async def caught_up(self) -> RecheckReading:
+    async def catch_up(self) -> RecheckReading:
         """The tables, once everything that was stored before this call is in them."""
         target = await self._jetstream.last_seq(self._stream)
         deadline = asyncio.get_running_loop().time() + self._wait_sec
@@ -134,11 +134,11 @@ class RecheckModel:
         rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
         return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in rows}
 
-    def _footing(self) -> StreamPosition:
+    def _stored_position(self) -> StreamPosition:
         meta = self._table.meta()
-        footing = StreamPosition.loaded(meta)
-        if clock.now() - float(meta.get("fed_at", 0)) < TOO_OLD_SEC and footing.position:
-            return footing
+        stream_position = StreamPosition.loaded(meta)
+        if clock.now() - float(meta.get("fed_at", 0)) < TOO_OLD_SEC and stream_position.position:
+            return stream_position
         self._table.wipe()
         return StreamPosition()
 
@@ -146,7 +146,7 @@ class RecheckModel:
         self._waiting.clear()
         self.open.clear()
         self._table.wipe()
-        self._reading.changed()
+        self._reading.invalidate()
         for act in self._on_change:
             act()
 
@@ -189,7 +189,7 @@ class RecheckModel:
             self._table.roll_back()
             raise
         self._waiting.clear()
-        self._reading.changed()
+        self._reading.invalidate()
 
     def _write_all(self) -> None:
         self._table.begin()
@@ -200,7 +200,7 @@ class RecheckModel:
             self._forgot_at = now
             writing.forget_older(self._table, now - self._kept_sec)
             self.open = self._open_batches()
-        self._table.commit(self._feed.footing.dumped() | {"fed_at": str(now)})
+        self._table.commit(self._feed.stream_position.dumped() | {"fed_at": str(now)})
 
     def _write_what_can_be_read(self, one: _Waiting) -> None:
         try:

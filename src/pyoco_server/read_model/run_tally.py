@@ -60,9 +60,9 @@ class RunTally:
     def change(self, before: Run | None, after: Run) -> None:
         tenant = after.tenant_id or _NOBODY
         if before is None:
-            self._happened(tenant, SUBMITTED, after.submitted_at)
+            self._count_minute(tenant, SUBMITTED, after.submitted_at)
         if after.ended is not None and (before is None or before.ended is None):
-            self._happened(tenant, after.ended.value, after.ended_at or after.updated_at)
+            self._count_minute(tenant, after.ended.value, after.ended_at or after.updated_at)
         was = None if before is None or before.gone else before.status.value
         now = None if after.gone else after.status.value
         if was != now:
@@ -73,9 +73,9 @@ class RunTally:
         """What came and ended of late, of runs that are counted already."""
         for run in runs:
             tenant = run.tenant_id or _NOBODY
-            self._happened(tenant, SUBMITTED, run.submitted_at)
+            self._count_minute(tenant, SUBMITTED, run.submitted_at)
             if run.ended is not None:
-                self._happened(tenant, run.ended.value, run.ended_at or run.updated_at)
+                self._count_minute(tenant, run.ended.value, run.ended_at or run.updated_at)
 
     def dumped(self) -> str:
         return msgspec.json.encode(self._by_tenant).decode()
@@ -98,7 +98,7 @@ class RunTally:
             self._all[status] += more
             self._by_tenant.setdefault(tenant, Counter())[status] += more
 
-    def _happened(self, tenant: str, what: str, at: float) -> None:
+    def _count_minute(self, tenant: str, what: str, at: float) -> None:
         minute = int(at // MINUTE_SEC)
         sums = self._minutes.get(minute)
         if sums is None:

@@ -3,7 +3,7 @@
 It is a copy for reading. A restart continues from the stored position. The log is read again from its
 beginning if the file is missing or older than the lifetime of the mark of an erased run, if the stream was
 created again, or if the broker has lost commits. Until it is known which of these holds, and while the log is
-read again, `caught_up` waits.
+read again, `catch_up` waits.
 
 The parts: this file follows the log, `run_writer` folds and writes, `run_notifications` calls back.
 """
@@ -49,7 +49,7 @@ class ReadModel:
             on_moved=self._moved.set,
         )
         self._table = ReadTable(Path(config.read_model_path) if config.read_model_path else None)
-        self._writer = RunWriter(self._table, lambda: self.feed.footing)
+        self._writer = RunWriter(self._table, lambda: self.feed.stream_position)
         self.tally, self.days = self._writer.tally, self._writer.days
         self.notifications = RunNotifications()
         # The broker has lost commits that were read, and the log has not been read again yet.
@@ -93,14 +93,14 @@ class ReadModel:
     @property
     def log_created(self) -> str:
         """Identifies the log of which this is a copy. Positions in one log have no meaning in another."""
-        return self.feed.footing.created
+        return self.feed.stream_position.created
 
     @property
     def lag(self) -> int:
         """Commits still to be read, as far as is known."""
         return max(0, self.target - self.feed.reached)
 
-    async def caught_up(self, within_sec: float | None = None) -> None:
+    async def catch_up(self, within_sec: float | None = None) -> None:
         """Wait until everything that was committed before this call can be seen."""
         target = await self._jetstream.last_seq(self._stream)
         self.target = max(self.target, target)

@@ -109,7 +109,7 @@ class IdempotencyStore:
 
     async def put_done(self, address: str, record: Record, body: bytes, *, revision: int) -> int:
         """With its answer, whatever its size: the parts come first, so a record that is done is whole."""
-        packed = await _packed(body)
+        packed = await _pack(body)
         if len(packed) <= PART_BYTES_MAX:
             return await self.put(address, replace(record, body=packed), revision=revision)
         parts = [packed[at : at + PART_BYTES_MAX] for at in range(0, len(packed), PART_BYTES_MAX)]
@@ -120,10 +120,10 @@ class IdempotencyStore:
     async def body_of(self, address: str, record: Record) -> bytes:
         """The answer, byte for byte."""
         if not record.parts:
-            return await _unpacked(record.body)
+            return await _unpack(record.body)
         places = (_part(address, record, number) for number in range(record.parts))
         entries = await asyncio.gather(*map(self._bucket.get_at_leader, places))
-        return await _unpacked(b"".join(entry.value or b"" for entry in entries))
+        return await _unpack(b"".join(entry.value or b"" for entry in entries))
 
     async def delete(self, address: str, *, revision: int) -> None:
         """Raises WrongSequence like `put`."""
@@ -164,13 +164,13 @@ def _part(address: str, record: Record, number: int) -> str:
     return f"{address}.{record.holder}.{number}"
 
 
-async def _packed(body: bytes) -> bytes:
+async def _pack(body: bytes) -> bytes:
     if len(body) <= PART_BYTES_MAX:
         return zlib.compress(body)
     return await asyncio.to_thread(zlib.compress, body)
 
 
-async def _unpacked(packed: bytes) -> bytes:
+async def _unpack(packed: bytes) -> bytes:
     if len(packed) <= PART_BYTES_MAX:
         return zlib.decompress(packed)
     return await asyncio.to_thread(zlib.decompress, packed)

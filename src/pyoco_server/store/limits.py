@@ -49,7 +49,7 @@ class RateLimits:
     async def take(self, *whose: str, per_minute: int) -> Taken:
         """One token of the bucket of this name; `allowed` says whether there was one."""
         key = hashlib.sha256(msgspec.json.encode(whose)).hexdigest()
-        known = self._remembered(key)
+        known = self._remember(key)
         async with known.one_at_a_time:
             for _ in range(TAKE_TRIES_MAX):
                 level, taken = take(known.level, per_minute, clock.now())
@@ -72,7 +72,7 @@ class RateLimits:
         known.level = _decode(entry.value) if entry.value else None
         known.revision = entry.revision
 
-    def _remembered(self, key: str) -> _Known:
+    def _remember(self, key: str) -> _Known:
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= KNOWN_MAX:

@@ -30,7 +30,7 @@ class StreamChanges:
             "wheels": f"KV_{config.wheel_history_kv_bucket}",
         }
         self._feeds = {
-            name: OrderedConsumer(client, jetstream, stream, "", self._heard(name), headers_only=True)
+            name: OrderedConsumer(client, jetstream, stream, "", self._handler_of(name), headers_only=True)
             for name, stream in self._streams.items()
         }
         self._reconnects = Loop("changes of lists after a reconnect", self._move_to_the_ends)
@@ -63,5 +63,5 @@ class StreamChanges:
             feed.go_on_after(ends[name])
             self._on_change(name)
 
-    def _heard(self, name: str) -> Callable[[str, int, bytes, bytes], None]:
+    def _handler_of(self, name: str) -> Callable[[str, int, bytes, bytes], None]:
         return lambda _subject, _seq, _headers, _data: self._on_change(name)

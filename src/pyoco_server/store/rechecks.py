@@ -86,7 +86,7 @@ class Rechecks:
                 await under_way.popleft()
             subject = self._strategy(tenant, one.id)
             under_way.append(self._jetstream.publish_soon(subject, _encode(one), header_block()))
-        await asyncio.gather(*map(_acknowledged, under_way))
+        await asyncio.gather(*map(_wait_for_ack, under_way))
 
     async def delete_strategy(self, tenant: str, strategy_id: str) -> None:
         headers = header_block(KV_Operation="DEL", Nats_TTL=MARK_KEPT)
@@ -157,5 +157,5 @@ def _named(token: str) -> str:
     return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
 
 
-async def _acknowledged(publishing: Awaitable[PubAck]) -> PubAck:
+async def _wait_for_ack(publishing: Awaitable[PubAck]) -> PubAck:
     return await publishing

@@ -137,7 +137,7 @@ async def ensure(
         elif isinstance(existing, AnswerLost):
             silent.append(str(one["name"]))
         else:
-            warnings += _checked(existing, one, config)
+            warnings += _check(existing, one, config)
     if silent:
         await _check_existence(jetstream, config, silent)
     if any(one["name"] == config.events_stream for one in missing):
@@ -315,7 +315,7 @@ async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any], config: N
     """Whether it was made by this."""
     existing = await _settings(jetstream, wanted["name"])
     if existing is not None:
-        _checked(existing, wanted, config)
+        _check(existing, wanted, config)
         return False
     return await _create_if_missing(jetstream, wanted)
 
@@ -373,7 +373,7 @@ async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
             wanted = wanted | {"max_bytes": room}
 
 
-def _checked(
+def _check(
     existing: dict[str, Any], wanted: dict[str, Any], config: NatsBackendConfig
 ) -> list[StreamProblem]:
     """What is worth a warning. Raises for what cannot be used."""

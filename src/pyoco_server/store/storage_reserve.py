@@ -68,7 +68,7 @@ class StorageReserve:
         if self.is_low:
             raise NoRoom
 
-    def refused(self) -> None:
+    def note_refusal(self) -> None:
         """A write was refused for lack of storage."""
         self._refused_at = time.monotonic()
 

@@ -97,7 +97,7 @@ class Store:
         self.client = (make_client or BrokerClient)()
         self.requests = Requests(self.client, timeout_sec=config.broker_timeout_sec)
         self.room = StorageReserve(self.client, config)
-        self.jetstream = JetStream(self.requests, self.room.refused)
+        self.jetstream = JetStream(self.requests, self.room.note_refusal)
         self.clock = BrokerClock(self.jetstream, config.events_stream)
         self.runs = Runs(self.jetstream, config)
         self.queue = JobQueue(

@@ -37,7 +37,7 @@ def ask_broker(
     """`as_it_is`: nothing is created or checked before `ask`."""
     config = settings.config_near_broker(settings.read_settings(nats_url=nats_url, data_dir=data_dir))
     try:
-        return asyncio.run(_with_store(config, ask, store_opened=Store.reach if as_it_is else Store.open))
+        return asyncio.run(_with_store(config, ask, open_store=Store.reach if as_it_is else Store.open))
     except Unavailable as away:
         raise CliRefusal(away.message, err_id=away.err_id or "") from away
 
@@ -45,21 +45,21 @@ def ask_broker(
 async def _with_store(
     config: NatsBackendConfig,
     ask: Callable[[Store], Awaitable[T]],
-    store_opened: Callable[[Store], Awaitable[object]],
+    open_store: Callable[[Store], Awaitable[object]],
 ) -> T:
     store = Store(config, name="pyoco-server-admin")
     try:
-        await _opened(store, store_opened)
+        await _open(store, open_store)
         return await ask(store)
     finally:
         await store.close()
 
 
-async def _opened(store: Store, opened: Callable[[Store], Awaitable[object]]) -> None:
+async def _open(store: Store, open_store: Callable[[Store], Awaitable[object]]) -> None:
     """A store waits for its broker for ever; whoever typed a command does not."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
-            await opened(store)
+            await open_store(store)
     except TimeoutError:
         url = without_credentials(store.config.nats_url)
         raise CliRefusal(

@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
         json: Annotated[bool, typer.Option("--json", help="One JSON object, with every setting.")] = False,
     ) -> None:
         """Look at this machine, its settings and the broker: what is wrong, and what to do (exit code 1)."""
-        findings, used = asyncio.run(_examined(nats_url, data_dir))
+        findings, used = asyncio.run(_examine(nats_url, data_dir))
         if json:
             _say_json(as_json(findings, used))
         else:
@@ -49,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
         raise typer.Exit(CANNOT if any(one.level is FindingLevel.FAIL for one in findings) else 0)
 
 
-async def _examined(nats_url: str | None, data_dir: str | None) -> tuple[list[Finding], list[dict[str, Any]]]:
+async def _examine(nats_url: str | None, data_dir: str | None) -> tuple[list[Finding], list[dict[str, Any]]]:
     try:
         flags = {"nats_url": nats_url, "data_dir": data_dir}
         config = settings.config_near_broker(settings.read_settings(**flags))

@@ -69,7 +69,7 @@ def here(config: NatsBackendConfig) -> Iterator[Finding]:
 async def at_broker(config: NatsBackendConfig) -> AsyncIterator[Finding]:
     store = Store(config, name="pyoco-server-admin")
     try:
-        reached = await _reached(store)
+        reached = await _check_broker(store)
         yield reached
         if reached.level is FindingLevel.FAIL:
             return
@@ -83,7 +83,7 @@ async def at_broker(config: NatsBackendConfig) -> AsyncIterator[Finding]:
         await store.close()
 
 
-async def _reached(store: Store) -> Finding:
+async def _check_broker(store: Store) -> Finding:
     url = without_credentials(store.config.nats_url)
     start = "Start it (pyoco-server up), or name another (PYOCO_NATS_URL, --nats-url)."
     try:

@@ -67,14 +67,14 @@ def create(
             store, tenant, name=name, scopes=scope, expires_in_sec=expires_in_sec
         )
 
-    api_key, record = _asked(nats_url, data_dir, make)
+    api_key, record = _ask(nats_url, data_dir, make)
     _say(_named(record) | {"api_key": api_key, "created_at": record.created_at} | _ours(record))
 
 
 @app.command("list", epilog=f"Example: {LIST_EXAMPLE}")
 def list_(nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
     """All keys as one JSON array, the latest first. Without their secrets, which nobody has."""
-    records = _asked(nats_url, data_dir, api_keys.list_keys)
+    records = _ask(nats_url, data_dir, api_keys.list_keys)
     _say([_named(one) | {"created_at": one.created_at, "revoked_at": one.revoked_at} | _ours(one)
           for one in records])  # fmt: skip
 
@@ -87,14 +87,14 @@ def scopes(
     data_dir: DataDirOption = None,
 ) -> None:
     """Change what a key may do; its secret stays. Counts on every gateway at once."""
-    record = _asked(nats_url, data_dir, lambda store: api_keys.set_scopes(store, key_id, scope), key_id)
+    record = _ask(nats_url, data_dir, lambda store: api_keys.set_scopes(store, key_id, scope), key_id)
     _say(_named(record) | {"created_at": record.created_at} | _ours(record))
 
 
 @app.command(epilog=f"Example: {REVOKE_EXAMPLE}")
 def revoke(key_id: KeyIdOption, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
     """End a key, for good and on every gateway."""
-    record = _asked(nats_url, data_dir, lambda store: api_keys.revoke_key(store, key_id), key_id)
+    record = _ask(nats_url, data_dir, lambda store: api_keys.revoke_key(store, key_id), key_id)
     _say({"key_id": record.key_id, "revoked_at": record.revoked_at})
 
 
@@ -107,13 +107,13 @@ def rotate(
 ) -> None:
     """Give a key a new secret; the present one counts for a grace beside it."""
     grace_sec = _seconds("--grace", grace)
-    api_key, record = _asked(
+    api_key, record = _ask(
         nats_url, data_dir, lambda store: api_keys.rotate_key(store, key_id, grace_sec=grace_sec), key_id
     )
     _say(_named(record) | {"api_key": api_key, "created_at": record.created_at} | _ours(record))
 
 
-def _asked(
+def _ask(
     nats_url: str | None, data_dir: str | None, ask: Callable[[Store], Awaitable[T]], key_id: str = ""
 ) -> T:
     try:

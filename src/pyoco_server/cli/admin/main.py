@@ -38,15 +38,15 @@ def verify(
     data_dir: DataDirOption = None,
 ) -> None:
     """Check a run's log, commit by commit, and its snapshot against it: ok (0), or what is wrong (1)."""
-    from pyoco_server.cli.admin.verify import said_of, said_of_all
+    from pyoco_server.cli.admin.verify import report_all, report_run
 
     sound: bool | None
     if everything:
-        sound = ask_broker(nats_url, data_dir, lambda store: said_of_all(store, _say))
+        sound = ask_broker(nats_url, data_dir, lambda store: report_all(store, _say))
     elif run_id is None:
         raise WrongArguments("Which run?", hint="pyoco-server-admin verify RUN_ID")
     else:
-        sound = ask_broker(nats_url, data_dir, lambda store: said_of(store, _checked(run_id), _say))
+        sound = ask_broker(nats_url, data_dir, lambda store: report_run(store, _checked(run_id), _say))
     if sound is None:
         raise _unknown(run_id or "")
     raise typer.Exit(0 if sound else CANNOT)

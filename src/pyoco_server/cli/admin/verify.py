@@ -10,7 +10,7 @@ from pyoco_server.store.store import Store
 Say = Callable[[str], None]
 
 
-async def said_of(store: Store, run_id: str, say: Say) -> bool | None:
+async def report_run(store: Store, run_id: str, say: Say) -> bool | None:
     """Whether it is as it should be; None without such a run."""
     found = await verify(store, run_id)
     if found is None:
@@ -22,7 +22,7 @@ async def said_of(store: Store, run_id: str, say: Say) -> bool | None:
     return found.ok
 
 
-async def said_of_all(store: Store, say: Say) -> bool:
+async def report_all(store: Store, say: Say) -> bool:
     runs, commits, unchained, problems = 0, 0, 0, 0
     async for run_id, found in verify_all(store):
         runs, commits = runs + 1, commits + found.commits

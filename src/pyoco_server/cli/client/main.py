@@ -22,7 +22,7 @@ from pyoco_server.cli.client.watch import (
     PatienceOption,
     WaitOption,
     add_watch_commands,
-    waited,
+    wait_for_run,
 )
 from pyoco_server.cli.entry import WrongArguments, run
 
@@ -156,7 +156,7 @@ def cancel(
     with _client(ctx) as client:
         found = client.cancel_run(wanted)
         if wait:
-            found = waited(client, wanted, timeout_sec)
+            found = wait_for_run(client, wanted, timeout_sec)
     show_run(found, form_or_default(None))
     raise typer.Exit(STILL_RUNNING if wait and found["status"] not in EXIT_CODES else 0)
 
@@ -172,14 +172,14 @@ def _finish(client: PyocoHttpClient, accepted: dict[str, Any], wait: bool, timeo
     if not wait:
         return show_json(accepted)
     if sys.stdout.isatty() and timeout_sec is None:
-        status = _watched(client, accepted["run_id"])
+        status = _watch(client, accepted["run_id"])
         raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
-    ended = waited(client, accepted["run_id"], timeout_sec)
+    ended = wait_for_run(client, accepted["run_id"], timeout_sec)
     show_run(ended, form_or_default(None))
     raise typer.Exit(EXIT_CODES.get(ended["status"], STILL_RUNNING))
 
 
-def _watched(client: PyocoHttpClient, run_id: str) -> str:
+def _watch(client: PyocoHttpClient, run_id: str) -> str:
     """On a terminal: its tasks while they run. How it ended."""
     from pyoco_server.cli.client.live_view import watch_live
 

@@ -181,14 +181,14 @@ def _add_result(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
         """Show what a run has come to: the output of its last task."""
         wanted = one_id(run, run_id, "result")
         with connect(ctx) as client:
-            found = waited(client, wanted, timeout_sec if wait else 0.0)
+            found = wait_for_run(client, wanted, timeout_sec if wait else 0.0)
             if found["status"] == "COMPLETED":
                 return show_json(client.result(wanted, 0.0))
         sys.stderr.write(f"{wanted} is {found['status']}{': ' + found['error'] if found['error'] else ''}\n")
         raise typer.Exit(EXIT_CODES.get(found["status"], STILL_RUNNING))
 
 
-def waited(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:
+def wait_for_run(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:
     """The run as it ended, or as it is when the time is over."""
     try:
         return client.wait_run(run_id, timeout_sec)

@@ -56,13 +56,13 @@ async def _up(plan: UpPlan, screen: Screen) -> int:
 def _stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
 
-    def asked() -> None:
+    def request_stop() -> None:
         if stop.is_set():  # asked twice: at once, and the kernel ends our children with us
             os._exit(INTERRUPTED)
         stop.set()
 
     for sig in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(sig, asked)
+        asyncio.get_running_loop().add_signal_handler(sig, request_stop)
     return stop
 
 

@@ -79,7 +79,7 @@ class WorkerProcess:
         """The life of one process, and the start of the next."""
         assert self._process is not None
         begun = time.monotonic()
-        code = await _ended(self._process)
+        code = await _wait_until_ended(self._process)
         lived_sec = time.monotonic() - begun
         if self._stopping.is_set():
             return
@@ -89,12 +89,12 @@ class WorkerProcess:
         if lived_sec >= STABLE_AFTER_SEC:
             self._failures = 0
         log.warning("worker died and is started again", extra={"pid": self._process.pid, "exit_code": code})
-        if await self._backed_off():
+        if await self._back_off():
             self._failures += 1
             self._process = await self._spawn()
             self._watching.wake()
 
-    async def _backed_off(self) -> bool:
+    async def _back_off(self) -> bool:
         """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
         first_sec, longest_sec = BACKOFF_SEC
         failures = self._failures
@@ -112,7 +112,7 @@ def command_for(plan: WorkerPlan) -> list[str]:
     return command + (["--flow-resolver", plan.flow_resolver] if plan.flow_resolver else ["--demo"])
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int:
+async def _wait_until_ended(process: asyncio.subprocess.Process) -> int:
     guard = guard_where_needed(process.pid)
     try:
         return await process.wait()

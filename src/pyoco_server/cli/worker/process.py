@@ -64,7 +64,7 @@ async def _live(work: Work) -> None:
     for sig in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sig, _on_signal, stop)
     reload = Reload(work.resolver) if work.reload else None
-    worker = await _connected(work, stop)
+    worker = await _connect(work, stop)
     if worker is None:
         return
     gc.freeze()  # what is alive now lives for ever: the collector need not look at it again
@@ -86,7 +86,7 @@ def _on_signal(stop: asyncio.Event) -> None:
     stop.set()
 
 
-async def _connected(work: Work, stop: asyncio.Event) -> PyocoNatsWorker | None:
+async def _connect(work: Work, stop: asyncio.Event) -> PyocoNatsWorker | None:
     """The worker, or None when we were told to stop while the broker was away."""
     connecting = asyncio.ensure_future(
         PyocoNatsWorker.connect(

@@ -41,13 +41,13 @@ def route(openers: Mapping[str, Opener]) -> Route:
     async def stream(request: Request) -> Response:
         gateway = ready_gateway(request)
         asked = _asked(request, openers)
-        many = await _opened(request, gateway, asked, openers)
+        many = await _open_topics(request, gateway, asked, openers)
         return sse.EventStream(many, gateway.streams, timeout_sec=asked.timeout_sec)
 
     return Route("/stream", stream, methods=["GET"])
 
 
-async def _opened(
+async def _open_topics(
     request: Request, gateway: Gateway, asked: _Asked, openers: Mapping[str, Opener]
 ) -> TopicSources:
     """A topic that is refused says so in the stream; the others go on. Without the broker there is none."""

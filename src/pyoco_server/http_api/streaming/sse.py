@@ -227,7 +227,7 @@ class EventStream(Response):
                 if self._source.is_over or now >= ends_at:
                     return
                 if now < speaks_at:
-                    await _rung(bell, min(ends_at, speaks_at))
+                    await _wait_for(bell, min(ends_at, speaks_at))
                     continue
             await _write(send, self._keep_alive() if batch is None else batch.encoded)
             speaks_at = loop.time() + KEEP_ALIVE_SEC
@@ -246,7 +246,7 @@ async def _write(send: Send, data: bytes) -> None:
         raise _TooSlow from None
 
 
-async def _rung(bell: asyncio.Event, until: float) -> None:
+async def _wait_for(bell: asyncio.Event, until: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(until):
             await bell.wait()

@@ -36,7 +36,7 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def known_flows(store: Store, read_model: ReadModel, tenant_id: str | None) -> list[KnownFlow]:
-    await read_model.caught_up()
+    await read_model.catch_up()
     told = _told(await workers.alive(store))
     names = sorted({*told, *read_model.runs.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
     return [_known(read_model, name, told.get(name, {}), tenant_id) for name in names]

@@ -60,7 +60,7 @@ async def figures(store: Store, read_model: ReadModel, tenant_id: str) -> Figure
 
 async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
     """Of all tenants. Raises Unavailable when the broker is away; what one stream says may be missing."""
-    caught_up, alive, dead_letters, queues = await asyncio.gather(
+    catch_up, alive, dead_letters, queues = await asyncio.gather(
         _caught_up(store, read_model),
         _if_there(store, workers.alive(store)),
         _if_there(store, store.dead_letters.count()),
@@ -73,7 +73,7 @@ async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
         dead_letters=dead_letters,
         queues=queues or {},
         waiting_sec={tag: max(0.0, now - since) for tag, since in oldest},
-        lag=0 if caught_up else read_model.lag,
+        lag=0 if catch_up else read_model.lag,
         feed_restarts=max(0, read_model.feed.restarts - 1),
         reconnects=store.reconnects,
     )
@@ -105,7 +105,7 @@ async def _if_there(store: Store, asking: Awaitable[T]) -> T | None:
 
 async def _caught_up(store: Store, read_model: ReadModel) -> bool:
     try:
-        await read_model.caught_up(CATCH_UP_SEC)
+        await read_model.catch_up(CATCH_UP_SEC)
     except Unavailable:
         if store.why_not_ready is not None:
             raise

@@ -171,8 +171,8 @@ class RunChangesReader:
         return ChangeBatch(runs, gone, counts, minute, self._place, anew, standing)
 
     def _reached(self) -> At:
-        footing = self._read_model.feed.footing
-        return At(footing.position, footing.stored_at)
+        stream_position = self._read_model.feed.stream_position
+        return At(stream_position.position, stream_position.stored_at)
 
     def _catch_up(self, place: int) -> None:
         missed = self._read_model.runs.changed_after(place, self._tenant, RESUME_RUNS_MAX + 1)

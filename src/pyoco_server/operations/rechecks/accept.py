@@ -81,7 +81,7 @@ async def _chosen(
     """What the catalogue refuses reserves nothing. But what was accepted once is answered so again: then the
     refusal is handed on, for the case that nothing came of it.
     """
-    reading = await desk.model.caught_up()
+    reading = await desk.model.catch_up()
     try:
         if asked.chosen is not None:
             return _matching(reading, tenant, asked)

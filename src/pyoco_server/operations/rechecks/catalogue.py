@@ -26,7 +26,7 @@ class Imported(NamedTuple):
 
 async def put_entry(desk: RecheckContext, tenant: str, strategy_id: str, entry: Any) -> Strategy:
     """The whole entry, from now on. What it does not say has its default, not its former value."""
-    profiles = (await desk.model.caught_up()).profiles(tenant)
+    profiles = (await desk.model.catch_up()).profiles(tenant)
     named = {"id": strategy_id} | entry if isinstance(entry, dict) else entry
     strategy = strategy_in(named, "strategy", profiles)
     if strategy.id != strategy_id:
@@ -37,7 +37,7 @@ async def put_entry(desk: RecheckContext, tenant: str, strategy_id: str, entry: 
 
 async def delete_entry(desk: RecheckContext, tenant: str, strategy_id: str) -> None:
     """Its results stay, and are its again when it comes back."""
-    if (await desk.model.caught_up()).find(tenant, strategy_id) is None:
+    if (await desk.model.catch_up()).find(tenant, strategy_id) is None:
         raise unknown_strategy(strategy_id)
     await desk.store.rechecks.delete_strategy(tenant, strategy_id)
 

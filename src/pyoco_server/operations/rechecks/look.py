@@ -42,13 +42,13 @@ class Detail(NamedTuple):
 async def page(
     desk: RecheckContext, search: StrategySearch, order: str, limit: int, offset: int
 ) -> tuple[list[ListedStrategy], int]:
-    return (await desk.model.caught_up()).page(search, order, limit, offset)
+    return (await desk.model.catch_up()).page(search, order, limit, offset)
 
 
 async def detail(
     desk: RecheckContext, tenant: str, strategy_id: str, *, window_days: int, limit: int
 ) -> Detail:
-    reading = await desk.model.caught_up()
+    reading = await desk.model.catch_up()
     listed = reading.find(tenant, strategy_id)
     if listed is None:
         raise unknown_strategy(strategy_id)
@@ -64,14 +64,14 @@ async def detail(
 async def results(
     desk: RecheckContext, tenant: str, strategy_id: str, *, begin: float, end: float, limit: int
 ) -> list[PastResult]:
-    reading = await desk.model.caught_up()
+    reading = await desk.model.catch_up()
     if reading.find(tenant, strategy_id) is None:
         raise unknown_strategy(strategy_id)
     return reading.results(tenant, strategy_id, limit, begin, end)
 
 
 async def standing(desk: RecheckContext, tenant: str, request_id: str) -> RequestProgress:
-    reading = await desk.model.caught_up()
+    reading = await desk.model.catch_up()
     request = reading.request(request_id, tenant)
     if request is None and await desk.store.rechecks.request(tenant, request_id) is not None:
         raise Unavailable("This request is stored, and not in the list yet. Try again.")
@@ -84,7 +84,7 @@ async def standing(desk: RecheckContext, tenant: str, request_id: str) -> Reques
 
 async def signed(desk: RecheckContext, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
     """The artifact, and a token that opens it for a while without another proof."""
-    artifact = (await desk.model.caught_up()).artifact(artifact_id, tenant)
+    artifact = (await desk.model.catch_up()).artifact(artifact_id, tenant)
     if artifact is None:
         raise _no_artifact()
     secret = await desk.store.secrets.for_tokens()
@@ -106,7 +106,7 @@ async def check_signature(desk: RecheckContext, tenant: str, artifact_id: int, t
 async def content(
     desk: RecheckContext, tenant: str, artifact_id: int
 ) -> tuple[KeptArtifact, AsyncIterator[bytes]]:
-    artifact = (await desk.model.caught_up()).artifact(artifact_id, tenant)
+    artifact = (await desk.model.catch_up()).artifact(artifact_id, tenant)
     if artifact is None or await desk.store.artifacts.info(artifact.object) is None:
         raise _no_artifact()
     return artifact, desk.store.artifacts.stream(artifact.object)

@@ -29,7 +29,7 @@ async def settle(desk: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnde
     ended = await desk.executor.ended(run_id)
     if isinstance(ended, NotEnded):
         return ended
-    reading = await desk.model.caught_up()
+    reading = await desk.model.catch_up()
     request = reading.request(batch.request_id)
     if request is None:
         return None

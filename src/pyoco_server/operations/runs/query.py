@@ -36,7 +36,7 @@ async def get_run(
 
 
 async def list_runs(read_model: ReadModel, wanted: Filter, limit: int) -> list[Run]:
-    await read_model.caught_up()
+    await read_model.catch_up()
     return read_model.runs.page(wanted, limit)
 
 
@@ -51,7 +51,7 @@ async def page_of_runs(
 ) -> tuple[list[Run], str | None]:
     """A page, and the cursor of the next one; None when all that match were shown as they are now."""
     secret = await store.secrets.for_tokens()
-    await read_model.caught_up()
+    await read_model.catch_up()
     scope: Scope = wanted._asdict() | {"log": read_model.log_created} | ({"text": text} if text else {})
     place = _place(secret, scope, cursor)
     if text:

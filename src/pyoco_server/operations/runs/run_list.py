@@ -28,7 +28,7 @@ async def newest_runs(
 ) -> tuple[list[Run], str | None]:
     """A page, and the token of the next one; None when this was the last."""
     secret = await store.secrets.for_tokens()
-    await read_model.caught_up()
+    await read_model.catch_up()
     scope = _scope(wanted)
     found = read_model.runs.begun(wanted, limit + 1, _opened(secret, scope, token))
     runs = found[:limit]

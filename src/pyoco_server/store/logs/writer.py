@@ -117,7 +117,7 @@ class Logs:
             Pyoco_Omitted=at.omitted + omitted,
         )
         return LogEnd(
-            seq=await self._published(run_id, data, headers, chunk_id),
+            seq=await self._publish(run_id, data, headers, chunk_id),
             fence=fence,
             lines=at.lines + len(lines),
             size=at.size + len(data),
@@ -133,7 +133,7 @@ class Logs:
     async def erase(self, run_id: str) -> None:
         await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": self._subject(run_id)})
 
-    async def _published(self, run_id: str, data: bytes, headers: bytes, chunk_id: str) -> int:
+    async def _publish(self, run_id: str, data: bytes, headers: bytes, chunk_id: str) -> int:
         subject = self._subject(run_id)
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:

@@ -82,9 +82,9 @@ class Runs(LogReading):
         sent = self._send(commit)
         snapshot = self.snapshots.put_soon(replace(born, commits=1))
         try:
-            appended = await self._committed(sent, commit)
+            appended = await self._commit(sent, commit)
         except BaseException:
-            asyncio.ensure_future(snapshot).add_done_callback(_unheard)
+            asyncio.ensure_future(snapshot).add_done_callback(_retrieve_exception)
             raise
         try:
             return replace(appended, revision=(await snapshot).seq)
@@ -112,7 +112,7 @@ class Runs(LogReading):
         run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
         commit = commit_on(at or nowhere(run), run, events, commit_id, meta)
-        return await self._committed(self._send(commit), commit)
+        return await self._commit(self._send(commit), commit)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out.
@@ -135,7 +135,7 @@ class Runs(LogReading):
         from_log = whole and base is None
         if from_log:
             base = self._whole.before(run_id, last)
-        forwarded = await self._forwarded(run_id, base, last, at_leader)
+        forwarded = await self._fold_newer(run_id, base, last, at_leader)
         if forwarded is None:
             return None
         stored = replace(forwarded, revision=entry.revision)
@@ -171,7 +171,7 @@ class Runs(LogReading):
     def _send(self, commit: NewCommit) -> Awaitable[PubAck]:
         return self._jetstream.publish_soon(self._subject(commit.run.run_id), commit.data, commit.headers)
 
-    async def _committed(self, sent: Awaitable[PubAck], commit: NewCommit) -> StoredRun:
+    async def _commit(self, sent: Awaitable[PubAck], commit: NewCommit) -> StoredRun:
         at = commit.at
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:
@@ -183,7 +183,7 @@ class Runs(LogReading):
                     chain=commit.chain,
                 )
             except WrongSequence:
-                if (found := await self._mine_or_overtaken(at, commit.commit_id)) is not None:
+                if (found := await self._find_own_commit(at, commit.commit_id)) is not None:
                     return found
                 if not tries_left:
                     raise AnswerLost(self._subject(commit.run.run_id)) from None
@@ -195,7 +195,7 @@ class Runs(LogReading):
             sent = self._send(commit)
         raise AssertionError("unreachable")
 
-    async def _mine_or_overtaken(self, at: StoredRun, commit_id: str) -> StoredRun | None:
+    async def _find_own_commit(self, at: StoredRun, commit_id: str) -> StoredRun | None:
         """The run with our commit in it; None when the leader shows neither ours nor another's.
 
         Others may have committed after mine, and before it: an earlier try may have been decided again.
@@ -234,7 +234,7 @@ class Runs(LogReading):
             )
         return self.snapshots.bucket.get(run_id), self._jetstream.last(self._stream, subject)
 
-    async def _forwarded(
+    async def _fold_newer(
         self, run_id: str, base: StoredRun | None, last: StoredMessage, at_leader: bool
     ) -> StoredRun | None:
         behind = commit_no(last) - (base.commits if base else 0)
@@ -250,7 +250,7 @@ class Runs(LogReading):
         return folded(base, newer)
 
 
-def _unheard(done: asyncio.Future[PubAck]) -> None:
+def _retrieve_exception(done: asyncio.Future[PubAck]) -> None:
     """Nobody is interested any more; asyncio would complain about an error that nobody has looked at."""
     if not done.cancelled():
         done.exception()

@@ -74,7 +74,7 @@ class Results:
 
     async def copy(self, recorded: Recorded, run_id: str, attempt: int) -> ResultReference:
         """For another run. Raises what `get` raises, and then there is no copy."""
-        info, _ = await self._found(recorded)
+        info, _ = await self._find(recorded)
         name = name_of(run_id, TAKEN_OVER, recorded.task, attempt)
         digest = info.sha256_hex or ""
         await self.objects.create(name, self.stream(recorded), digest)
@@ -91,7 +91,7 @@ class Results:
 
     async def stream(self, recorded: Recorded) -> AsyncIterator[bytes]:
         """Piece by piece. Nothing of an object with another digest; one that is damaged raises in the end."""
-        info, objects = await self._found(recorded)
+        info, objects = await self._find(recorded)
         try:
             async for piece in objects.pieces(info):
                 yield piece
@@ -111,7 +111,7 @@ class Results:
         group = run_id if fence is None else f"{run_id}.{fence}"
         return await self.objects.remove_others(group, referenced)
 
-    async def _found(self, recorded: Recorded) -> tuple[ObjectInfo, Objects]:
+    async def _find(self, recorded: Recorded) -> tuple[ObjectInfo, Objects]:
         reference = reference_of(recorded.reference)
         if reference is None:
             raise ResultDamaged(recorded, "its reference cannot be read")

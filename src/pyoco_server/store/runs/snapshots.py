@@ -64,7 +64,7 @@ class SnapshotBucket(Bucket):
         """Once for all who wait for it. Raises Unavailable while the broker cannot say if it is there."""
         if self._making is None or self._making.done():
             self._making = asyncio.get_running_loop().create_task(self._make_if_missing())
-            self._making.add_done_callback(_heard)
+            self._making.add_done_callback(_retrieve_exception)
         await asyncio.shield(self._making)
 
     async def _make_if_missing(self) -> None:
@@ -73,7 +73,7 @@ class SnapshotBucket(Bucket):
             self._on_made()
 
 
-def _heard(making: asyncio.Task[None]) -> None:
+def _retrieve_exception(making: asyncio.Task[None]) -> None:
     """All who waited may have been cancelled: asyncio need not complain about its error."""
     if not making.cancelled():
         making.exception()

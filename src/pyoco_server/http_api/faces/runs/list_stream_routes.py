@@ -56,7 +56,7 @@ async def run_stats(request: Request) -> Response:
     gateway = ready_gateway(request)
     tenant_id = caller_of(request).tenant_id
     now = clock.now()
-    await gateway.read_model.caught_up()
+    await gateway.read_model.catch_up()
     minutes = gateway.read_model.tally.minutes(tenant_id, now)
     return json_answer(
         {

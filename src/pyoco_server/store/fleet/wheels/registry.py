@@ -84,7 +84,7 @@ class Wheels:
         that is not higher than all there are.
         """
         wanted_tags = check_tags(tags)
-        said, sha256 = await asyncio.to_thread(self._examined, name, file)
+        said, sha256 = await asyncio.to_thread(self._examine, name, file)
         headers = {"content-type": "application/octet-stream", SHA256_HEADER: sha256}
         headers |= {TAGS_HEADER: ",".join(wanted_tags)} if wanted_tags else {}
         tenant_id = origin.tenant_id if origin else None
@@ -120,7 +120,7 @@ class Wheels:
             async for piece in self._objects.stream(wheel.name):
                 await asyncio.to_thread(out.write, piece)
 
-    def _examined(self, name: str, file: Path) -> tuple[WheelName, str]:
+    def _examine(self, name: str, file: Path) -> tuple[WheelName, str]:
         size = file.stat().st_size
         if size > self._bytes_max:
             raise TooLarge(
