@@ -78,6 +78,7 @@ class BrokerClient(Client):
         return sid
 
     async def unlisten(self, sid: int) -> None:
+        """Does not fail: a connection that is lost has lost the subscription too."""
         self._handlers.pop(sid, None)
         if self._subs.pop(sid, None) is not None and self.is_connected:
             self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
@@ -160,7 +161,7 @@ class BrokerClient(Client):
             try:
                 await super()._attempt_reconnect()
                 return
-            except Exception:  # nats-py names what it expects; what it does not would end the task
+            except Exception:  # any error that nats-py does not expect would end its task for good
                 count_failure("reconnecting")
                 log.exception("reconnecting has failed")
                 self._status = Client.RECONNECTING
@@ -211,6 +212,6 @@ class BrokerClient(Client):
             return False
         try:
             handler(subject, reply, headers, data)
-        except Exception:  # nats-py would stop reading for good, and nobody would notice
+        except Exception:  # otherwise nats-py stops reading for good, without an error
             log.exception("a message was not handled", extra={"subject": subject.decode()})
         return True

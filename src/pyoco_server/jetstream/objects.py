@@ -96,7 +96,7 @@ class Objects:
         except _NobodyKnows:
             # The meta message may have been stored, or be stored yet: without chunks it would be a lie.
             raise
-        except BaseException:  # a cancelled put as well: nobody else knows of these chunks
+        except BaseException:  # also when cancelled: nothing else refers to these chunks
             await self._drop_chunks(nuid)
             raise
         if replaced is not None and replaced.nuid:

@@ -185,7 +185,7 @@ class RecheckModel:
             return
         try:
             self._write_all()
-        except BaseException:  # a full disk, for example: everything is written at the next time
+        except BaseException:  # on any error, such as a full disk: the next flush writes everything
             self._table.roll_back()
             raise
         self._waiting.clear()

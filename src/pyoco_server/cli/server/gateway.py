@@ -77,7 +77,7 @@ class GatewayServer:
     async def _serve(self, server: uvicorn.Server) -> None:
         try:
             await server.serve(sockets=[self._listening.sock])
-        except Exception:  # whatever ended it: the others are stopped in order, and the log says why
+        except Exception:  # process boundary: log the error, then stop the other parts in order
             log.exception("the gateway broke")
         finally:
             self.ended.set()

@@ -6,6 +6,7 @@ as topics, and comes back with the place it has reached in each.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -54,7 +55,7 @@ async def _open_topics(
     caller = caller_of(request)
     found: dict[str, Topic] = {}
     refused: dict[str, dict[str, Any]] = {}
-    try:
+    with contextlib.ExitStack() as on_error:
         for topic, after in asked.topics.items():
             kind, _, name = topic.partition(":")
             try:
@@ -63,10 +64,9 @@ async def _open_topics(
                 raise
             except PyocoError as error:
                 refused[topic] = refusal(error)
-    except BaseException:
-        for one in found.values():
-            one.source.detach()
-        raise
+            else:
+                on_error.callback(found[topic].source.detach)
+        on_error.pop_all()
     return TopicSources(found, refused)
 
 

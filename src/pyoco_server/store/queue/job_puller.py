@@ -11,7 +11,6 @@ A consumer or stream that was deleted is made again by the puller that is refuse
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -178,8 +177,7 @@ class JobPuller:
         for mending in self._mending.values():
             mending.cancel()
         if self._sid is not None:
-            with contextlib.suppress(Exception):  # a closed connection has forgotten it already
-                await self._client.unlisten(self._sid)
+            await self._client.unlisten(self._sid)
 
     async def next(self, timeout_sec: float) -> Delivery | None:
         """One delivery of any tag, or None. Pulls stand only while there are waiters."""

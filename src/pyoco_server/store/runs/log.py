@@ -83,7 +83,7 @@ class Runs(LogReading):
         snapshot = self.snapshots.put_soon(replace(born, commits=1))
         try:
             appended = await self._commit(sent, commit)
-        except BaseException:
+        except BaseException:  # also when cancelled: the snapshot is still being written
             asyncio.ensure_future(snapshot).add_done_callback(_retrieve_exception)
             raise
         try:
