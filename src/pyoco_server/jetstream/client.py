@@ -65,7 +65,7 @@ class BrokerClient(Client):
         """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect.
 
         It is entered where nats-py keeps its own, without the task and the queue that those have, and told
-        to the broker with whatever else leaves in this step.
+        to the broker together with everything else that is sent in this step.
         """
         if self.is_closed:
             raise BrokerAway
@@ -173,7 +173,7 @@ class BrokerClient(Client):
 
     async def _connect_to_server(self, server: Any) -> None:
         """Before Python 3.12 a cancel in the middle of connecting may be swallowed: the loop that reconnects
-        would then go on for ever, and with it whoever waits for it at the end of the process."""
+        would then go on for ever, and the end of the process waits for it."""
         if self._is_leaving:
             raise asyncio.CancelledError
         if self._transport is None and server.uri.scheme not in ("ws", "wss"):

@@ -53,7 +53,7 @@ class _Waiting:
     def lose(self) -> None:
         if not self.future.done():
             self.future.set_exception(AnswerLost(self.subject))
-            self.future.exception()  # whoever sent it may have left: asyncio need not complain about that
+            self.future.exception()  # retrieved here: the sender may be cancelled
 
 
 class Requests:

@@ -21,9 +21,7 @@ log = logging.getLogger(__name__)
 READY_PAUSE_SEC = (0.005, 0.5)
 ANSWER_TIMEOUT_SEC = 5.0
 GRACE_SEC = 3  # for requests under way when we stop
-WS_FRAME_BYTES_MAX = (
-    65_536  # refused before they are kept; the face says the same of whatever server it is in
-)
+WS_FRAME_BYTES_MAX = 65_536  # refused before they are kept; the face has the same limit in any server
 
 
 class GatewayServer:

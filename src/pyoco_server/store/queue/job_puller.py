@@ -42,7 +42,7 @@ PULL_SEC_MIN = 0.001
 
 
 class Delivery:
-    """One message from the queue. Telling the broker is best effort: what is not heard is delivered again."""
+    """One message from the queue. Acknowledging is best effort: without it the message is delivered again."""
 
     def __init__(
         self, client: BrokerClient, subject: bytes, reply: bytes, headers: bytes, data: bytes
@@ -52,7 +52,7 @@ class Delivery:
         self.subject = subject.decode()
         self.headers = headers
         self.data = data
-        self.trouble: BrokerAway | None = None  # why the broker could not be told
+        self.trouble: BrokerAway | None = None  # why the broker could not be reached
         self.num_delivered, self.sequence = place_of(reply)[:2]
         number = value_of(headers, b"Pyoco-Job")
         # None for a job of another producer; of ours they are asked for several times.

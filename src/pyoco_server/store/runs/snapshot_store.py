@@ -178,7 +178,7 @@ class SnapshotStore:
     def _encoded(self, stored: StoredRun) -> bytes:
         encoded = encode_snapshot(self._snapshot(stored))
         if len(encoded) > self._snapshot_bytes_max:
-            # Nothing is left to leave out: written all the same, for a status that is not shown helps nobody.
+            # Nothing more can be left out. It is written all the same, so that the status is shown.
             fields = {
                 "run_id": stored.run.run_id,
                 "bytes": len(encoded),
