@@ -15,7 +15,7 @@ ALLOWED: dict[str, str] = {
     "cli/server/gateway.py:start": "its own catch logs the error; `stop` awaits it; `up` hears of its end",
     "cli/server/up.py:_first": "waits for events; ended by the function that begins it",
     "cli/server/up.py:_until_ready": "awaited or cancelled by the function that begins it",
-    "cli/worker/process.py:_connected": "awaited by the function that begins it",
+    "cli/worker/process.py:_connect": "awaited by the function that begins it",
     "cli/worker/process.py:_first_of": "waits for an event; ended by its caller",
     "cli/worker/process.py:_serve": "awaited by the function that begins it",
     "cli/worker/process.py:_serve_one": "awaited by the function that begins it",

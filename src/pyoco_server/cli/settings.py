@@ -57,7 +57,7 @@ def config_near_broker(settings: Settings) -> NatsBackendConfig:
 
 
 def _with_credentials(settings: Settings, folder: Path) -> Settings:
-    """Those that the folder's broker asks for, if it does; whoever brings credentials knows better."""
+    """Those that the folder's broker asks for, if it does. Credentials that are given take precedence."""
     kept = kept_credentials(folder)
     if kept is None or any(name in settings for name in ("nats_user", "nats_password", "nats_creds_file")):
         return settings

@@ -1,4 +1,4 @@
-"""The settings of a process, read once and checked once. Nobody else reads the environment.
+"""The settings of a process, read once and checked once. No other module reads the environment.
 
 `NatsBackendConfig(...)` takes keywords and never looks at the environment; `NatsBackendConfig.from_env()`
 reads `PYOCO_<FIELD>` and the .env file.
@@ -69,7 +69,7 @@ class NatsBackendConfig(Names):
 
 
 def read_environment() -> dict[str, Any]:
-    """What `PYOCO_*` and the .env file say, by field and unchecked; a field nobody set is missing."""
+    """What `PYOCO_*` and the .env file say, by field and unchecked; a field that is not set is missing."""
     real = _environment_model()(_env_file=None).model_dump(exclude_none=True)
     switches = NatsBackendConfig(**{name: real[name] for name in _OF_THE_FILE if name in real})
     if not switches.load_dotenv:

@@ -1,7 +1,7 @@
-"""What a gateway process has besides routes: the store, the read model, and housekeeping while it may.
+"""What a gateway process has besides routes: the store, the read model, and housekeeping with its lease.
 
-Starting does not wait for the broker: `/health` answers at once and `/ready` says what is missing. Every step
-of the start is repeated until it succeeds; `/ready` is green only while every service works.
+Starting does not wait for the broker: `/health` answers at once and `/ready` lists what is missing. Every
+step of the start is repeated until it succeeds; `/ready` is green only while every service works.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Gateway:
         self.streams.end()
         self.log_pages.close()
         if not self._services.all_started:
-            await self.store.close()  # ends the wait for a broker that never came
+            await self.store.close()  # ends the wait for a broker that never became available
         await self._services.stop()
         if self.tokens is not None:
             await self.tokens.stop()
@@ -121,7 +121,7 @@ class Gateway:
         } | self._warnings()
 
     def _warnings(self) -> dict[str, Any]:
-        """What does not keep us from being ready, where there is something."""
+        """Problems that do not make the gateway unready, if there are any."""
         said = list(dict.fromkeys(problem.public for problem in self.store.problems))
         return {"warnings": said} if said else {}
 
@@ -131,7 +131,7 @@ class Gateway:
         return {"ready": not reasons, "reasons": reasons}
 
     def check(self) -> None:
-        """For every data route: with the broker away nothing is answered from memory."""
+        """For every data route: without the broker nothing is answered from memory."""
         if self.store.why_not_ready is not None:
             raise Unavailable(f"Not ready: {self.store.why_not_ready}.")
 
@@ -215,7 +215,7 @@ class Gateway:
     async def _open_store(self) -> None:
         try:
             await self.store.open()
-        except PyocoError as error:  # a broker that will not do, or a setting that is wrong
+        except PyocoError as error:  # a broker that cannot be used, or a wrong setting
             self.store.why_not_ready = error.public_message
             raise
 
@@ -240,5 +240,5 @@ class Gateway:
 
 
 async def _freeze_memory() -> None:
-    """What is alive now lives for ever: the collector need not look at it again."""
+    """What is alive now stays until the end: the garbage collector need not look at it again."""
     gc.freeze()

@@ -290,12 +290,12 @@ class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
         headers = {"Last-Event-ID": place} if place else {}
         with self._http.stream("GET", f"{_path(run_id)}/watch", params=query, headers=headers) as response:
             if response.is_error:
-                response.read()  # whoever catches it wants to see why
+                response.read()  # the error shows the body
             response.raise_for_status()
             yield from events_in(response.iter_lines())
 
     def _get_waiting(self, run_id: str, wait_sec: float) -> dict[str, Any]:
-        """The gateway answers when the run ends, or after this long: nobody has to ask again and again."""
+        """The gateway answers when the run ends, or after this long, so the client need not poll."""
         patience = REQUEST_TIMEOUT_SEC + wait_sec
         return _object(self._http.get(_path(run_id), params={"wait": f"{wait_sec:.3f}"}, timeout=patience))
 

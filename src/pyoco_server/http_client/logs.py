@@ -132,7 +132,7 @@ class LogCalls:
             try:
                 with self._http.stream("GET", path, headers=headers) as answer:
                     if answer.is_error:
-                        answer.read()  # whoever catches it wants to see why
+                        answer.read()  # the error shows the body
                     answer.raise_for_status()
                     if answer.status_code == NOTHING_MORE:
                         return

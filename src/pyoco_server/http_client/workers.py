@@ -12,7 +12,7 @@ import httpx
 
 from pyoco_server.http_client.event_stream import events_in
 
-# A stream that breaks is begun anew, so often in a row; it begins with everybody.
+# How often in a row a broken stream is opened again; it begins with all workers.
 RECONNECTS_MAX = 10
 RECONNECT_SEC = 1.0
 ONE_STREAM_SEC = 600.0
@@ -96,7 +96,7 @@ class WorkerCalls:
         query = {"timeout_sec": max(1, math.ceil(seconds))}
         with self._http.stream("GET", "/workers/stream", params=query) as answer:
             if answer.is_error:
-                answer.read()  # whoever catches it wants to see why
+                answer.read()  # the error shows the body
             answer.raise_for_status()
             for event in events_in(answer.iter_lines()):
                 found = [one for one in event.data["workers"] if one["worker_id"] == worker_id]

@@ -93,7 +93,7 @@ _decode_message = msgspec.json.Decoder(_MessageAnswer).decode
 
 
 class _Batch(NamedTuple):
-    """`goes_on`: the broker has more of them, or did not say that it has none."""
+    """`goes_on`: the broker has more of them, or the answer did not confirm that it has none."""
 
     messages: list[StoredMessage]
     goes_on: bool
@@ -218,7 +218,7 @@ class JetStream:
 
 
 class _Publishing:
-    """A publish under way. Where the broker cannot say yet whether it fits, it is sent again."""
+    """A publish under way. While the broker cannot decide whether it fits, it is sent again."""
 
     __slots__ = ("_future", "_headers", "_on_no_storage", "_payload", "_requests", "_subject")
 

@@ -65,7 +65,7 @@ class BrokerClient(Client):
         """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect.
 
         It is entered where nats-py keeps its own, without the task and the queue that those have, and told
-        to the broker with whatever else leaves in this step.
+        to the broker together with everything else that is sent in this step.
         """
         if self.is_closed:
             raise BrokerAway
@@ -78,6 +78,7 @@ class BrokerClient(Client):
         return sid
 
     async def unlisten(self, sid: int) -> None:
+        """Does not fail: a connection that is lost has lost the subscription too."""
         self._handlers.pop(sid, None)
         if self._subs.pop(sid, None) is not None and self.is_connected:
             self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
@@ -160,7 +161,7 @@ class BrokerClient(Client):
             try:
                 await super()._attempt_reconnect()
                 return
-            except Exception:  # nats-py names what it expects; what it does not would end the task
+            except Exception:  # any error that nats-py does not expect would end its task for good
                 count_failure("reconnecting")
                 log.exception("reconnecting has failed")
                 self._status = Client.RECONNECTING
@@ -172,7 +173,7 @@ class BrokerClient(Client):
 
     async def _connect_to_server(self, server: Any) -> None:
         """Before Python 3.12 a cancel in the middle of connecting may be swallowed: the loop that reconnects
-        would then go on for ever, and with it whoever waits for it at the end of the process."""
+        would then go on for ever, and the end of the process waits for it."""
         if self._is_leaving:
             raise asyncio.CancelledError
         if self._transport is None and server.uri.scheme not in ("ws", "wss"):
@@ -211,6 +212,6 @@ class BrokerClient(Client):
             return False
         try:
             handler(subject, reply, headers, data)
-        except Exception:  # nats-py would stop reading for good, and nobody would notice
+        except Exception:  # otherwise nats-py stops reading for good, without an error
             log.exception("a message was not handled", extra={"subject": subject.decode()})
         return True

@@ -6,7 +6,7 @@ Unavailable (503, ERR-PYOCO-0003)
 │   └── InFlight     a message before ours on this subject is not decided on yet, perhaps our own first try
 └── BrokerRefused    the broker answered that it cannot
     └── NoStorage    … because it has no room for it
-WrongSequence        somebody else wrote first; never leaves the store and operations
+WrongSequence        another writer was first; never leaves the store and operations
 """
 
 from collections.abc import Collection

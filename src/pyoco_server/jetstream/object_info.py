@@ -16,7 +16,7 @@ DIGEST_PREFIX = "SHA-256="
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`revision` is what compare-and-set takes; `nuid` changes with every put, whatever its bytes."""
+    """`revision` is what compare-and-set takes; `nuid` changes with every put, also of the same bytes."""
 
     name: str
     bucket: str
@@ -41,7 +41,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def modified_at(self) -> float:
-        """Unix seconds; 0 if nobody wrote it down."""
+        """Unix seconds; 0 if it is missing."""
         try:
             at = datetime.fromisoformat(self.modified)
         except ValueError:
@@ -74,7 +74,7 @@ def encoded(info: ObjectInfo) -> bytes:
 
 
 def decoded(data: bytes, revision: int, stored_at: str | None) -> ObjectInfo | None:
-    """None for what is not a meta message: somebody else's mistake must not hide the other objects."""
+    """None for what is not a meta message: a wrong message must not hide the other objects."""
     try:
         meta = msgspec.json.decode(data, type=_Meta)
     except msgspec.MsgspecError:

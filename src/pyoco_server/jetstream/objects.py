@@ -96,7 +96,7 @@ class Objects:
         except _NobodyKnows:
             # The meta message may have been stored, or be stored yet: without chunks it would be a lie.
             raise
-        except BaseException:  # a cancelled put as well: nobody else knows of these chunks
+        except BaseException:  # also when cancelled: nothing else refers to these chunks
             await self._drop_chunks(nuid)
             raise
         if replaced is not None and replaced.nuid:
@@ -184,7 +184,7 @@ class Objects:
                     await under_way.popleft()
                 under_way.append(self._jetstream.publish_soon(subject, piece, b""))
         finally:
-            # Even after a failure: whoever drops these chunks must come after the last of them.
+            # Even after a failure: these chunks must be dropped after the last of them is stored.
             ends = await asyncio.gather(*map(_wait_for_ack, under_way), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):
@@ -261,7 +261,7 @@ class Objects:
             raise ObjectDamaged(f"The object {info.name} is not what was put: its digest differs.")
 
     async def _chunks_after(self, info: ObjectInfo, seq: int, count: int) -> builtins.list[StoredMessage]:
-        """At least one. A replica may lag behind, so nothing is missing until the leader says so."""
+        """At least one. A replica may lag behind, so only the leader decides that something is missing."""
         subject = self._chunks + info.nuid
         if page := await self._jetstream.page(self._stream, subject, seq, count):
             return page

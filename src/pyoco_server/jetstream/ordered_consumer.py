@@ -168,8 +168,8 @@ class OrderedConsumer:
                 await self._unlisten()
                 await self._verify()
                 await self._subscribe()
-            except BaseException:
-                self._is_restarting = True  # the loop repeats it
+            except BaseException:  # also when cancelled: an unfinished restart has to be repeated
+                self._is_restarting = True
                 raise
 
     async def _verify(self) -> None:
@@ -262,5 +262,4 @@ class OrderedConsumer:
     async def _unlisten(self) -> None:
         sid, self._sid = self._sid, None
         if sid is not None:
-            with contextlib.suppress(Exception):  # a closed connection has forgotten it already
-                await self._client.unlisten(sid)
+            await self._client.unlisten(sid)

@@ -8,7 +8,6 @@ knows.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import NamedTuple
 
 from pyoco_server.jetstream.client import BrokerClient
@@ -54,7 +53,7 @@ class _Waiting:
     def lose(self) -> None:
         if not self.future.done():
             self.future.set_exception(AnswerLost(self.subject))
-            self.future.exception()  # whoever sent it may have left: asyncio need not complain about that
+            self.future.exception()  # retrieved here: the sender may be cancelled
 
 
 class Requests:
@@ -82,8 +81,7 @@ class Requests:
             self._sweeper.cancel()
         self.fail_all()
         if self._sid is not None:
-            with contextlib.suppress(Exception):  # the connection may be gone, and with it the subscription
-                await self._client.unlisten(self._sid)
+            await self._client.unlisten(self._sid)
 
     async def ask(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> Reply:
         return answer_of(subject, await self.send(subject, payload, headers))

@@ -1,6 +1,6 @@
 """One question at a time, and one answer for all who wait for it meanwhile.
 
-Whoever asks while the question is under way is not content with that answer: it may have been given before.
+A caller that asks while a request is under way cannot use its answer: it may have been given before.
 But the next one is good for all who wait then, so that a crowd costs two questions.
 """
 
@@ -19,7 +19,7 @@ class SharedConfirmation:
         self._questions: dict[str, _Question] = {}
 
     async def ask(self, what: str, ask: Ask) -> bool:
-        """What `ask` says, asked by us or by somebody else after this call. Raises Unavailable like it."""
+        """The answer of an `ask` that began after this call, ours or another caller's. Raises Unavailable."""
         question = self._questions.setdefault(what, _Question())
         question.waiters += 1
         try:
@@ -43,7 +43,7 @@ class _Question:
     async def ask(self, ask: Ask) -> bool:
         wanted = self._asked + 1
         async with self._lock:
-            # None: whoever asked has left before the answer came.
+            # None: the caller that asked was cancelled before the answer came.
             if self._asked < wanted or self._answer is None:
                 self._asked += 1
                 self._answer = None

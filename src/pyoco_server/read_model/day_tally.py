@@ -86,5 +86,5 @@ class DayTally:
 
 
 def since() -> float:
-    """The beginning of what is kept: whatever changed last before it is in no sum."""
+    """The beginning of what is kept: runs that changed last before it are in no sum."""
     return clock.now() - 2 * 86_400.0

@@ -1,4 +1,4 @@
-"""An SQLite file that may be lost at any time: opened if it is ours and sound, begun anew otherwise.
+"""An SQLite file that may be lost at any time: opened if it is ours and sound, created again otherwise.
 
 Durability would be wasted on a copy of what the broker has, so it does without: `synchronous=OFF`.
 """
@@ -63,5 +63,5 @@ class DisposableTables:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=OFF")
         except sqlite3.DatabaseError:
-            pass  # not a database: found out, and thrown away, by whoever reads it next
+            pass  # not a database: the next read finds that out and replaces it
         return db

@@ -16,7 +16,7 @@ CREATE TABLE gone (
 CREATE INDEX gone_seq ON gone (seq);
 """
 
-# More than a reader that comes back is told of.
+# More than a reader that resumes is sent.
 KEPT_MAX = 1_000
 
 _PUT = "INSERT OR REPLACE INTO gone VALUES (?, ?, ?, ?, ?)"

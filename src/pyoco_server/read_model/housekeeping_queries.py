@@ -27,7 +27,7 @@ class HousekeepingQueries:
         self._db = db
 
     def oldest_over(self, limit: int) -> list[Over]:
-        """Those that are over, the longest unchanged first: by index, whatever else there is."""
+        """Those that are over, the longest unchanged first. Read from an index."""
         query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
         kinds = [(index_name(("status",), archived), ARCHIVED[archived]) for archived in (False, True)]
         asked = product(kinds, _OVER)

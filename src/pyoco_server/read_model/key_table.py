@@ -1,4 +1,4 @@
-"""The API keys in memory, kept up to date by the broker's push, so that a look-up asks nobody.
+"""The API keys in memory, kept up to date by the broker's push, so that a look-up needs no request.
 
 A table that may be out of date is not used: while it is being filled, the connection is lost or the broker
 has been silent for too long, `check` refuses. A revocation is here as fast as any other message.

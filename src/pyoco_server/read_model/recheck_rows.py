@@ -80,7 +80,7 @@ def write_outcome(table: RecheckTable, tenant: str, seq: int, outcome: BatchOutc
 
 
 def forget_older(table: RecheckTable, than: float) -> None:
-    """What the broker has let go of by its age."""
+    """What the broker has removed because of its age."""
     table.run("DELETE FROM results WHERE completed_at < ?", than)
     table.run("DELETE FROM artifacts WHERE created_at < ?", than)
     table.run(

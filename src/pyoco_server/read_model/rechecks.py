@@ -1,6 +1,6 @@
 """Strategies, results and requests as lists need them: filled from the bucket of rechecks, kept in tables.
 
-A copy for reading, like that of runs: it goes on from its position after a restart, and is filled anew when
+A copy for reading, like that of runs: it goes on from its position after a restart, and is filled again when
 it is missing, too old, of a bucket that was created again, or of what the broker has lost. Which batches are
 open is known the moment their request is heard of, for the code that judges them.
 """
@@ -106,11 +106,11 @@ class RecheckModel:
         return None if self._feed.is_heard else "the list of strategies is not being followed"
 
     def on_request(self, act: Callable[[Request], None]) -> None:
-        """Call this when a request is heard of that has batches to be run."""
+        """Call this with every request that has batches to be run."""
         self._on_request.append(act)
 
     def on_change(self, act: Callable[[], None]) -> None:
-        """Call this with everything that is heard of."""
+        """Call this after every message."""
         self._on_change.append(act)
 
     async def catch_up(self) -> RecheckReading:
@@ -185,7 +185,7 @@ class RecheckModel:
             return
         try:
             self._write_all()
-        except BaseException:  # a full disk, for example: everything is written at the next time
+        except BaseException:  # on any error, such as a full disk: the next flush writes everything
             self._table.roll_back()
             raise
         self._waiting.clear()

@@ -1,6 +1,6 @@
 """From page to page through runs that change meanwhile: none is lost, and none comes twice as it was.
 
-Pages go from the latest change down, as lists do. A run that changes while somebody pages moves to the front,
+Pages go from the latest change down, as lists do. A run that changes while a client pages moves to the front,
 where the reader has been already. So the place remembers the end of the log as it was when the round began:
 at the bottom the next round begins with what has changed since then, and so on until nothing has. A run that
 was shown comes again only if it has changed since.

@@ -1,9 +1,9 @@
 """The table behind lists: one row a run, in SQLite, with an index for every filter. Disposable.
 
 Rows are ordered by `seq`, the place of a run's last change in the log: no two are equal, and a change always
-moves a run to the front, whatever the clocks of those who changed it say. `clock` is the latest `updated_at`
-that was known when the row was written; it never falls from one change to the next, so that a search for what
-was updated after an instant knows where to stop.
+moves a run to the front, independent of the clocks of the processes that changed it. `clock` is the latest
+`updated_at` that was known when the row was written; it never falls from one change to the next, so that a
+search for what was updated after an instant knows where to stop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyoco_server.read_model.waits import (
     write_waits,
 )
 
-# Raise it when the schema or what is in a row changes: an older file is thrown away and filled anew.
+# Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
 SCHEMA = 9
 
 _CREATE = """
@@ -233,5 +233,5 @@ def _best_index(given: Iterable[str]) -> tuple[str, ...]:
     owner = ("tenant",) if "tenant" in asked else ()
     known = (*_LISTED_BY_YAML, *_LISTED_BY) if "yaml" in asked else _LISTED_BY
     fitting = [columns for columns in known if set(columns) <= asked]
-    # Of one YAML there are fewest, whatever else is asked.
+    # The filter by YAML leaves the fewest runs, so its index is always the best.
     return (*owner, *max(fitting, key=lambda columns: ("yaml" in columns, len(columns))))

@@ -65,7 +65,7 @@ class Last(NamedTuple):
 
 
 class TagTable:
-    """Speaks on a connection that is somebody else's, within their transactions."""
+    """Uses the connection of its owner, within the owner's transactions."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db

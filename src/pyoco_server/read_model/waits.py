@@ -1,4 +1,4 @@
-"""The open waits of all runs, in the table behind lists: what somebody has to answer, oldest first.
+"""The open waits of all runs, in the table behind lists: what has to be answered, oldest first.
 
 A row stands at the place of the log where its wait began, and that never changes: pages lose and repeat none.
 """
@@ -25,7 +25,7 @@ CREATE INDEX waits_by_tenant_seq ON waits (tenant, seq, number) WHERE tenant IS 
 
 
 class OpenWait(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that waits for somebody's answer, and what that one needs to know."""
+    """A task that waits for an answer, and what is needed to answer it."""
 
     run_id: str
     task: str
@@ -90,7 +90,7 @@ def page_of_waits(
 
 
 def _open(run: Run | None) -> dict[str, Wait]:
-    """Nobody has to answer a sleep; and nobody can answer in a run that was asked to stop."""
+    """A sleep needs no answer, and a run that was asked to stop takes none."""
     if run is None or run.gone or run.cancel is not None:
         return {}
     return {task: wait for task, wait in run.waits.items() if not wait.key.startswith(SLEEP_KEY_PREFIX)}

@@ -52,7 +52,7 @@ class Graphs:
         self._bucket = Bucket(jetstream, config.graphs_kv_bucket)
 
     async def head(self, tenant_id: str | None, graph_id: str) -> PlacedHead | None:
-        """None is what a majority says. Whoever has nothing to do by what is found asks `is_latest`."""
+        """None is what a majority says. Before doing nothing because of it, ask `is_latest`."""
         entry = await self._bucket.get_confirmed(_head_key(tenant_id, graph_id))
         return PlacedHead(_decode_head(entry.value), entry.revision) if entry.value else None
 
@@ -74,7 +74,7 @@ class Graphs:
         await self._bucket.put(key, _encode(stored), revision=0)
 
     async def point(self, tenant_id: str | None, head: Head, *, revision: int) -> None:
-        """Raises WrongSequence when somebody else has moved it."""
+        """Raises WrongSequence when another process has moved it."""
         await self._bucket.put(_head_key(tenant_id, head.graph_id), _encode(head), revision=revision)
 
     async def heads(self, tenant_id: str | None, *, after: int, limit: int) -> list[PlacedHead]:

@@ -40,7 +40,7 @@ class RecordState(StrEnum):
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of one request. `holder` changes with every write: by it a writer knows its own.
 
-    `held` is False when its holder tried in vain and has left: whoever comes next need not wait.
+    `held` is False when its holder failed and has stopped: the next request need not wait.
     """
 
     method: str
@@ -86,12 +86,12 @@ class IdempotencyStore:
         self.ttl_sec = config.idempotency_ttl_sec
 
     async def get(self, address: str) -> Kept:
-        """Through the leader: whoever reads a record decides by it."""
+        """Through the leader, because readers of a record decide by it."""
         entry = await self._bucket.get_at_leader(address)
         return Kept(_record(entry.value), entry.revision)
 
     async def put(self, address: str, record: Record, *, revision: int) -> int:
-        """Raises WrongSequence when somebody else wrote first. A lost answer is looked up, never guessed."""
+        """Raises WrongSequence when another writer was first. A lost answer is looked up, never guessed."""
         sent_before = False
         for tries_left in reversed(range(PUT_TRIES_MAX)):
             try:
@@ -146,7 +146,7 @@ class IdempotencyStore:
 
     @asynccontextmanager
     async def news_of(self, address: str) -> AsyncIterator[asyncio.Event]:
-        """Set whenever this record was written: told by the broker after it has stored it."""
+        """Set whenever this record was written: the broker notifies after it has stored it."""
         news = asyncio.Event()
         sid = await self._client.listen(f"{self._news}.{address}", lambda *_: news.set())
         try:

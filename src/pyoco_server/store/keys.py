@@ -46,7 +46,7 @@ class Keys:
         return StoredKey(record, entry.revision) if record else None
 
     async def replace(self, record: ApiKeyRecord, *, revision: int) -> None:
-        """Raises WrongSequence when somebody else has changed it since."""
+        """Raises WrongSequence when another process has changed it since."""
         await self._bucket.put(PREFIX + record.key_id, record.to_json_bytes(), revision=revision)
 
     async def change(

@@ -1,4 +1,4 @@
-"""How often somebody has asked, counted in the broker: one bucket of tokens for all gateways.
+"""Rate limits, counted in the broker: one token bucket per client for all gateways.
 
 Each request writes the level by compare-and-set. The last level seen is remembered, so that one write is all
 it takes while a client stays with one gateway, and one that is empty is refused without asking: others can
@@ -21,7 +21,7 @@ from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.recheck.rates import BucketLevel, Taken, take
 
-# A bucket nobody took from for a minute is full, and need not be remembered.
+# A bucket that was not used for a minute is full, and need not be remembered.
 LEVEL_KEPT = "120s"
 TAKE_TRIES_MAX = 20
 KNOWN_MAX = 10_000

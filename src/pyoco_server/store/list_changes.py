@@ -1,6 +1,6 @@
 """Which lists have changed: their streams, followed without what is written to them.
 
-Heard from the broker when a message is stored, so whoever reads the list then finds it there. A connection
+The broker sends a change after it has stored the message, so readers of the list find it. A connection
 that was lost may have missed something: all of them count as changed.
 """
 

@@ -26,7 +26,7 @@ from pyoco_server.recheck.records import BatchOutcome, Request
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 
-# An index that was away for longer than the mark of a deleted strategy lives is filled anew.
+# An index that was away for longer than the mark of a deleted strategy lives is filled again.
 MARK_KEPT = "48h"
 CREATE_TRIES_MAX = 3
 IN_FLIGHT_MAX = 64
@@ -75,7 +75,7 @@ class Rechecks:
         self._kept = f"{max(1, int(config.recheck_kept_sec))}s"
 
     async def put_strategy(self, tenant: str, strategy: Strategy) -> None:
-        """The whole entry: whoever writes last is right."""
+        """The whole entry: the last write wins."""
         await self._jetstream.publish(self._strategy(tenant, strategy.id), _encode(strategy))
 
     async def put_strategies(self, tenant: str, strategies: Iterable[Strategy]) -> None:

@@ -36,7 +36,7 @@ CONSUMER_EXISTS = 10148
 NO_STORAGE = 10047
 LEAST_BYTES = 16 * 2**20
 OLDEST_BROKER = (2, 14)
-# What was refused is told to whoever asks why; it is no history.
+# Refusals are kept to explain the state of a run; they are no history.
 REFUSED_PER_RUN_MAX = 20
 REFUSED_KEPT_SEC = 7 * 86_400.0
 REFUSED_MAX = 1_000_000
@@ -252,7 +252,7 @@ def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
         _bucket(config.idempotency_kv_bucket)
         | {
             "allow_msg_ttl": True,
-            # Those who wait for a record are told when it was stored; its value they read at the leader.
+            # Waiting requests are notified when a record is stored; they read its value at the leader.
             "republish": {
                 "src": f"$KV.{config.idempotency_kv_bucket}.*.*",
                 "dest": f"{config.idempotency_subject_prefix}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
@@ -264,7 +264,7 @@ def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
         _object_bucket(config.results_object_bucket),
         _object_bucket(config.wheel_object_store_bucket),
         _bucket(config.rechecks_kv_bucket) | {"allow_msg_ttl": True},
-        # How often somebody asked in the last minute is not worth a disk.
+        # Request counts of the last minute need no disk.
         _bucket(config.limits_kv_bucket) | {"allow_msg_ttl": True, "storage": "memory"},
         _object_bucket(config.artifacts_object_bucket)
         | {"max_age": int(config.recheck_kept_sec * NANOSECONDS)},

@@ -1,7 +1,7 @@
 """The bucket of schedules: a small record each, changed only by compare-and-set, and beside it what its runs
 begin with, written once.
 
-So whoever looks for what is due, or lists schedules, reads no workflows. Decides nothing about time.
+So a search for what is due, or a list of schedules, reads no workflows. Decides nothing about time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Schedules:
         return begun if isinstance(begun, RunSubmitted) else None
 
     async def replace(self, schedule: Schedule, *, revision: int) -> int:
-        """Raises WrongSequence when somebody else has changed or deleted it since."""
+        """Raises WrongSequence when another process has changed or deleted it since."""
         if schedule.status is ScheduleStatus.ACTIVE:
             return await self._bucket.put(schedule.schedule_id, _encode(schedule), revision=revision)
         headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=COMPLETED_KEPT)

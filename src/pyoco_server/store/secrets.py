@@ -1,4 +1,4 @@
-"""What all gateways know and nobody else: made once, by whoever needs it first, in the auth bucket."""
+"""The secret that all gateways share: created once, by the first that needs it, in the auth bucket."""
 
 from __future__ import annotations
 

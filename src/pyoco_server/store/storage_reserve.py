@@ -42,7 +42,7 @@ class StorageReserve:
     def __init__(self, client: BrokerClient, config: NatsBackendConfig) -> None:
         self._client = client
         self._subject = f"{config.live_subject_prefix}.storage.state"
-        self._own = b" " + new_token().encode()  # what we say comes back to us, too
+        self._own = b" " + new_token().encode()  # our own messages come back to us, too
         self._is_low_here = False
         self._heard_at = self._refused_at = float("-inf")
         self._sid: int | None = None
@@ -80,7 +80,7 @@ class StorageReserve:
         try:
             self._client.send(self._subject, (_LOW if is_low else _ENOUGH) + self._own)
         except BrokerAway:
-            return  # they are cut off as well, or hear it at the next repetition
+            return  # the others are cut off as well, or receive the next repetition
 
     def _hear(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
         if not data.endswith(self._own):

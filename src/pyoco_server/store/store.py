@@ -135,7 +135,7 @@ class Store:
         store = cls(config, name=name, make_client=make_client)
         try:
             await store.open()
-        except BaseException:  # whatever it was: the connection must not be left behind
+        except BaseException:  # also when cancelled: the connection must be closed
             await store.close()
             raise
         return store
@@ -344,7 +344,7 @@ def _call(hook: Callable[[], None]) -> None:
     """One that fails must not keep the others from hearing of it."""
     try:
         hook()
-    except Exception:  # a defect of one hook
+    except Exception:  # a defect of one hook must not stop the others
         log.exception("a hook of the connection failed")
 
 

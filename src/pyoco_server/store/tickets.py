@@ -1,6 +1,6 @@
 """Tickets that wait to be used: a key each, beside the leases, that vanishes by itself. Taken once.
 
-Lies under the hash of the ticket: what is stored lets nobody in.
+The key is the hash of the ticket: what is stored gives no access.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ async def _with_store(
 
 
 async def _open(store: Store, open_store: Callable[[Store], Awaitable[object]]) -> None:
-    """A store waits for its broker for ever; whoever typed a command does not."""
+    """A store waits for its broker without end; a command waits for a limited time."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
             await open_store(store)

@@ -169,7 +169,7 @@ def _who_lives(alive: list[dict[str, Any]]) -> str:
 
 
 def _for_whom_waits(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
-    """What to do; empty where all is well. One that drains serves nobody who waits."""
+    """What to do; empty where all is well. A draining worker takes no waiting run."""
     served = {tag for entry in alive if not entry["draining"] for tag in entry["tags"]}
     alone = [tag for tag in waiting if tag not in served]
     drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & {*entry["tags"]}]

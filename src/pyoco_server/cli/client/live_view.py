@@ -33,7 +33,7 @@ def watch_live(coming: Iterable[dict[str, Any]], console: Console | None = None)
     """Draw until there is nothing more to come; the status that was shown last."""
     latest: dict[str, Any] = {}
 
-    def now() -> RenderableType:  # drawn anew all the time: clocks go on while nothing happens
+    def now() -> RenderableType:  # drawn again all the time: durations grow while nothing happens
         return drawn(latest) if latest else Text("waiting …", style="dim")
 
     with Live(console=console or Console(), get_renderable=now, refresh_per_second=5) as live:

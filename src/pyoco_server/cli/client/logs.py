@@ -59,7 +59,7 @@ def add_log_command(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
 
 def _show(entry: dict[str, Any], form: ShownLog) -> None:
     sys.stdout.write((_json(entry) if form is ShownLog.JSON else _text(entry["message"])) + "\n")
-    sys.stdout.flush()  # somebody looks at it, or a program waits for it
+    sys.stdout.flush()  # a person reads it now, or a program waits for it
 
 
 def _json(entry: dict[str, Any]) -> str:

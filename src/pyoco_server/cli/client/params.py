@@ -61,7 +61,7 @@ def _json(text: str) -> Any:
 
 
 def _no_number(word: str) -> NoReturn:
-    """Python's JSON knows NaN and Infinity; nobody else's does."""
+    """Python's JSON accepts NaN and Infinity; the standard does not."""
     raise ValueError(f"{word} is no JSON")
 
 

@@ -158,7 +158,7 @@ def _show_events(coming: Iterable[dict[str, Any]], form: ShownRun, most: int) ->
         status = snapshot.get("status", status)
         line = json.dumps(event, ensure_ascii=False) if form is ShownRun.JSON else _short(event, snapshot)
         sys.stdout.write(json_text(line) + "\n")
-        sys.stdout.flush()  # somebody looks at it, or a program waits for it
+        sys.stdout.flush()  # a person reads it now, or a program waits for it
         if number == most:
             break
     return status

@@ -21,9 +21,7 @@ log = logging.getLogger(__name__)
 READY_PAUSE_SEC = (0.005, 0.5)
 ANSWER_TIMEOUT_SEC = 5.0
 GRACE_SEC = 3  # for requests under way when we stop
-WS_FRAME_BYTES_MAX = (
-    65_536  # refused before they are kept; the face says the same of whatever server it is in
-)
+WS_FRAME_BYTES_MAX = 65_536  # refused before they are kept; the face has the same limit in any server
 
 
 class GatewayServer:
@@ -77,7 +75,7 @@ class GatewayServer:
     async def _serve(self, server: uvicorn.Server) -> None:
         try:
             await server.serve(sockets=[self._listening.sock])
-        except Exception:  # whatever ended it: the others are stopped in order, and the log says why
+        except Exception:  # process boundary: log the error, then stop the other parts in order
             log.exception("the gateway broke")
         finally:
             self.ended.set()

@@ -25,7 +25,7 @@ class Listening:
 
     @property
     def reachable_host(self) -> str:
-        """Where somebody on this machine finds it: "every address" is none to connect to."""
+        """The address for clients on this machine: "every address" is not one to connect to."""
         try:
             anywhere = ipaddress.ip_address(self.host).is_unspecified
         except ValueError:

@@ -1,4 +1,4 @@
-"""What `pyoco-server up` says to whoever started it: where things are, and what to type next.
+"""What `pyoco-server up` prints at its start: where things are, and what to type next.
 
 In colours on a terminal, plain otherwise; always on stderr, because stdout has the log. Owns the words, not
 the moment.
@@ -117,5 +117,5 @@ def _broker_flag(plan: UpPlan) -> str:
 
 
 def _plain(text: str) -> str:
-    """Not markup, whatever brackets are in it."""
+    """Not markup, also if it has brackets in it."""
     return text.replace("[", "\\[")

@@ -1,6 +1,6 @@
 """The worker of `pyoco-server up`: a process of its own, because user code never runs in the gateway's.
 
-Started again when it dies, ever more patiently. It dies with us, whatever happens to us.
+Started again when it ends, with growing delays. It ends with this process in every case.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def live(work: Work) -> NoReturn:
         code = 0
     except CliRefusal as refusal:
         code = say(refusal)
-    except Exception:  # the end of the process: whatever it was has to be in the log
+    except Exception:  # process boundary: the log has the error that ended the worker
         log.exception("worker broke", extra={"worker_id": work.worker_id})
     finally:
         _leave(code)

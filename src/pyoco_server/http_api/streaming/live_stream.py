@@ -1,11 +1,12 @@
-"""`GET /stream`: everything that one page looks at, over one connection.
+"""`GET /stream`: everything that one page shows, over one connection.
 
-A browser keeps few connections to a place. So whoever looks at a list, a run and its log at once names them
-as topics, and comes back with the place it has reached in each.
+A browser opens few connections to one server. So a page that shows a list, a run and its log at once names
+them as topics, and reconnects with the place it has reached in each.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ _TOPIC = re.compile(r"[a-z]+(:[A-Za-z0-9._-]{1,128})?")
 
 
 class _Asked(NamedTuple):
-    """Topics in their order, each with the place to go on from."""
+    """Topics in their order, each with the place to resume from."""
 
     topics: Mapping[str, str | None]
     timeout_sec: int
@@ -50,11 +51,11 @@ def route(openers: Mapping[str, Opener]) -> Route:
 async def _open_topics(
     request: Request, gateway: Gateway, asked: _Asked, openers: Mapping[str, Opener]
 ) -> TopicSources:
-    """A topic that is refused says so in the stream; the others go on. Without the broker there is none."""
+    """A refused topic gets an event in the stream; the others go on. Without the broker all are refused."""
     caller = caller_of(request)
     found: dict[str, Topic] = {}
     refused: dict[str, dict[str, Any]] = {}
-    try:
+    with contextlib.ExitStack() as on_error:
         for topic, after in asked.topics.items():
             kind, _, name = topic.partition(":")
             try:
@@ -63,10 +64,9 @@ async def _open_topics(
                 raise
             except PyocoError as error:
                 refused[topic] = refusal(error)
-    except BaseException:
-        for one in found.values():
-            one.source.detach()
-        raise
+            else:
+                on_error.callback(found[topic].source.detach)
+        on_error.pop_all()
     return TopicSources(found, refused)
 
 
@@ -87,7 +87,7 @@ def _asked(request: Request, openers: Mapping[str, Opener]) -> _Asked:
 
 
 def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, Any]) -> dict[str, str]:
-    """What was read last of each; of a topic that is not asked for any more it says nothing."""
+    """The last place of each topic. Places of topics that are not asked for are left out."""
     found: dict[str, str] = {}
     for where, one in given:
         topic, mark, place = one.partition(PLACE_MARK)

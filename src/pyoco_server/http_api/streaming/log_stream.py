@@ -1,4 +1,4 @@
-"""A run's log as server-sent events, the same for every face: lines, how the run stands, and its end.
+"""A run's log as server-sent events, the same for every face: lines, the status of the run, and its end.
 
 An event of a line has its token as id. The last event has the token of the end, so that a browser that comes
 back after it is told that there is nothing more (204), also when not a single line was printed. `reset`: the
@@ -62,7 +62,7 @@ async def open_log(
 
 
 class LogEvents:
-    """What one reader is sent. How the run ended is told after its last line."""
+    """The events for one reader. The end of the run is sent after its last line."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class LogEvents:
 
 
 def _after(places: LogPositions, last_event_id: str | None, since_token: str | None) -> LogPosition | None:
-    """A browser comes back with the id it has read last; with one that is of no use it begins as it did."""
+    """A browser reconnects with the last id it has read. An invalid id is ignored: it begins as before."""
     if last_event_id:
         try:
             return places.opened(last_event_id)

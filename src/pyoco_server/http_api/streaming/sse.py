@@ -1,8 +1,8 @@
 """Server-sent events: one reader, fed by callbacks, never polled. Knows no face and no run.
 
-A stream opens with its `retry:` line, sends what its source has, and says that it lives when there is nothing
-to send. It ends when the source is over, the time is up, the reader has left or takes nothing, or the gateway
-stops. What waits for a slow reader is the source's to bound: it keeps the latest state, or a `Backlog`.
+A stream opens with its `retry:` line, sends what its source has, and sends keep-alives when there is nothing
+to send. It ends when the source is over, the time is up, the reader has disconnected or reads nothing, or the
+gateway stops. The source bounds what waits for a slow reader: it keeps the latest state, or a `Backlog`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from pyoco_server.operations.live.notify import noop
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SEC = 15.0
-# How long a reader that takes nothing is waited for. It can come back and go on where it was.
+# After this long without reading, a reader is disconnected. It can reconnect and resume.
 SLOW_READER_SEC = 20.0
 RETRY_MS = 1_000
-# When one that was refused because too many are open may try again.
+# When a stream that was refused because too many are open may be tried again.
 RETRY_AFTER_SEC = 5.0
 BACKLOG_EVENTS_MAX = 1_000
 BACKLOG_BYTES_MAX = 1_048_576
@@ -76,18 +76,18 @@ class Source(Protocol):
         """From now on, call this when there may be more to take."""
 
     def detach(self) -> None:
-        """The reader has gone. Called once."""
+        """The reader has disconnected. Called once."""
 
     def take(self) -> EventBatch | None:
         """The next events; None when there are none now."""
 
     @property
     def is_over(self) -> bool:
-        """Nothing will come any more, after what can be taken."""
+        """Nothing follows after what can be taken now."""
 
 
 class Backlog:
-    """Events for one reader in the order they came, up to a bound; beyond it the reader is let go."""
+    """Events for one reader in the order they came, up to a bound; beyond it the stream ends."""
 
     def __init__(self, *, events_max: int = BACKLOG_EVENTS_MAX, bytes_max: int = BACKLOG_BYTES_MAX) -> None:
         self._waiting: deque[EventBatch] = deque()
@@ -133,10 +133,10 @@ class Backlog:
 
 
 class Streams:
-    """Those that are open in this process: so many at most, and all can be ended at once."""
+    """The open streams of this process: limited in number, and ended together."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
-        # Requests that wait for something are counted with them: they cost the same.
+        # Waiting requests are counted with the streams: they cost the same.
         self.concurrency = Concurrency(
             "streams",
             per_caller=config.streams_per_caller,
@@ -155,7 +155,7 @@ class Streams:
         self._open.discard(ring)
 
     def end(self) -> None:
-        """For good: a stream that begins after this ends at once."""
+        """Final: a stream that begins after this ends at once."""
         self.ended = True
         for ring in tuple(self._open):
             ring()
@@ -165,7 +165,7 @@ class Streams:
 
 
 class EventStream(Response):
-    """A response that stays open. `keep_alive` makes what is sent when nothing else was for a while."""
+    """A response that stays open. `keep_alive` makes what is sent after a while without events."""
 
     media_type = "text/event-stream"
 
@@ -189,7 +189,7 @@ class EventStream(Response):
             leave = self._streams.concurrency.enter(counted_as(HTTPConnection(scope)))
         except Limited:
             self._source.detach()
-            raise  # nothing was sent yet: it is answered like any refusal
+            raise  # nothing was sent yet, so it is answered like any refusal
         try:
             await self._serve(scope, receive, send)
         finally:
@@ -208,7 +208,7 @@ class EventStream(Response):
             if not leaving.done():
                 await send({"type": "http.response.body", "body": b""})
         except (_TooSlow, OSError):
-            log.info("a reader takes nothing any more", extra={"path": scope["path"]})
+            log.info("a slow reader was disconnected", extra={"path": scope["path"]})
         finally:
             self._streams.leave(bell.set)
             self._source.detach()
@@ -238,7 +238,7 @@ class _TooSlow(Exception):
 
 
 async def _write(send: Send, data: bytes) -> None:
-    """The server holds us back while what we have written is not taken."""
+    """`send` waits while the reader has not taken what was written."""
     try:
         async with asyncio.timeout(SLOW_READER_SEC):
             await send({"type": "http.response.body", "body": data, "more_body": True})

@@ -1,4 +1,4 @@
-"""Several sources as one stream: each event says of which topic it is, and its id where that one goes on.
+"""Several sources as one stream: each event names its topic, and its id has the position in that topic.
 
 An event's name is its topic; its data are `{"event", "data"}`, the name and data it has in the stream of its
 own. Knows no face: what a topic is about is its source's.
@@ -21,18 +21,18 @@ PLACE_MARK = "~"
 
 
 class Topic(NamedTuple):
-    """`comes_to_an_end`: its source is over when it has no more to tell, not only when it lags behind."""
+    """`comes_to_an_end`: its source is over when it has no more events, not only when it lags behind."""
 
     source: sse.Source
     comes_to_an_end: bool
 
 
-# Of a gateway, a caller, what stands behind the colon of the topic, and the place to go on from.
+# Takes the gateway, the caller, the part of the topic after the colon, and the place to resume from.
 Opener = Callable[[Gateway, Caller, str, str | None], Awaitable[Topic]]
 
 
 class TopicSources:
-    """The topics of one reader, in turn: a long one does not hold up the others."""
+    """The topics of one reader, in turn: a busy topic does not delay the others."""
 
     def __init__(self, topics: Mapping[str, Topic], refused: Mapping[str, dict[str, Any]]) -> None:
         self._open = dict(topics)
@@ -69,7 +69,7 @@ class TopicSources:
     def _leave(self, name: str) -> sse.EventBatch | None:
         topic = self._open[name]
         if not topic.comes_to_an_end:
-            self._broken_off = True  # the reader comes back with all its places
+            self._broken_off = True  # the reader reconnects with all its places
             return None
         del self._open[name]
         self._turns.remove(name)

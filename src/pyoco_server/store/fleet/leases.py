@@ -1,7 +1,7 @@
-"""Signs of life: a key per living instance that it rewrites each second.
+"""Leases: one key per instance, which the instance rewrites each second as a heartbeat.
 
 A reader learns only whether the revision moved. How long it may stand still, and by whose clock, is
-decided in `housekeeping`. Whoever only explains may ask for how long it has.
+decided in `housekeeping`. Code that only explains may ask how old a lease is.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Leases:
         self._bucket = Bucket(jetstream, config.leases_kv_bucket)
 
     async def write(self, key: str, lease: Lease, *, revision: int) -> int:
-        """Take or renew. Raises WrongSequence when somebody else has it."""
+        """Take or renew. Raises WrongSequence when another process has it."""
         headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT)
         return (await self._jetstream.publish(self._prefix + key, msgspec.json.encode(lease), headers)).seq
 
     async def renew(self, key: str, lease: Lease, *, revision: int) -> int:
-        """Renew a key that nobody else writes: whatever its revision, it is ours."""
+        """Renew a key that only this process writes, at any revision."""
         try:
             return await self.write(key, lease, revision=revision)
         except WrongSequence:
@@ -73,7 +73,7 @@ class Leases:
             return UNREADABLE, entry.revision
 
     async def silent_sec(self, key: str) -> float | None:
-        """For how long it was not renewed, both ends by the broker's clock; None where nobody has it."""
+        """For how long it was not renewed, both ends by the broker's clock; None where there is no holder."""
         message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
         if message is None or not message.data or message.stored_at is None:
             return None

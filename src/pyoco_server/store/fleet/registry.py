@@ -35,7 +35,7 @@ NOTHING_YET: Mapping[str, Any] = {
     "stop_reason": None,
 }
 # The operator's, like `hidden`: the instance that is to take no new runs. Null when that was taken back; not
-# there when nobody has said anything, also because the entry was lost.
+# there when nothing was set, also because the entry was lost.
 DRAIN = "drain_instance_id"
 
 Record = dict[str, Any]
@@ -80,7 +80,7 @@ class WorkerRegistry:
         return _record(entry.value)
 
     async def list(self, *, written_since: float | None = None) -> list[Record]:
-        """All entries, or those written since then: whoever lives writes, so the living cost the same
+        """All entries, or those written since then. Living workers write, so they cost the same
         however many are gone. Nothing is kept for this between two questions."""
         if written_since is None:
             messages = await self._jetstream.after(self._stream, self._subject + ">", 0)
@@ -127,7 +127,7 @@ class WorkerRegistry:
         await self._write(worker_id, changed)
 
     async def oldest(self, count: int) -> Sequence[Written]:
-        """Entries that nobody has written for longest. One key has one message, so the stream is in order."""
+        """Entries that were not written for longest. One key has one message, so the stream is in order."""
         messages = await self._jetstream.page(self._stream, self._subject + ">", 0, count)
         skip = len(self._subject)
         return [

@@ -74,7 +74,7 @@ class LogReader:
             yield chunk
 
     async def listen(self, run_id: str, on_chunk: OnChunk) -> int:
-        """Call this with every chunk as it is stored. Pushed once: whoever misses one reads it."""
+        """Call this with every chunk as it is stored. Sent once: a reader that misses one reads it."""
 
         def handle(_subject: bytes, _reply: bytes, headers: bytes, data: bytes) -> None:
             on_chunk(parsed(number_of(headers, b"Nats-Sequence"), headers, data))

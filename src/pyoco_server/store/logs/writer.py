@@ -60,7 +60,7 @@ class LogEnd(NamedTuple):
 
 
 class LogMoved(Exception):
-    """Somebody appended first. Carries the end as it is now."""
+    """Another writer appended first. Carries the end as it is now."""
 
     def __init__(self, now: LogEnd) -> None:
         super().__init__("the log has moved on")

@@ -94,7 +94,7 @@ class DeadLetters:
             end = begin
 
     async def follow(self, on_reason: Callable[[str], None]) -> None:
-        """Call this with the reason of every letter from now on, for as long as the connection lives."""
+        """Call this with the reason of every letter from now on, for as long as the connection is open."""
 
         def on_message(_subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
             on_reason(_letter(data).reason)
@@ -112,7 +112,7 @@ def _kept(message: StoredMessage) -> KeptLetter:
 
 
 def _letter(data: bytes) -> DeadLetter:
-    """What somebody else wrote there is shown as far as it goes."""
+    """A message of another producer is shown as far as it can be read."""
     try:
         return msgspec.json.decode(data, type=DeadLetter)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -11,7 +11,6 @@ A consumer or stream that was deleted is made again by the puller that is refuse
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -43,7 +42,7 @@ PULL_SEC_MIN = 0.001
 
 
 class Delivery:
-    """One message from the queue. Telling the broker is best effort: what is not heard is delivered again."""
+    """One message from the queue. Acknowledging is best effort: without it the message is delivered again."""
 
     def __init__(
         self, client: BrokerClient, subject: bytes, reply: bytes, headers: bytes, data: bytes
@@ -53,7 +52,7 @@ class Delivery:
         self.subject = subject.decode()
         self.headers = headers
         self.data = data
-        self.trouble: BrokerAway | None = None  # why the broker could not be told
+        self.trouble: BrokerAway | None = None  # why the broker could not be reached
         self.num_delivered, self.sequence = place_of(reply)[:2]
         number = value_of(headers, b"Pyoco-Job")
         # None for a job of another producer; of ours they are asked for several times.
@@ -178,8 +177,7 @@ class JobPuller:
         for mending in self._mending.values():
             mending.cancel()
         if self._sid is not None:
-            with contextlib.suppress(Exception):  # a closed connection has forgotten it already
-                await self._client.unlisten(self._sid)
+            await self._client.unlisten(self._sid)
 
     async def next(self, timeout_sec: float) -> Delivery | None:
         """One delivery of any tag, or None. Pulls stand only while there are waiters."""

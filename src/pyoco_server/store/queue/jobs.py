@@ -98,7 +98,7 @@ class JobQueue:
         return QueueState(waiting, first.stored_at if first is not None else None)
 
     async def depths(self, tags_max: int) -> dict[str, TagQueue]:
-        """By tag, also of tags that nobody has ever asked for; of the fullest ones if there are many."""
+        """By tag, also of tags that no worker has ever asked for; of the fullest ones if there are many."""
         stream, prefix = self._config.work_stream, self._config.work_subject_prefix + "."
         info, listed = await asyncio.gather(
             self._jetstream.api(f"STREAM.INFO.{stream}", {"subjects_filter": f"{prefix}>"}),

@@ -17,7 +17,7 @@ from pyoco_server.lifecycle.events import Event, RunSubmitted, UnknownEvent
 from pyoco_server.lifecycle.snapshot import RunSnapshot
 
 SCHEMA_VERSION = 1
-# Whatever bytes may do to a decoder: no JSON, no UTF-8 in a string, nested without end.
+# What a decoder raises for any bytes: no JSON, no UTF-8 in a string, nested too deeply.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -90,7 +90,7 @@ def decode_commit(data: bytes) -> list[Event]:
 
 
 def decode_commit_meta(data: bytes) -> CommitMeta | None:
-    """Who asked for a commit; None where nobody said, or what was said is not understood."""
+    """Who asked for a commit; None where it is missing or not understood."""
     try:
         meta = _decode_meta(data)
     except UNREADABLE:

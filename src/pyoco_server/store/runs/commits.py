@@ -2,7 +2,7 @@
 
 The chain of a commit is the SHA-256 of the chain before it, as hex, followed by the bytes of the commit;
 that of the first is made with the empty string. A commit without one is of an older version, of another
-producer, or of somebody who did not know the chain before it; the next one begins a chain anew.
+producer, or of one that did not know the chain before it; the next commit begins a new chain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_CHAIN = ""
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """`number`: among the run's commits, 0 if its producer did not say. `at`: the broker's time.
+    """`number`: among the run's commits, 0 if its producer did not set it. `at`: the broker's time.
 
     `size`: of its message, in bytes.
 
@@ -85,7 +85,7 @@ def commit_headers(
 
 
 def chain_after(before: str | None, data: bytes) -> str:
-    """None: it is not known what the chain was, so the commit goes without, and says so by that."""
+    """None: the chain before it is not known, so the commit has none either."""
     return NO_CHAIN if before is None else sha256(before.encode() + data).hexdigest()
 
 

@@ -48,7 +48,7 @@ APPEND_TRIES_MAX = 3
 
 
 class Overtaken(Exception):
-    """Somebody committed first. Carries the run with their commits folded in."""
+    """Another process committed first. Carries the run with those commits folded in."""
 
     def __init__(self, now: StoredRun | None) -> None:
         super().__init__("the run has moved on")
@@ -83,13 +83,13 @@ class Runs(LogReading):
         snapshot = self.snapshots.put_soon(replace(born, commits=1))
         try:
             appended = await self._commit(sent, commit)
-        except BaseException:
+        except BaseException:  # also when cancelled: the snapshot is still being written
             asyncio.ensure_future(snapshot).add_done_callback(_retrieve_exception)
             raise
         try:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
-            # A reader was faster, somebody who lost against us, or it is left from an earlier life.
+            # A reader wrote it first, or a writer whose commit was refused, or it is left from an erased run.
             return await self.snapshots.project(appended)
         except BrokerRefused as refused:
             if not may_be_missing(refused):
@@ -121,7 +121,7 @@ class Runs(LogReading):
         from the others; and None is what a majority says. A refusal needs `load_confirmed` or `is_latest`.
         """
         if not is_run_id(run_id):
-            return None  # a wildcard in its place would find somebody else's
+            return None  # a wildcard in its place would find other runs
         entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
         if last is None and at_leader and not await self.is_latest(run_id, None):
             entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
@@ -251,6 +251,6 @@ class Runs(LogReading):
 
 
 def _retrieve_exception(done: asyncio.Future[PubAck]) -> None:
-    """Nobody is interested any more; asyncio would complain about an error that nobody has looked at."""
+    """The result is not needed any more. asyncio logs errors that were never retrieved."""
     if not done.cancelled():
         done.exception()

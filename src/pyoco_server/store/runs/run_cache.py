@@ -1,6 +1,6 @@
 """The last few runs that were read whole because their snapshot leaves something out.
 
-Whoever drives a large graph asks for the whole run with every command; without this each would read the log
+A client that drives a large graph needs the whole run for every command; without this each would read the log
 from its beginning. A kept one is only ever folded on: it is a piece of the log's past.
 """
 

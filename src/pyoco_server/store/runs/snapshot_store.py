@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Unavailable
+from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.jetstream.api import JetStream, PubAck
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.jetstream.kv import KvEntry
@@ -167,7 +167,7 @@ class SnapshotStore:
         try:
             await self.project(stored)
             log.info("snapshot healed", extra={"run_id": stored.run.run_id, "commits": stored.commits})
-        except Exception as error:  # a reader's favour: the next one tries again
+        except PyocoError as error:  # the next reader tries again
             log.warning("snapshot not healed", extra={"run_id": stored.run.run_id, "error": repr(error)})
 
     async def _write(self, stored: StoredRun) -> int:
@@ -178,7 +178,7 @@ class SnapshotStore:
     def _encoded(self, stored: StoredRun) -> bytes:
         encoded = encode_snapshot(self._snapshot(stored))
         if len(encoded) > self._snapshot_bytes_max:
-            # Nothing is left to leave out: written all the same, for a status that is not shown helps nobody.
+            # Nothing more can be left out. It is written all the same, so that the status is shown.
             fields = {
                 "run_id": stored.run.run_id,
                 "bytes": len(encoded),

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def may_be_missing(refused: BrokerRefused) -> bool:
-    """Nothing answers for it. The same is heard while JetStream itself is not there."""
+    """Nothing answers for the bucket. The answer is the same while JetStream itself is away."""
     return refused.code in (NO_RESPONDERS, STREAM_NOT_FOUND)
 
 
@@ -46,7 +46,7 @@ class SnapshotBucket(Bucket):
         return await self._there(lambda: super(SnapshotBucket, self).put(key, value, revision=revision))
 
     async def delete(self, key: str, *, revision: int) -> int:
-        """Followers of the bucket hear of it, and then nothing is left: so the key is at no revision."""
+        """Followers of the bucket see the deletion. Then nothing is left, so the key is at no revision."""
         mark = await self._there(lambda: super(SnapshotBucket, self).delete(key, revision=revision))
         await self.remove(key, upto=mark)
         return 0
@@ -61,7 +61,7 @@ class SnapshotBucket(Bucket):
         return await ask()
 
     async def _make(self) -> None:
-        """Once for all who wait for it. Raises Unavailable while the broker cannot say if it is there."""
+        """Once for all waiters. Raises Unavailable while the broker does not know whether it exists."""
         if self._making is None or self._making.done():
             self._making = asyncio.get_running_loop().create_task(self._make_if_missing())
             self._making.add_done_callback(_retrieve_exception)
@@ -74,6 +74,6 @@ class SnapshotBucket(Bucket):
 
 
 def _retrieve_exception(making: asyncio.Task[None]) -> None:
-    """All who waited may have been cancelled: asyncio need not complain about its error."""
+    """All waiters may have been cancelled, and asyncio logs errors that were never retrieved."""
     if not making.cancelled():
         making.exception()

@@ -20,14 +20,14 @@ from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, to_leave_out
 from pyoco_server.store.runs.codec import decode_commit, encode_commit
 from pyoco_server.store.runs.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no
 
-# A snapshot behind a commit of just now is most likely being written this moment by whoever committed.
+# After a recent commit, the process that committed is most likely still writing the snapshot.
 HEAL_AFTER_SEC = 2.0
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run and where it stands: commits folded, sequence of the last one, revision of its snapshot.
 
-    `chain` is that of the last commit, empty if it has none; None: not known to whoever has not read it.
+    `chain` is that of the last commit, empty if it has none; None: it has not been read.
     """
 
     run: Run

@@ -24,7 +24,7 @@ class WheelAction(StrEnum):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who asked, and from where; None where nobody knows."""
+    """Who asked, and from where; None where it is not known."""
 
     tenant_id: str | None = None
     api_key_id: str | None = None
@@ -104,7 +104,7 @@ class WheelHistory:
 
 
 def _entry(data: bytes) -> HistoryEntry | None:
-    """None for the mark of a deleted key, or for what somebody else wrote there."""
+    """None for the mark of a deleted key, or for a message of another producer."""
     try:
         return msgspec.json.decode(data, type=HistoryEntry)
     except msgspec.MsgspecError:

@@ -58,7 +58,7 @@ class Wheel:
 
 
 def wheel_of(info: ObjectInfo) -> Wheel | None:
-    """None for an object that is not a wheel: it may lie there, and is nobody's business."""
+    """None for an object that is not a wheel. Such objects are ignored."""
     try:
         said = check_wheel_name(info.name)
     except Invalid:
