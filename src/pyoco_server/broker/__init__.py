@@ -1,7 +1,7 @@
 """The embedded nats-server: finding, starting, watching and stopping that one process.
 
-Knows nothing of runs, HTTP or settings. `EmbeddedBroker` is the door; the rest is for commands that want to
-find a broker somebody else started, or to bind a child process of their own to their life.
+Knows nothing of runs, HTTP or settings. `EmbeddedBroker` is the interface; the rest is for commands that
+find a broker that another process started, or that bind a child process to their own lifetime.
 """
 
 from pyoco_server.broker.credentials import BrokerCredentials, kept_credentials

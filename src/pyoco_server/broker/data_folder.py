@@ -36,10 +36,10 @@ class DataFolder:
 
 
 def recorded_broker_url(data_dir: Path) -> str | None:
-    """Where the broker of this folder listens; None without a record, or with nobody behind it any more.
+    """Where the broker of this folder listens; None without a record, or if its broker is gone.
 
-    The lock tells whether somebody is: unlike the process id in the record it cannot, after a reboot, be
-    mistaken for somebody else's.
+    The lock tells whether it runs: unlike the process id in the record, it cannot match another process
+    after a reboot.
     """
     url = read_json(data_dir / RECORD_NAME).get("url")
     return url if isinstance(url, str) and is_locked(data_dir) else None

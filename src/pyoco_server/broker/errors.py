@@ -5,7 +5,7 @@ BrokerError
 ├── BrokerTooOld              there is one, but it lacks what we rely on
 ├── DataFolderInUse           another process owns the data folder
 └── BrokerFailedToStart       it exited, or never became ready; carries its last log lines
-    └── PortTaken             … because somebody else listens on the port
+    └── PortTaken             … because another process listens on the port
 """
 
 
@@ -30,4 +30,4 @@ class BrokerFailedToStart(BrokerError):
 
 
 class PortTaken(BrokerFailedToStart):
-    """Somebody took the port between our look at it and the server's bind."""
+    """Another process took the port between the check and the server's bind."""

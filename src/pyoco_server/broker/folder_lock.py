@@ -1,4 +1,4 @@
-"""Who owns a data folder: a flock on its file `lock`, which also says whose it is.
+"""The owner of a data folder: a flock on its file `lock`, which also names the owner.
 
 The nats-server inherits the open file, so the folder stays locked until both its owner and its server are
 gone: a new start cannot meet the server of an owner that was just killed.
@@ -31,7 +31,7 @@ async def lock_folder(path: Path) -> int:
     try:
         await _lock(path, lock_fd)
         _write_owner(lock_fd)
-    except BaseException:  # cancelled too: nobody else knows this file
+    except BaseException:  # cancelled too: no other code has this descriptor
         os.close(lock_fd)
         raise
     return lock_fd

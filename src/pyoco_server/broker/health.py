@@ -1,4 +1,4 @@
-"""Looks at a running server: does it answer, and can it write? Restarts nothing; says what a restart cures.
+"""Checks a running server: does it answer, and can it write? Restarts nothing; reports if a restart helps.
 
 After an error of the disk nats-server refuses every write to that stream until it is restarted, also when
 there is space again. It says so in its log, and only there: publishers get no answer.

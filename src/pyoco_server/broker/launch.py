@@ -1,4 +1,4 @@
-"""Start a server and see it ready, or say why not. What it started and did not become ready, it also ends."""
+"""Start a server and wait until it is ready, or raise why not. A server that is not ready is ended."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ async def launch(
     server = await ServerProcess.spawn(plan.binary, plan.conf, lock_fd=plan.lock_fd)
     try:
         await _until_ready(server, plan, ready_timeout_sec, given_up)
-    except BaseException:  # cancelled too: whoever is not handed the server cannot end it
+    except BaseException:  # cancelled too: a caller that did not get the server cannot end it
         await server.end()
         raise
     return server

@@ -1,4 +1,4 @@
-"""Ask a port whether somebody listens and whether it speaks NATS. Opens connections; starts nothing.
+"""Probe a port: does a process listen, and does it speak NATS? Opens connections; starts nothing.
 
 A NATS server greets with one line, `INFO {json}`, so a plain socket is enough. A client library would
 be slower: nats-py needs two seconds to get over a refused first connect.
@@ -21,7 +21,7 @@ LAST_STEP_SEC = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a NATS server says of itself."""
+    """What a NATS server reports in its INFO."""
 
     server_name: str
     version: str
@@ -41,7 +41,7 @@ def foreign_nats(host: str, port: int) -> str | None:
 
 
 async def wait_until_listening(host: str, port: int, timeout_sec: float) -> bool:
-    """True as soon as somebody accepts connections there, False when nobody did in time."""
+    """True as soon as connections are accepted there, False if none was in time."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_sec):
             step_sec = FIRST_STEP_SEC
@@ -53,7 +53,7 @@ async def wait_until_listening(host: str, port: int, timeout_sec: float) -> bool
 
 
 async def greeting_at(host: str, port: int) -> Greeting | None:
-    """What the NATS server there says of itself; None when there is none (yet)."""
+    """The INFO of the NATS server there; None if there is none (yet)."""
     try:
         async with asyncio.timeout(GREETING_TIMEOUT_SEC):
             reader, writer = await asyncio.open_connection(host, port)

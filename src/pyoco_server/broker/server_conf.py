@@ -49,7 +49,7 @@ def address(host: str, port: int) -> str:
 
 
 def require_loopback(host: str) -> None:
-    """Its traffic is not encrypted and its password optional: nobody outside this machine may reach it."""
+    """Its traffic is not encrypted and its password optional: only this machine may reach it."""
     if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
         raise ValueError(
             f"The embedded broker listens on loopback only, not on {host}: run a nats-server yourself."

@@ -24,7 +24,7 @@ _LEVELS = {
 # It warns of a password in its configuration. That file is its owner's alone, and so is this process.
 _EXPECTED = "Plaintext passwords detected"
 
-# What it says when a file of a stream could not be written; after this it refuses the stream's writes.
+# The line when a file of a stream could not be written; after this it refuses the stream's writes.
 _WRITE_ERROR = re.compile(
     r"(?:critical write error|failed to store a msg on stream).*: (?P<why>[^:]+)$", re.I
 )
@@ -50,7 +50,7 @@ class ServerLog:
             self._pass_on(line.decode(errors="replace").rstrip())
 
     def explanation(self) -> str:
-        """Its complaints if it made any, else simply the last it said."""
+        """Its warnings and errors if there are any, otherwise its last lines."""
         complaints = [text for level, text in self._last if level >= logging.WARNING]
         return "\n".join(complaints or [text for _, text in self._last]) or "(it said nothing)"
 
@@ -64,7 +64,7 @@ class ServerLog:
         self._last.append((level, text))
         if level >= logging.ERROR and (failed := _WRITE_ERROR.search(text)):
             if self.write_error is not None:
-                level = logging.DEBUG  # it says so at every write that it refuses
+                level = logging.DEBUG  # logged at every write that it refuses
             self.write_error = failed["why"].strip()
         log.log(level, "%s", text, extra={"broker_pid": self._pid})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
-    """Readers see the old file or the new one, never half of it. `private`: nobody else sees either."""
+    """Readers see the old file or the new one, never half of it. `private`: no other user can read it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)  # what is left of one that died here would keep its rights
     with os.fdopen(

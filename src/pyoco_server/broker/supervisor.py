@@ -126,7 +126,7 @@ class Supervisor:
             await server.end()
 
     async def _backed_off(self) -> bool:
-        """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
+        """Wait for the backoff after the failures so far; False if stopped meanwhile."""
         delay_sec = backoff_sec(self._failures, self._backoff_max_sec)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_sec):

@@ -1,17 +1,17 @@
 """Execute a pyoco `Flow`: the only place that runs user code. Knows no NATS, no HTTP, no KV, no event loop.
 
-How it is built, from the door inwards:
+The modules, from the public interface inwards:
 
-    engine       which runs are live
+    engine       the live runs
     run          one run, from its first callback to its outcome
     graph, program        two walks through a flow: as wide as its edges allow, or step by step through loops
-    plan, ready; places, looped    what the walks know of the flow
-    supervisor   the scheduler: fills threads, waits, winds down, within its limits
+    plan, ready; program_index, loop_record    what the walks know of the flow
+    scheduler    fills threads, waits, winds down, within its limits
     waits        tasks without code: open until they are answered
-    under_way    what becomes of an attempt: success, retry (backoff), failure, expiry (timers)
-    launch, wiring, attempt, crew  arguments, user code, threads
-    control, reporter, listener    what others may do to a run, and what it tells them
-    whereabouts  which attempt a thread speaks for
+    in_flight    how an attempt ends: success, retry (backoff), failure, expiry (timers)
+    launch, wiring, attempt, thread_pool    arguments, user code, threads
+    control, reporter, listener    requests to a run, and what it reports
+    current_attempt    the attempt that a thread belongs to
 """
 
 from pyoco_server.engine.answer import WaitAnswer

@@ -1,4 +1,4 @@
-"""The exception with which a task says that it stopped because it was asked to."""
+"""The exception of a task that stopped because of a cancel."""
 
 
 class Cancelled(BaseException):

@@ -1,4 +1,4 @@
-"""What earlier lives of a run have settled already. Values only."""
+"""What earlier claims of a run have completed. Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

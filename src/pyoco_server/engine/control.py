@@ -50,7 +50,7 @@ class Control:
         self.run_context = run_context
         self.events: SimpleQueue[Event] = SimpleQueue()
         self.is_stopping = False  # tasks are asked to return, whatever the run's status says
-        self.is_abandoned = False  # nobody waits for running tasks any more
+        self.is_abandoned = False  # nothing waits for running tasks any more
         self.is_held = False  # tasks are ready, and may not be started now
         self._lock = threading.Lock()
         self._is_closed = False

@@ -1,4 +1,4 @@
-"""The engine's front door: run a flow, cancel or abandon a run, answer its waits. Owns which are live."""
+"""The engine's interface: run a flow, cancel or abandon a run, answer its waits. Owns the live runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ class Engine:
         lone_tasks_here: bool = False,
         receive: Receive = receive,
     ) -> None:
-        """`may_start` is asked before each attempt at a task; while it says no, nothing is started.
+        """`may_start` is asked before each attempt at a task; while it is False, nothing is started.
 
         `wake` makes it be asked again at once.
 
@@ -56,7 +56,7 @@ class Engine:
     ) -> RunOutcome:
         """Block until the run has ended. Raises only what the listener raises, never what user code does.
 
-        `recorded`, `failures`: results and errors that tasks have from an earlier life of the run. A failure
+        `recorded`, `failures`: results and errors that tasks have from an earlier claim of the run. A failure
         is taken as it is where it is final (a wait, a task that fails alone); others are executed again.
         """
         limits = self._limits if timeout_sec is None else replace(self._limits, timeout_sec=timeout_sec)
@@ -82,7 +82,7 @@ class Engine:
             control.abandon()
 
     def grant(self, _run_id: str, _until: float) -> None:
-        """`may_start` may say yes again."""
+        """`may_start` may be True again."""
         self.wake()
 
     def wake(self) -> None:
@@ -90,5 +90,5 @@ class Engine:
         self._registry.wake()
 
     def answer(self, run_id: str, name: str, answer: WaitAnswer) -> None:
-        """A wait has ended, and the log knows. Also for a run that has not begun, or not got to it yet."""
+        """A wait has ended and is in the log. Also for a run that has not begun, or not reached it yet."""
         self._registry.answer(run_id, name, answer)

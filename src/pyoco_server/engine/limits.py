@@ -7,8 +7,8 @@ from queue import SimpleQueue
 
 from pyoco_server.engine.control import Event
 
-# Gives the next event out of the mailbox, or raises Empty after so many seconds (None: waits for ever). The
-# last argument says whether threads of the run may put something there, too, and not only other people.
+# Gives the next event out of the mailbox, or raises Empty after so many seconds (None: no limit). The
+# last argument: threads of the run may put events there too, not only callers from outside.
 Receive = Callable[[SimpleQueue[Event], float | None, bool], Event]
 
 
@@ -22,7 +22,7 @@ class RunLimits:
     timeout_sec: float | None = None
     may_start: Callable[[], bool] | None = None
     # A task beside which no other could run is executed by the scheduler's own thread: two switches between
-    # threads cost more than a small task. For whoever can end the process, for the thread cannot be left.
+    # threads cost more than a small task. Only where the process can be ended: the thread cannot be left.
     lone_tasks_here: bool = False
     receive: Receive = receive
 

@@ -1,9 +1,9 @@
-"""What the engine tells while it works. Owns the callbacks' shape; whoever runs a flow implements it.
+"""The engine's callbacks. Owns their signatures; the code that runs a flow implements them.
 
 All callbacks of a run come from the thread that called `Engine.run`, one at a time.
 
 Names are record names: the task's, or `step[2]` for an iteration of a task in a loop, or `step#2` for the
-second place of a program where the task is reached. A task in a loop is told as a whole as well.
+second place of a program where the task is reached. A task in a loop is also reported as a whole.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from pyoco_server.flows.waits import OnTimeout
 
 
 class StopRun(Exception):
-    """Raised by a listener: the run does not belong to us any more, stop and say ABANDONED."""
+    """Raised by a listener: the run was taken over. The engine stops and returns ABANDONED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ class Listener(Protocol):
         """The task will not end by itself any more, whether or not it had started."""
 
     def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
-        """Also when an earlier life of the run has told it. How it ends comes in by `Engine.answer`."""
+        """Also if an earlier claim of the run has reported it. `Engine.answer` brings its end."""
 
 
 class NullListener(Listener):
-    """Hears everything, does nothing, acknowledges at once."""
+    """Ignores every callback, and acknowledges at once."""
 
     def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
         return

@@ -15,8 +15,8 @@ class OutcomeStatus(StrEnum):
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
-    ABANDONED = "ABANDONED"  # the listener said that the run is not ours any more
-    PARKED = "PARKED"  # nothing is left but waits: whoever has their answers runs it again
+    ABANDONED = "ABANDONED"  # the listener stopped it: the run was taken over
+    PARKED = "PARKED"  # only waits are left: it is run again with their answers
 
 
 @dataclass(frozen=True, slots=True)

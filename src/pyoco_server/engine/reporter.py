@@ -1,4 +1,4 @@
-"""Write down what happens to a run's tasks, then tell the listener. Owns pyoco's task states and records."""
+"""Record what happens to a run's tasks, then call the listener. Owns pyoco's task states and records."""
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from pyoco_server.engine.tasks.failure import Failure
 
 
 class Reporter:
-    """After `mute` (the listener has raised) it goes on writing but tells nobody."""
+    """After `mute` (the listener has raised) it still records, but calls the listener no more."""
 
     def __init__(self, run_context: RunContext, listener: Listener) -> None:
         self._run = run_context
@@ -29,7 +29,7 @@ class Reporter:
     def report_planned(
         self, names: Sequence[str], recorded: Container[str] = (), last: Sequence[str] = ()
     ) -> None:
-        """What an earlier life of the run has recorded is over, also where this one does not get to it."""
+        """What an earlier claim has recorded is finished, also if this one does not reach it."""
         for name in names:
             self._run.tasks[name] = TaskState.PENDING
             self._run.ensure_task_record(name)
@@ -37,7 +37,7 @@ class Reporter:
         self._listener.planned(names, last)
 
     def report_recorded(self, name: str, output: Any) -> None:
-        """Known from an earlier life of this run: written down, not told again."""
+        """Known from an earlier claim of this run: recorded here, not reported again."""
         self._finish(name, TaskState.SUCCEEDED)
         self._run.ensure_task_record(name).output = output
 
@@ -46,7 +46,7 @@ class Reporter:
         self._run.ensure_task_record(name).error = failure.error
 
     def report_waiting(self, attempt: TaskAttempt, asked: WaitPrompt) -> None:
-        """pyoco has no word for it: a task that waits reads RUNNING there."""
+        """pyoco has no such state: a task that waits is RUNNING there."""
         self._begin(attempt, asked.prompt)
         if not self._is_muted:
             self._listener.task_waiting(attempt.name, attempt.number, asked)
@@ -86,7 +86,7 @@ class Reporter:
             )
 
     def report_doomed(self, name: str, because_of: str, *, is_known: bool = False) -> None:
-        """Will never start: told as a failure of attempt 0, unless an earlier life has done so."""
+        """Will never start: reported as a failure of attempt 0, unless an earlier claim has done so."""
         now = clock.now()
         error = f"Not run, because task '{because_of}' failed"
         self._finish(name, TaskState.FAILED, ended_at=now)

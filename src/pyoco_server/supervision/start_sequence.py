@@ -52,11 +52,11 @@ class Services:
     _started: list[Service] = field(default_factory=list)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
-    # What the step that is being started says against it.
+    # Why the service that is being started has failed.
     _failing: str | None = None
 
     def start(self) -> None:
-        """In the background; `reasons` tells how far it got. Callable twice."""
+        """In the background; `reasons` shows the progress. Callable twice."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._start_all(), name="start services")
             self._task.add_done_callback(_report_end)

@@ -1,4 +1,4 @@
-"""Workers: take a job from the queue, run its flow, write down what happened, tell the queue."""
+"""Workers: take a job from the queue, run its flow, record what happened, settle the job."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Performer(Protocol):
         """With `path`, an edition of wheels, first on the path of imports."""
 
     async def renew(self, path: Path | None = None) -> None:
-        """Load everything anew for the next runs, from another edition if one is given.
+        """Load everything again for the next runs, from another edition if one is given.
 
         Raises NotNow, or what went wrong in loading: what was loaded before then stays in use.
         """
@@ -41,11 +41,11 @@ class Performer(Protocol):
 
     @property
     def paths_in_use(self) -> AbstractSet[Path]:
-        """Editions that a run under way or to come may import from."""
+        """Editions that a current or later run may import from."""
 
     @property
     def flows(self) -> dict[str, str]:
-        """Those that the resolver says it knows, with a sentence each; empty when it does not say."""
+        """The flows that the resolver lists, with a sentence each; empty if it lists none."""
 
     @property
     def flow_params(self) -> dict[str, list[dict[str, Any]]]:

@@ -1,8 +1,8 @@
-"""What tasks print in a program that has a worker inside it: heard beside the program's own output.
+"""What tasks print in a program that contains a worker, separated from the program's own output.
 
-Only for as long as runs are executed, sys.stdout and sys.stderr are replaced by ears that pass everything on
-to where it went before. What a task's thread prints is also a line of its run; what the program prints is
-not. Processes and threads that a task starts are not heard here: a worker with slots hears them.
+Only while runs are executed, sys.stdout and sys.stderr are replaced by tees that pass everything on to the
+original stream. What a task's thread prints is also a line of its run; what the program prints is not. Output
+of processes and threads that a task starts is not captured here; a worker with slots captures it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def stop_listening(run_id: str) -> None:
         if not _runs:
             logging.getLogger().removeHandler(_log_lines)
             for tee in _tees:
-                if getattr(sys, tee.name) is tee:  # else somebody has put theirs in front: let it be
+                if getattr(sys, tee.name) is tee:  # otherwise other code has replaced it since: keep that
                     setattr(sys, tee.name, tee.stream)
             _tees.clear()
 
 
 class _Tee:
-    """A stream in front of another: everything goes there, and a task's part of it is told."""
+    """A stream in front of another: everything goes there, and lines of a task also go to its run."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -57,7 +57,7 @@ class Threads:
         await self.renew(path)
 
     async def renew(self, path: Path | None = None) -> None:
-        """Only the wheels: the flows were loaded by the program that we are part of."""
+        """Only the wheels: the flows were loaded by the program that contains this worker."""
         if path is None or path == self._path:
             return
         if self._running:
@@ -73,7 +73,7 @@ class Threads:
         return f"all {THREADS_MAX} threads are occupied by runs that did not stop"
 
     def on_change(self, act: Callable[[], None]) -> None:
-        """Its problem is looked at with each beat of the worker; nothing has to be told."""
+        """Nothing to do: the worker reads `problem` with each heartbeat."""
 
     @property
     def flows(self) -> dict[str, str]:
@@ -81,7 +81,7 @@ class Threads:
 
     @property
     def flow_params(self) -> dict[str, list[dict[str, Any]]]:
-        """Not looked at: the resolver is part of the program that we are, and is called for runs only."""
+        """Not inspected: the resolver is part of the program, and is called for runs only."""
         return {}
 
     @property
@@ -89,7 +89,7 @@ class Threads:
         return {self._path} if self._path is not None else set()
 
     async def hand_back(self) -> None:
-        """A thread cannot be stopped: its run is found lost when our lease stands still."""
+        """A thread cannot be stopped: its run is reported lost when this worker's lease expires."""
 
     async def close(self) -> None:
         swap_edition(self._path, None)

@@ -121,7 +121,7 @@ class PyocoNatsWorker:
         try:
             await self._stopping.wait()
             await asyncio.gather(*(loop.stop(within_sec=None) for loop in loops))
-        finally:  # where this was cancelled, so is what is under way
+        finally:  # a cancelled caller cancels the attempts in flight
             for loop in loops:
                 loop.stop_at_once()
             await asyncio.gather(*(loop.stop() for loop in loops))
@@ -133,7 +133,7 @@ class PyocoNatsWorker:
             self._puller.dismiss_waiters()
 
     async def renew(self) -> None:
-        """Load the flows anew, for the next runs. Raises when they cannot be: those of before then stay."""
+        """Load the flows again for the next runs. Raises if that fails: the old ones stay in use."""
         assert isinstance(self._performer, Slots), "what runs in threads of a program was loaded by it"
         await self._performer.renew()
 

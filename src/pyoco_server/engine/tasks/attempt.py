@@ -23,7 +23,7 @@ class TaskAttempt:
     """Belongs to the scheduler's thread, except for `perform`, which runs in one of the crew's."""
 
     spec: TaskSpec
-    name: str  # under which it is written down and told: the task's, or that of one iteration of it
+    name: str  # it is recorded and reported under this name: the task's, or that of one iteration
     retries_left: int = 0
     deadline: float = math.inf  # monotonic; shared by all attempts at the task
     number: int = 0  # counts from 1; 0 before its start
@@ -58,7 +58,7 @@ class TaskAttempt:
                 loop.call_soon_threadsafe(task.cancel)
 
     def abandon(self) -> None:
-        """Nobody waits for this attempt any more; whatever it returns is ignored."""
+        """Nothing waits for this attempt any more; its result is ignored."""
         self.is_abandoned = True
         self.interrupt()
 

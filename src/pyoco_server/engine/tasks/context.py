@@ -50,7 +50,7 @@ def _unguessed() -> Path:
 
 
 class EngineContext(Context):
-    """pyoco makes ./artifacts for every Context; this one makes a folder only when a task wants one."""
+    """pyoco makes ./artifacts for every Context; this one makes a folder only when a task uses it."""
 
     def __init__(
         self,

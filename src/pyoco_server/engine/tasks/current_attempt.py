@@ -1,4 +1,4 @@
-"""Which attempt at which task speaks here: known in its thread, its asyncio tasks and the threads it starts.
+"""Which attempt at which task runs here: known in its thread, its asyncio tasks and the threads it starts.
 
 Owns the variable and its way into other threads. Who wants to know (to say where a printed line comes from)
 asks `CURRENT`; nothing in the engine does.
@@ -32,10 +32,10 @@ _is_installed = False
 
 
 def install_thread_inheritance() -> None:
-    """From now on, what a task starts speaks for it. For processes that belong to the engine; twice is fine.
+    """From now on, threads belong to the task that starts them. For the engine's processes; callable twice.
 
-    A thread speaks for who started it, work in a pool for who submitted it: a pool often outlives the task
-    that first used it, and its threads with it.
+    A thread belongs to the task that started it, work in a pool to the task that submitted it: a pool and its
+    threads often outlive the task that first used them.
     """
     global _is_installed
     if not _is_installed:

@@ -1,7 +1,7 @@
 """The threads that call user code, kept between runs: starting one costs more than a small task.
 
-Threads are daemons: one whose task never returns must not keep the process alive. It is missed by nobody,
-because a thread counts as free only once it has come back.
+Threads are daemons: one whose task never returns must not keep the process alive. The pool does not
+need it: a thread counts as free only after its task has returned.
 """
 
 import threading

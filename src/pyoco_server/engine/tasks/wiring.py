@@ -12,7 +12,7 @@ from pyoco_server.engine.walk.plan import TaskSpec
 
 
 class Wiring:
-    """Remembers signatures for one run; flows are built anew per run, so a longer memory would only leak."""
+    """Remembers signatures for one run; each run builds its flow again, so longer memory would leak."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

@@ -1,4 +1,4 @@
-"""What is under way in one run, and what becomes of it. Owns success, retry, failure and expiry.
+"""The attempts in flight of one run, and how they end. Owns success, retry, failure and expiry.
 
 Does not wait and does not choose what to start; the scheduler does.
 """
@@ -23,7 +23,7 @@ from pyoco_server.engine.walk.timers import Expiry, RetryTimer, Timers
 
 
 class TasksInFlight:
-    """Every change here is written down and told by the reporter before it becomes news for the walk."""
+    """The reporter records and reports every change before the walk is told of it."""
 
     def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
         self._control = control
@@ -83,7 +83,7 @@ class TasksInFlight:
         self.news.append(AttemptFailed(attempt.spec, failure))
 
     def conclude(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
-        """Tell the success. `Released` follows when it is acknowledged."""
+        """Report the success. `Released` follows when it is acknowledged."""
         self._unacknowledged.add(attempt)
         acknowledge = partial(self._control.events.put, ResultAcknowledged(attempt))
         self._reporter.report_succeeded(attempt, output, ended_at, acknowledge)

@@ -1,4 +1,4 @@
-"""Bring one attempt under way: number it, wire its arguments, report it, hand it to a thread.
+"""Start one attempt: number it, wire its arguments, report it, hand it to a thread.
 
 Owns the way to user code; what becomes of the attempt is the scheduler's.
 """
@@ -26,7 +26,7 @@ class Launcher:
         self._reporter = reporter
 
     def launch(self, attempt: TaskAttempt) -> Failure | None:
-        """None when the attempt is under way; a failure when its arguments cannot be had."""
+        """None when the attempt is running; a failure when its arguments cannot be resolved."""
         failure = self._prepare(attempt)
         if failure is None:
             hand(attempt, self._control.events)

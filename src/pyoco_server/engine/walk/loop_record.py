@@ -1,4 +1,4 @@
-"""The record that a task in loops has as a whole, beside those of its iterations. Owns when it is told.
+"""The record that a task in loops has as a whole, beside those of its iterations. Owns when it is reported.
 
 It starts when the outermost loop first gets to the task, and succeeds once, when that loop has ended: with
 the output of the last iteration, which is what `results` holds in pyoco.
@@ -21,7 +21,7 @@ class Whole:
     """All iterations of a task at one place, until the outermost loop around it has ended."""
 
     attempt: TaskAttempt
-    is_known: bool  # from an earlier life of the run: told then, and not again
+    is_known: bool  # from an earlier claim of the run: reported then, and not again
     is_started: bool = False
     last: str = ""  # the record name of the last iteration
     output: Any = None  # of the last iteration

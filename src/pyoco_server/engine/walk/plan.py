@@ -36,7 +36,7 @@ class TaskSpec:
     isolate: bool  # its failure does not fail the run
     any_of: bool  # one of the tasks it needs is enough
     is_coroutine: bool  # it can be interrupted, by another thread
-    wait: WaitTask | None  # it has no code: somebody else has its result
+    wait: WaitTask | None  # it has no code: its result comes from outside
 
     @classmethod
     def of(cls, task: Task) -> Self:
@@ -85,7 +85,7 @@ def plan_of(flow: Flow) -> FlowPlan:
 def _refuse_twins(flow: Flow) -> None:
     """pyoco takes two tasks of one name for one: of two sleeps in a row the second would just be gone.
 
-    Edges do not tell: a task that many flows share has those of flows that were built before.
+    Edges are not enough: a task that many flows share has the edges of earlier flows too.
     """
     own = {task.name: task for task in flow.tasks}
     for step in cast(Any, flow).build_program().steps:  # pyoco does not annotate it

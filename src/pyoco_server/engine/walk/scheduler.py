@@ -43,7 +43,7 @@ class Scheduler:
         self._waiting: deque[TaskAttempt] = deque()
 
     def start(self, spec: TaskSpec, name: str) -> None:
-        """Start it as soon as a thread is free; it is written down and told under this name."""
+        """Start it as soon as a thread is free; it is recorded and reported under this name."""
         if spec.wait is None:
             self._waiting.append(TaskAttempt(spec, name, spec.retries))
         else:
@@ -55,7 +55,7 @@ class Scheduler:
         self._reporter.report_recorded(name, output)
 
     def conclude(self, whole: TaskAttempt, output: Any) -> None:
-        """Tell the success of a task whose iterations have all succeeded."""
+        """Report the success of a task whose iterations have all succeeded."""
         self._under_way.conclude(whole, output, clock.now())
 
     def next(self) -> News:
@@ -95,11 +95,11 @@ class Scheduler:
         return tuple(self._waits.open)
 
     def is_stuck(self) -> bool:
-        """Nothing is under way and nobody is asked, so nothing will happen any more."""
+        """Nothing is in flight and no wait is open, so nothing more can happen."""
         return self._is_idle() and not self._waits.open
 
     def wind_down(self, patience_sec: float = math.inf) -> None:
-        """Ask running tasks to return and wait for them: so long, or until somebody abandons the run."""
+        """Ask running tasks to return and wait for them: this long, or until the run is abandoned."""
         self._control.is_stopping = True
         running = self._under_way.running
         give_up_at = time.monotonic() + patience_sec
@@ -130,7 +130,7 @@ class Scheduler:
             self._under_way.begin(attempt)
 
     def _is_alone(self, attempt: TaskAttempt) -> bool:
-        """Nothing else runs, waits or will be due before it has ended, and nobody has to interrupt it."""
+        """Nothing else runs, waits or is due before it has ended, and nothing has to interrupt it."""
         return (
             self._limits.lone_tasks_here
             and not self._waiting
@@ -155,7 +155,7 @@ class Scheduler:
                 self._receive(min(timers.next_at(), until))
 
     def _receive(self, until: float) -> None:
-        # Without an end, nobody has to look at a clock.
+        # Without a deadline no clock has to be read.
         wait_sec = None if until == math.inf else min(max(0.0, until - time.monotonic()), WAIT_MAX_SEC)
         try:
             event = self._limits.receive(self._control.events, wait_sec, bool(self._under_way.running))
@@ -169,6 +169,6 @@ class Scheduler:
             case Answered(name, answer):
                 self._waits.answer(name, answer)
             case Woken():
-                pass  # whoever pumps looks at the flags
+                pass  # the caller reads the flags
             case _:
                 assert_never(event)

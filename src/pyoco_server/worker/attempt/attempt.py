@@ -1,7 +1,7 @@
 """One delivery, from first byte to ACK: decode → claim → resolve → perform → conclude → settle.
 
-The claim is a commit, the end is a commit, and the ACK is the last act. A cancel reaches us pushed, while
-the flow runs; after the grace the run is CANCELLED whether or not its code has noticed.
+The claim is a commit, the end is a commit, and the ACK is the last act. A cancel is pushed while
+the flow runs; after the grace the run is CANCELLED whether or not its code has reacted.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Attempt:
             on_claimed(job.run_id, claimed.fence)
             recorder = Recorder(self._store, claimed.stored, monitor.on_refused)
             recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
-            # From here on the run is ours: whatever goes wrong is its end, for nobody else would end it.
+            # This worker holds the run from here on: any error has to end it, because no other worker would.
             try:
                 ending = await self._performer.perform(claimed, recorder, monitor)
                 self._on_performed()
@@ -153,7 +153,7 @@ class Attempt:
                 await recorder.log.close()
 
     async def _conclude(self, ending: Ending, recorder: Recorder, monitor: AttemptMonitor) -> AttemptResult:
-        """How the log says it ended: an end of ours that meets a cancel becomes CANCELLED."""
+        """The end as the log has it: an end that meets a cancel becomes CANCELLED."""
         fence, run_id = ending.fence, recorder.stored.run.run_id
         if recorder.broken is not None:
             unwritable = FailRun(fence=fence, reason=EXECUTION_ERROR, error=recorder.broken)
@@ -244,7 +244,7 @@ class Attempt:
 
 
 def _about(job: Job) -> dict[str, str | None]:
-    """What every line says that is written while this run is at hand."""
+    """The fields of every log line of this attempt."""
     return {
         "run_id": job.run_id,
         "flow_name": job.flow_name,

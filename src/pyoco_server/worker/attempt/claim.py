@@ -1,6 +1,6 @@
-"""The first half of a delivery: read the job, make the run ours by a commit, or say why not.
+"""The first half of a delivery: read the job, claim the run by a commit, or return why not.
 
-A claim whose reply was lost may stand in the log. It is never left to chance: the leader is asked until it is
+A claim whose reply was lost may stand in the log. The leader is asked until it is
 known whether the run is ours. Where that takes too long, housekeeping hands the claim back.
 """
 
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Longer than a lease: by then the run is taken from us if we cannot renew ours either.
+# Longer than a lease: if the lease cannot be renewed either, the run has been taken over by then.
 FIND_OUT_SEC_MAX = 60.0
 FIND_OUT = Backoff(first_sec=0.05, longest_sec=1.0)
 
@@ -70,7 +70,7 @@ class Claimant(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """The run is ours until it ends or we are taken over."""
+    """This worker holds the run until it ends or is taken over."""
 
     stored: StoredRun
     submission: RunSubmitted
@@ -119,7 +119,7 @@ def read_job(delivery: Delivery) -> Job | NotOurs:
 
 
 def _traced(job: Job, delivery: Delivery) -> Job:
-    """Other producers may say in headers what ours say in the job. What cannot be carried is left out."""
+    """Other producers may put these into headers instead of the job. Unusable values are left out."""
     given_id = job.correlation_id or value_of(delivery.headers, CORRELATION_HEADER.encode())
     given_trace = job.traceparent or value_of(delivery.headers, TRACEPARENT_HEADER.encode())
     correlation_id, traceparent = usable_correlation_id(given_id), usable_traceparent(given_trace)
@@ -156,7 +156,7 @@ async def _apply_claim(
 
 
 async def _read_checkpoints(store: Store, submission: RunSubmitted, stored: StoredRun) -> Claimed:
-    """The run is ours from here on, so what it needs is read until it is there."""
+    """This worker holds the run now, so reading is repeated until it succeeds."""
     recorded = await _ask_until_answered(lambda: recorded_results(store, stored.run))
     return Claimed(stored, submission, recorded)
 
@@ -197,7 +197,7 @@ async def _ask_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 async def fail_unreadable(store: Store, run_id: str, error: str, claimant: Claimant) -> None:
-    """A job that nobody can execute, of a run that exists: it must not stay PENDING for ever."""
+    """No worker can execute this job, and its run exists: the run must not stay PENDING."""
     stored = await store.runs.load(run_id, at_leader=True)
     if stored is None:
         return
@@ -260,13 +260,13 @@ async def _explain(store: Store, delivery: Delivery, run_id: str, applied: Appli
 
 
 def _left_over(applied: Applied, claimant: Claimant) -> Claim | None:
-    """A claim of ours that nobody is at: it was committed, and the answer was lost with the connection."""
+    """A claim of this worker without an attempt: it was committed, and the reply was lost."""
     held = applied.after.run.claim if applied.after else None
     return held if held and held.instance_id == claimant.instance_id else None
 
 
 async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
-    """Nobody else would: our lease moves. The commit publishes a new job, and it counts for no loss."""
+    """Only this worker can: its lease is current. The commit publishes a new job and counts as no loss."""
     given_back = ReportLoss(
         fence=left_over.fence,
         cause=LossCause.HANDED_BACK,
@@ -279,13 +279,13 @@ async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
 
 
 async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
-    """Somebody asked it to stop. If nobody holds it, we end it; a holder will do so itself."""
+    """A cancel was requested. Without a holder the run is ended here; a holder ends it itself."""
     applied = await apply(store, run_id, ConfirmCancelled())
     return NotOurs(AttemptOutcome.CLAIMED if applied.refused else AttemptOutcome.CANCELLED, run_id)
 
 
 def run_id_in(data: bytes) -> str | None:
-    """The run that garbage speaks of, if it speaks of one."""
+    """The run id in an invalid job, if it has one."""
     with contextlib.suppress(*UNREADABLE, Invalid):
         loose = msgspec.json.decode(data)
         if isinstance(loose, dict) and isinstance(loose.get("run_id"), str):

@@ -1,6 +1,6 @@
-"""Turn an attempt's outcome into what we tell the queue. Decides; does not send.
+"""Turn an attempt's outcome into the reply to the queue. Decides; does not send.
 
-ACK   the job has done its duty: remove it          NAK   later, to whoever asks then
+ACK   the job is done: remove it                    NAK   deliver it again later, to any worker
 TERM  never again
 """
 
@@ -59,7 +59,7 @@ _TABLE = {
     AttemptOutcome.TOO_EARLY: Disposition(Action.NAK, NAK_TOO_EARLY_SEC),
     # Its run is not in the log. Perhaps the log was lost: the letter has the whole job.
     AttemptOutcome.NEVER_BEGAN: Disposition(Action.ACK, letter="never_began"),
-    # The delivery may be the successor's by now: an ACK of ours would take it away from them.
+    # The delivery may belong to another worker by now: an ACK would take it away from that worker.
     AttemptOutcome.TAKEN_OVER: Disposition(Action.NOTHING),
     # The commit that handed it back has published a new job; this one has its duty behind it.
     AttemptOutcome.HANDED_BACK: Disposition(Action.ACK),

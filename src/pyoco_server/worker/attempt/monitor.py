@@ -1,4 +1,4 @@
-"""Around a run under way: it hears of cancels and answers, keeps the delivery, beats, and knows the grace.
+"""Monitors a run in flight: cancels, answers, the delivery, the heartbeat, and the grace of a cancel.
 
 Everything here ends with the `async with`. The subscription stands before the claim is committed, so that
 nothing can fall between the two; after a reconnect the run is read again for what was missed.
@@ -32,16 +32,16 @@ from pyoco_server.worker.recording.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
-# Commits that may answer a wait and come before anybody executes the run. More are not kept: a run cannot be
-# parked over an answer that it has not heard, so it comes back and finds it.
+# Commits that may answer a wait and arrive before the run is executed. More are not kept: a run cannot be
+# parked while an answer is unread, so it is claimed again and finds the answer.
 EARLY_COMMITS_MAX = 100
 CATCH_UP_EVERY_HEARTBEATS = 10
-# Timers and short tasks instead of loops: most runs end before the first beat, and should not pay for a task.
-DELIVERY, HEARTBEAT, CATCH_UP = "keeping a delivery", "heartbeat of a run", "a run under way"
+# Timers and short tasks instead of loops: most runs end before the first heartbeat and need no task.
+DELIVERY, HEARTBEAT, CATCH_UP = "keeping a delivery", "heartbeat of a run", "catching up with a run"
 
 
 class Stoppable(Protocol):
-    """Whoever executes the run: asked to stop, and at last made to."""
+    """Executes the run: can be asked to stop, and at last be stopped."""
 
     def cancel(self, run_id: str) -> None: ...
 
@@ -113,11 +113,11 @@ class AttemptMonitor:
         return self._is_confirmed and self._lease.is_current
 
     def detach_engine(self) -> None:
-        """Its code has returned: whoever executed it may have another run by now, and is let alone."""
+        """The run's code has returned: its slot may execute another run by now and must not be signalled."""
         self._engine = None
 
     def on_refused(self, reason: Reason) -> None:
-        """A commit of ours was refused: by a cancel, or because the run is not ours any more."""
+        """A commit was refused: by a cancel, or because the run was taken over."""
         if reason is Reason.CANCEL_REQUESTED:
             self.cancel()
         else:
@@ -131,7 +131,7 @@ class AttemptMonitor:
             self._engine.cancel(self._run_id)
         grace_sec = self._store.config.cancel_grace_period_sec
         self._note(f"cancel requested; the run has {grace_sec:g} s to stop by itself")
-        # A cancel may be heard of in the context of the connection, which knows no run.
+        # A cancel may arrive in the context of the connection, which has no run in it.
         loop = asyncio.get_running_loop()
         self._grace = loop.call_later(grace_sec, self._grace_is_over, context=self._context)
 
@@ -159,7 +159,7 @@ class AttemptMonitor:
             self._read_answers(data)
 
     def _read_answers(self, data: bytes) -> None:
-        """Whoever ends a wait commits how it ended: by an answer, or because its time was up."""
+        """A commit that ends a wait says how: by an answer, or by its timeout."""
         if b"TaskSucceeded" not in data and b"TaskFailed" not in data:
             return
         if self._recorder is not None:
@@ -209,7 +209,7 @@ class AttemptMonitor:
             else:
                 stored = await self._store.runs.load_confirmed(self._run_id, whole=whole)
         except Unavailable:
-            return  # the next reconnect, renewal or beat tries again
+            return  # the next reconnect, renewal or heartbeat tries again
         if stored is None or self._over or self._recorder is None:
             return
         run, fence = stored.run, self._recorder.stored.run.fence
@@ -251,8 +251,8 @@ class AttemptMonitor:
         if self._recorder is None or self._over:
             return
         self._heartbeats += 1
-        with contextlib.suppress(Unavailable):  # the next beat is a second away
+        with contextlib.suppress(Unavailable):  # the next heartbeat is a second away
             has_moved = await self._recorder.snapshot.send_heartbeat(clock.now())
-            # A push may be lost. The snapshot tells of what was missed; now and then the log is asked.
+            # A push may be lost. The snapshot shows missed commits; every few heartbeats the log is read.
             if has_moved or self._heartbeats % CATCH_UP_EVERY_HEARTBEATS == 0:
                 await self._catch_up()

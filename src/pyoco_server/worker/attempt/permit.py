@@ -22,7 +22,7 @@ class Permit:
         self.end()
 
     def end(self) -> None:
-        """Whoever waits may begin; what is left to do of this run needs no slot. Twice is fine."""
+        """The next attempt may begin; the rest of this run needs no slot. Callable twice."""
         if self._has:
             self._has = False
             self._turns.release()

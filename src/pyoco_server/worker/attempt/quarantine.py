@@ -1,8 +1,9 @@
 """Runs that keep losing their workers are executed one at a time, so that they cannot drag each other down.
 
-When a worker dies, every run it had loses a worker, and nobody can tell which of them was the cause. Started
-again side by side, the innocent would be counted out together with the guilty. Halfway to the limit a run is
-therefore kept apart from the others in its position: from then on only the guilty ones go on losing.
+When a worker dies, every run it had loses a worker, and it is not known which run was the cause. Executed
+again side by side, harmless runs would reach the limit together with the run that kills workers. Halfway to
+the limit a run is therefore executed apart from others in the same state: from then on only the cause loses
+workers.
 """
 
 from __future__ import annotations

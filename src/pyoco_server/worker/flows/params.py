@@ -1,8 +1,8 @@
 """What a flow may be given: parameters of its tasks that no other task's result and no input fills.
 
-Told with the flows that a resolver announces, so that a form can be filled in before anything ever ran. Best
-effort, and bounded: they are looked at in a process that ends when the time is up, whatever a resolver does
-there. What it holds up, breaks or opens, nobody else feels.
+Reported with the flows that a resolver lists, so that a form can be filled in before the first run. Best
+effort and bounded: they are inspected in a process that is ended when the time is up. What a resolver
+blocks, breaks or opens there does not affect other processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOK_SEC_MAX = 0.5
 PARAMS_MAX = 30
 DEFAULT_BYTES_MAX = 200
 TYPE_CHARS_MAX = 40
-# Of everything that is told: it stands in the worker's entry, which is written every few seconds.
+# Of everything that is reported: it is part of the worker's entry, which is written every few seconds.
 TOLD_BYTES_MAX = 16 * 1024
 # What a pipe takes in one write: names and commas come to what is told.
 PIPE_BYTES = 64 * 1024
@@ -35,7 +35,7 @@ _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def looked_at(names: Collection[str], resolve: Callable[[str], Flow]) -> dict[str, Params]:
-    """Before this process has threads. A resolver that is slow or fails costs what it could have told."""
+    """Call it before this process has threads. Of a resolver that is slow or fails they are missing."""
     if not names:
         return {}
     reading, writing = os.pipe()
@@ -44,7 +44,7 @@ def looked_at(names: Collection[str], resolve: Callable[[str], Flow]) -> dict[st
         _tell(writing, names, resolve)
     os.close(writing)
     try:
-        # Nobody else has its end of the pipe for longer than it lives, and that is short.
+        # No other process holds the child's end of the pipe for longer than the child runs: a short time.
         is_told, _, _ = select.select([reading], [], [], 2 * LOOK_SEC_MAX)
         told = os.read(reading, PIPE_BYTES) if is_told else b""
     finally:
@@ -55,7 +55,7 @@ def looked_at(names: Collection[str], resolve: Callable[[str], Flow]) -> dict[st
 
 
 def _tell(writing: int, names: Iterable[str], resolve: Callable[[str], Flow]) -> NoReturn:
-    """The child: says what it has found in one write, and is gone."""
+    """The child: writes what it has found at once, and exits."""
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, LOOK_SEC_MAX)
@@ -96,7 +96,7 @@ def _parameters(task: Task) -> list[inspect.Parameter]:
         return []  # what it asks is asked of people
     try:
         parameters = inspect.signature(task.func).parameters.values()
-    except (TypeError, ValueError):  # not every callable tells
+    except (TypeError, ValueError):  # not every callable has a signature
         return []
     given = {"ctx", *(task.inputs or ())}
     return [one for one in parameters if one.kind not in _STARS and one.name not in given]
@@ -116,7 +116,7 @@ def _described(one: inspect.Parameter) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """What JSON can say, in few words."""
+    """A small value that JSON can represent."""
     if not isinstance(value, str | int | float | bool | list | dict | None):
         return False
     try:

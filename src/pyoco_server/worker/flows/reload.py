@@ -1,8 +1,8 @@
-"""`pyoco-worker --reload`: watch an author's files and have the slots load them anew. For development.
+"""`pyoco-worker --reload`: watch an author's files and let the slots load them again. For development.
 
 Files are looked at once a second, by time and size. A watching library would know half a second earlier; but
 a folder of flows is small, this needs no further package, and it also works on network and container mounts,
-where the kernel tells nobody of a change. Nothing is imported here: user code is loaded by slots alone.
+where the kernel does not report changes. Nothing is imported here: user code is loaded by slots alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_SEC = 1.0
 # Editors write in several steps: what changed is loaded when nothing changes any more.
 SETTLE_SEC = 0.1
-# A process that is being started now and has not come up by then dies with us.
+# A process that is being started and is not ready by then ends with the worker.
 STOP_WITHIN_SEC = 2.0
 FILES_MAX = 5_000
 FILES_NAMED_MAX = 10

@@ -27,7 +27,7 @@ class FlowSource:
 
     @property
     def announced(self) -> dict[str, str]:
-        """What the resolver says it knows: its attribute `flows`, names or names with sentences."""
+        """What the resolver lists in its attribute `flows`: names, or names with sentences."""
         said = getattr(self._resolver, "flows", None)
         if isinstance(said, Mapping):
             return _short({str(name): str(about) for name, about in said.items()})
@@ -57,7 +57,7 @@ class FlowSource:
 
         try:
             config = parse_workflow_yaml_bytes(workflow_yaml.encode("utf-8", "surrogatepass")).config
-        except WorkflowYamlValidationError as error:  # of a job that did not come through a gateway of ours
+        except WorkflowYamlValidationError as error:  # of a job that did not come through our gateway
             raise CodeRefused(str(error)) from error
         callables = Callables((*packages, *self._modules))
         return build_flow(name, config, callables, self._plugins, Readable(variables))

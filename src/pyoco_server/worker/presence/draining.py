@@ -1,13 +1,14 @@
-"""Whether this worker takes new runs: an operator's wish, heard by push, carried out, and said in our entry.
+"""Whether this worker takes new runs: the operator's setting is pushed, applied, and shown in its entry.
 
-While the entry says that we drain, nothing can be given to us: it is said last, and taken back first.
+While the entry says draining, the worker gets no jobs: the entry is set last, and cleared first.
 
-The wish stands in the worker's registry entry and names the instance that it is for: whoever starts the
-worker anew wants it to work. A push tells only that somebody tried to write; what counts is read at the
-leader. A push may arrive before the stream has the message: where the leader does not have it yet, it is
-asked again. After a reconnect it is read as well, and each beat of our own brings the entry by once more.
+The setting is stored in the worker's registry entry and names the instance that it is for, so that a
+restarted worker takes runs again. A push only shows that a write was tried; the value is read at the
+leader. A push may arrive before the stream has the message: if the leader does not have it yet, it is asked
+again. The value is also read after a reconnect, and each heartbeat of this worker brings the entry once
+more.
 
-What was asked for is done when we say so and the puller is as we say: until both are true it is tried again.
+A change is complete when the entry shows it and the puller follows it: until both are true it is retried.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LOOK_AGAIN = Backoff(first_sec=0.05, longest_sec=0.5)
 
 
 class Draining:
-    """`say` writes what the worker has to say of itself, and `is_draining` with it."""
+    """`say` publishes the worker's registry entry, `is_draining` included."""
 
     def __init__(self, store: Store, claimant: Claimant, say: Callable[[], Awaitable[None]]) -> None:
         self._store = store
@@ -57,7 +58,7 @@ class Draining:
 
     @contextmanager
     def beginning(self) -> Iterator[Callable[[], None]]:
-        """Around a delivery; what is given is called as soon as its run is told of as one of ours."""
+        """Around a delivery; call the given function as soon as the entry lists its run."""
         is_open = True
         self._beginnings += 1
         self._none_begins.clear()
@@ -82,7 +83,7 @@ class Draining:
             self._loop.wake()
 
     def _is_wanted(self, record: Record) -> bool:
-        """An entry that was lost says nothing: then it stays as it is."""
+        """A lost entry carries no setting: the state stays as it is."""
         return self.is_draining if DRAIN not in record else record[DRAIN] == self._claimant.instance_id
 
     def _is_done(self, wanted: bool) -> bool:
@@ -117,7 +118,7 @@ class Draining:
         self._loop.wake()
 
     async def _drain(self, puller: JobPuller) -> None:
-        """What reached us before is executed: it is told of as running before we say that we drain."""
+        """Jobs received before are executed: the entry lists them as running before it says draining."""
         await puller.pause()
         await self._none_begins.wait()
         self.is_draining = True

@@ -1,6 +1,6 @@
-"""What a worker says of itself while it lives: its lease each second, its registry entry every few.
+"""The heartbeat of a worker: renews its lease each second and its registry entry every few seconds.
 
-Whoever has more to say of the worker (which wheels it has, say) adds members of its own by `extra`.
+Other parts of the worker (the wheels, for example) add members to the entry by `extra`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Heartbeat:
         self._entry_loop.start()
 
     async def stop(self, reason: str) -> None:
-        """Callable twice, and before start: a worker that never was there does not say that it leaves."""
+        """Callable twice, and before start: a worker that never registered does not report that it leaves."""
         if self._is_stopped or not self._is_started:
             return
         self._is_stopped = True
@@ -93,7 +93,9 @@ class Heartbeat:
             "stopped_at": clock.now(),
             "stop_reason": reason,
         }
-        with contextlib.suppress(Unavailable, WrongSequence):  # we are leaving: DISCONNECTED is derived then
+        with contextlib.suppress(
+            Unavailable, WrongSequence
+        ):  # the worker stops anyway: DISCONNECTED is then derived from its lease
             await self._register()
             await self._store.leases.release(self._claimant.instance_id, revision=self._revision)
 
@@ -106,21 +108,21 @@ class Heartbeat:
         self._fences.pop(run_id, None)
         started_at = self._running.pop(run_id, None)
         if started_at is not None:
-            # Together: `last_run_*` is of one run, also while another one is under way.
+            # Together: `last_run_*` is of one run, also while another one is in flight.
             self._changes |= {"last_run_id": run_id, "last_run_status": status}
             self._changes |= {"last_run_started_at": started_at, "last_run_finished_at": clock.now()}
             self.publish_soon()
 
     def note_fetch(self, at: float | None) -> None:
-        """When the queue last answered, be it that there is nothing: silence is no answer."""
+        """When the queue last answered, also with nothing. A request without a reply does not count."""
         self._fetched_at = at
 
     def publish_soon(self) -> None:
-        """There is news, of runs or in `extra`: it is told soon instead of at the next beat."""
+        """Runs or `extra` have changed: publish the entry soon instead of with the next heartbeat."""
         self._entry_loop.wake()
 
     async def publish(self) -> None:
-        """Now, and in order: whoever reads the entry after this does not find what was true before."""
+        """Publish the entry now: a reader finds the new state after this call."""
         await self._register()
 
     async def _keep_lease(self) -> None:
@@ -160,7 +162,7 @@ class Heartbeat:
             try:
                 await self._store.registry.merge(self._claimant.worker_id, self._entry() | changes)
             except Unavailable:
-                self._changes = changes | self._changes  # else nobody would ever hear of them
+                self._changes = changes | self._changes  # otherwise they would never be published
                 raise
 
     def _entry(self) -> dict[str, Any]:
@@ -185,7 +187,7 @@ class Heartbeat:
 
 
 def _who() -> dict[str, Any]:
-    """What stays the same for as long as the process lives."""
+    """What stays the same until the process ends."""
     versions = {"pyoco_server": "pyoco-server", "pyoco": "pyoco"}
     return {
         "host": socket.gethostname(),

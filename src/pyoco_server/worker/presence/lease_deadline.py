@@ -35,7 +35,7 @@ class LeaseDeadline:
         self._subscribers.discard(on_renewed)
 
     def renew(self, sent_at: float) -> None:
-        """`sent_at`: what `elapsed` said before the renewal left."""
+        """`sent_at`: the value of `elapsed` before the renewal was sent."""
         has_lapsed = not self.is_current
         self.until = max(self.until, sent_at + self._lease_sec)
         for on_renewed in tuple(self._subscribers):

@@ -7,8 +7,8 @@ JSON and are put into the command by the process that commits it, without being 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
-from typing import NamedTuple
+from enum import IntEnum, auto
+from typing import NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ class Numbering(NamedTuple):
         return self.attempts.get(task, 0) + attempt if attempt else 0
 
 
-class Urgency(Enum):
+class Urgency(IntEnum):
     NOW = auto()  # other tasks wait until it is in the log
     SOON = auto()  # nothing waits for it, but it should not be lost with the process
     WITH_NEXT = auto()  # another report or the end of the run follows
@@ -72,8 +72,28 @@ class Fact(NamedTuple):
 
 
 def fact_of(report: TaskReport) -> Fact:
-    command, values = report.command, report.values
-    return Fact(_with_values(command, values), _size_of(command, values), report.acknowledged)
+    """The command with its values, and about how many bytes user code put into it."""
+    command, values, acknowledged, _ = report
+    match command:
+        case SucceedTask():
+            if values is None:
+                return Fact(command, 0, acknowledged)
+            return Fact(replace(command, output=msgspec.Raw(values)), len(values), acknowledged)
+        case StartTask():
+            inputs = None if values is None else _decode_members(values)
+            return Fact(replace(command, inputs=inputs), len(values or b""))
+        case PlanTasks():
+            needed = (name for names in (command.needs or {}).values() for name in names)
+            return Fact(command, sum(map(len, command.tasks)) + sum(map(len, needed)))
+        case FailTask():
+            return Fact(command, len(command.error) + len(command.traceback or ""))
+        case PutTaskWaiting():
+            prompt = None if values is None else _decode_members(values)
+            return Fact(replace(command, prompt=prompt), len(values or b""))
+        case SkipTask():
+            return Fact(command)
+        case _:
+            assert_never(command)
 
 
 def next_batch(waiting: list[Fact]) -> tuple[list[Fact], list[Fact]]:
@@ -84,28 +104,3 @@ def next_batch(waiting: list[Fact]) -> tuple[list[Fact], list[Fact]]:
         if count and (size > BATCH_BYTES_MAX or count >= BATCH_EVENTS_MAX):
             return waiting[:count], waiting[count:]
     return waiting, []
-
-
-def _with_values(command: TaskCommand, values: bytes | None) -> TaskCommand:
-    if values is None:
-        return command
-    match command:
-        case SucceedTask():
-            return replace(command, output=msgspec.Raw(values))
-        case StartTask():
-            return replace(command, inputs=_decode_members(values))
-        case PutTaskWaiting():
-            return replace(command, prompt=_decode_members(values))
-        case _:
-            raise AssertionError(f"{type(command).__name__} carries no values of user code")
-
-
-def _size_of(command: TaskCommand, values: bytes | None) -> int:
-    match command:
-        case FailTask():
-            return len(command.error) + len(command.traceback or "")
-        case PlanTasks():
-            needed = (name for names in (command.needs or {}).values() for name in names)
-            return sum(map(len, command.tasks)) + sum(map(len, needed))
-        case _:
-            return len(values or b"")

@@ -1,4 +1,4 @@
-"""How fast one run may print for long: a burst is free, what goes on is counted."""
+"""The rate limit for one run's printing: a token bucket, so that a burst is free."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAUSE_SEC = 1.0
 
 
 class Rate:
-    """Asked for every line: while there is something left it costs a subtraction."""
+    """A token bucket, asked for every line: while tokens are left it costs a subtraction."""
 
     def __init__(self, per_sec: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_sec = per_sec

@@ -1,4 +1,4 @@
-"""Our own lines in a run's log: what happened to its tasks and to itself, in a sentence each."""
+"""System lines in a run's log: one sentence for each event of a task or of the run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LOST = {
 
 
 def notices_of(command: Command) -> list[Notice]:
-    """None for what nobody would look for."""
+    """Empty for commands that need no notice."""
     match command:
         case StartTask():
             again = f" (attempt {command.attempt})" if command.attempt > 1 else ""

@@ -1,4 +1,4 @@
-"""The waits of a run under way, as its worker knows them: which are open, and what the log says they came to.
+"""The waits of a run in flight: which are open, and how the log says they have ended.
 
 Commits of others that end one are pushed to the worker like its own; what it missed while it was away it
 finds in the run itself.
@@ -17,7 +17,7 @@ Answered = tuple[str, WaitAnswer]
 
 
 class OpenWaits:
-    """Names are added in the engine's thread, before the log hears of them; all else is the loop's."""
+    """Used in the loop's thread only. A name is added before its wait is committed."""
 
     def __init__(self, run: Run) -> None:
         # Those of earlier claims too: they may be answered before the engine has got to them again.
@@ -30,7 +30,7 @@ class OpenWaits:
         self._open.add(name)
 
     def answered_by(self, events: Iterable[Event]) -> list[Answered]:
-        """What these have ended; each is told once."""
+        """The waits that these events have ended; each is returned once."""
         found: list[Answered] = []
         for event in events:
             if isinstance(event, TaskSucceeded) and self._closes(event.task):

@@ -1,4 +1,4 @@
-"""The plan of a run as commands: its tasks in portions, the last of them, and who waits for whom."""
+"""The plan of a run as commands: its tasks in portions, its last tasks, and its edges."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pyoco_server.lifecycle.commands import PlanTasks
 # The plan of a large flow is too long for one message.
 PLAN_NAMES_MAX = 1_000
 LAST_NAMES_MAX = 1_000
-# Who waits for whom is drawn, and asked when a run is executed again from a task on. Of a flow with more than
-# this nobody sees a picture, and the order of the log has to do (`lifecycle.task_order`).
+# Edges are drawn, and needed when a run is executed again from a task on. A flow with more than this is not
+# drawn, and the order of the log is used instead (`lifecycle.task_order`).
 DRAWN_CHARS_MAX = 100_000
 
 
@@ -31,7 +31,7 @@ def plan(
 ) -> Iterator[PlanTasks]:
     if _chars(edges.needs) > DRAWN_CHARS_MAX:
         edges = Edges()
-    # Of one last task everybody can tell which it was; of very many nobody wants a result.
+    # A single last task is known without this; very many last tasks make no useful result.
     told = list(last) if 1 < len(last) <= LAST_NAMES_MAX else None
     for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
         tasks = list(names[start : start + PLAN_NAMES_MAX])

@@ -25,7 +25,7 @@ from pyoco_server.worker.slots.capture import as_line
 
 log = logging.getLogger(__name__)
 
-# A line is stored, and so seen by whoever follows, at most this long after it was printed. The first one
+# A line is stored, and so visible to followers, at most this long after it was printed. The first one
 # after a pause goes sooner, but may have company.
 FLUSH_SEC = 0.1
 GATHER_SEC = 0.01
@@ -105,7 +105,7 @@ class RunLog:
             self._flush_later(is_urgent=line.stream != "system")
 
     def is_full(self, on_room: Callable[[], None]) -> bool:
-        """Whether whoever prints should wait; it is told when there is room again, or no hope of it."""
+        """True: the caller should wait. `on_room` is called when there is room, or none will come."""
         if self._weight < WAITING_BYTES_MAX // 2 or not self._store.is_connected:
             return False
         self._on_room = on_room
@@ -163,7 +163,7 @@ class RunLog:
         log.error("the end of a run's log is lost", extra={"run_id": self._run_id})
 
     def _why_not(self, line: LogLine) -> str:
-        """Empty for a line that is kept. What is said of the run as a whole always is."""
+        """Empty for a line that is kept. Notices about the whole run are always kept."""
         if line.stream == "system" and line.task is None:
             return ""
         if self._store.room.is_low:
@@ -238,7 +238,7 @@ class RunLog:
         return chunk, marked
 
     def _mark_here(self) -> None:
-        """Lines are missing here: said in the log itself, where somebody looks for them."""
+        """Lines are missing here: the log itself shows it, at that place."""
         self._marked_at = asyncio.get_running_loop().time()
         self._marked += self._left_out
         text = f"{self._left_out} lines are left out here: {self._why_left_out}"
@@ -301,7 +301,7 @@ class RunLog:
         self._end = end
         self._count = max(self._count, end.lines)
         if end.fence > self._fence:
-            # A successor writes: what we still have to say belongs to nobody.
+            # Another worker writes this log now: the remaining lines are dropped.
             self._is_over = True
             self._waiting.clear()
             self._left_out = 0

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 LATE_SEC = 0.05
 TRY_AGAIN = Backoff(first_sec=0.05, longest_sec=5.0)
-# So often a defect may keep it from being written; then it is left to who reads the run next.
+# After this many defects it is not written any more; the next reader of the run writes it.
 DEFECTS_MAX = 3
 LOOP = "snapshot of a run"
 
@@ -54,14 +54,14 @@ class SnapshotWriter:
                 await self._write()
 
     def stop(self) -> None:
-        """The run is over for us, or somebody else's: a write that is only due is theirs."""
+        """The attempt is over, or another worker holds the run: a scheduled write is dropped."""
         self._is_over = True
         self._stop_timer()
 
     async def send_heartbeat(self, at: float) -> bool:
         """Renew the heartbeat, unless the snapshot is about to be written anyway.
 
-        True: the snapshot shows a commit that is not ours.
+        True: the snapshot shows a commit of another writer.
         """
         if self._is_busy or self._shown != self._latest.commits:
             return False
@@ -72,7 +72,7 @@ class SnapshotWriter:
 
     @property
     def _is_busy(self) -> bool:
-        """In a task of its own, or for whoever waits for it."""
+        """In a task of its own, or in `flush`."""
         return self._is_writing or self._writing is not None
 
     def _stop_timer(self) -> None:
@@ -111,7 +111,7 @@ class SnapshotWriter:
             self._note_success()
 
     async def _wait_after(self, error: Exception) -> None:
-        """Said once, however long it lasts."""
+        """Warns once, however long it lasts."""
         self._failures += 1
         fields = {"run_id": self._latest.run.run_id, "error": str(error), "failures": self._failures}
         level = logging.WARNING if self._failures == 1 else logging.DEBUG

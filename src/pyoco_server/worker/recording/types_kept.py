@@ -1,7 +1,7 @@
 """Values that JSON changes into others (a tuple into a list), and the way back from a checkpoint.
 
 A description stands beside the JSON and only where it is needed: `{"is": "tuple"}`, with `each` for children
-that are all alike and `at` for those that differ. Whoever reads the JSON need not know of it.
+that are all alike and `at` for those that differ. A reader of the JSON can ignore it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INT_KEYS = "int_keys"
 
 
 class Inexact(Exception):
-    """Nobody could make this value again from its JSON."""
+    """This value cannot be restored from its JSON."""
 
 
 def described(value: Any) -> Types | None:

@@ -38,7 +38,7 @@ class _NotOurs(Exception):
 
 class Uploads:
     def __init__(self, store: Store, run_id: str, fence: int, on_lost: Callable[[], None]) -> None:
-        """`on_lost`: called when the run is found to be another's."""
+        """`on_lost`: called when another worker is found to hold the run."""
         self._store = store
         self._context = contextvars.copy_context()  # of the attempt, for log lines
         self._on_lost = on_lost
@@ -61,7 +61,7 @@ class Uploads:
         uploading.add_done_callback(self._in_flight.discard)
 
     async def wait_until_finished(self) -> None:
-        """None is under way, because all have ended or were stopped."""
+        """Return when no upload is in flight: all have ended or were stopped."""
         if self._in_flight:
             await asyncio.wait(self._in_flight)
 
@@ -77,7 +77,7 @@ class Uploads:
             self._removing = noticed(removing, "removal of results")
 
     async def wait_until_stopped(self) -> None:
-        """What was to be removed is, or is noted for housekeeping."""
+        """Return when results are removed, or noted for housekeeping."""
         if self._removing is not None:
             await asyncio.wait([self._removing])
 
@@ -127,7 +127,7 @@ class Uploads:
             raise _NotOurs
 
     async def _remove(self) -> None:
-        """What was under way has ended first. What the log refers to stays, heard of or not."""
+        """Uploads in flight end first. What the log refers to stays."""
         # A defect here costs storage. It must not fail the run.
         with contain("removal of results", "large results were not removed", run_id=self._run_id):
             try:

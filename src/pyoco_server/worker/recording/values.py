@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class StoredResult(NamedTuple):
-    """A task's result as it is written down: its JSON, what became of it, what the JSON does not say."""
+    """A task's result as it is recorded: its JSON, how it is kept, and types that JSON does not have."""
 
     json: bytes | None
     kept: OutputKept = OutputKept.STORED
@@ -88,7 +88,7 @@ def _encoded(value: Any) -> bytes | None:
 
 
 def _described(value: Any) -> str:
-    """A repr is user code: it may raise anything, and say what cannot be written."""
+    """A repr is user code: it may raise anything, and return text that cannot be encoded."""
     try:
         return repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode()
     except Exception:  # user code: __repr__ may raise anything

@@ -62,7 +62,7 @@ class LineStream(io.TextIOBase):
                 self._tell(clock.now(), self._stream, where, [as_line(rest)], None)
 
     def close(self) -> None:
-        """A task may think that it is done with printing; the next one is not."""
+        """Does nothing: the next task prints to the same stream."""
 
     def flush(self) -> None:
         """Whole lines are out already."""
@@ -133,7 +133,7 @@ class LogLines(logging.Handler):
 
 
 def take_over(tell: Tell) -> tuple[LineStream, LineStream]:
-    """From now on everything printed in this process is told."""
+    """From now on everything printed in this process is passed to `tell`."""
     streams = LineStream("stdout", 1, tell), LineStream("stderr", 2, tell)
     logging.getLogger().addHandler(LogLines(tell))
     logging.getLogger().setLevel(logging.INFO)

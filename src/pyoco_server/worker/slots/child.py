@@ -1,8 +1,8 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
-The main thread runs flows; every thread speaks, what it prints at least; somebody always listens, so
-that a cancel is heard while a task runs (`link_reader.py`). When the parent's end of the socket closes,
-there is nobody to work for: the process is over at once.
+The main thread runs flows. Every thread may send, at least what it prints. One thread always reads the link,
+so that a cancel arrives while a task runs (`link_reader.py`). When the parent's end of the socket closes, the
+process exits at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SlotChild:
         self._output = Output(self._writer)
         self._reader = LinkReader(link, self._receive_message, self._writer.tick)
         self._listener = CommandListener(self._report, self._output.end_of)
-        # One for all runs: a cancel that comes before its run has begun here is remembered by it.
+        # One for all runs: it remembers a cancel that arrives before its run has begun.
         self._engine = Engine(
             parallelism=parallelism,
             listener=self._listener,
@@ -124,7 +124,7 @@ class SlotChild:
         return wait(mailbox, timeout_sec)
 
     def _may_start(self) -> bool:
-        """Not while the worker is cut off, stopped or asleep: the run may have been taken over by now."""
+        """False while the worker is cut off, stopped or suspended: the run may have been taken over."""
         return elapsed() < self._may_start_until
 
     def _receive_message(self, message: m.ToSlot) -> None:
@@ -151,7 +151,7 @@ def main(handle: int, spec: str, parallelism: int, path: str) -> None:
     if path:
         sys.path.insert(0, path)
     link = socket.socket(fileno=handle)
-    link.set_inheritable(False)  # what user code starts must not keep the link open
+    link.set_inheritable(False)  # processes of user code must not keep the link open
     try:
         resolver = load_resolver(spec)
     except ResolverError as error:
@@ -160,7 +160,7 @@ def main(handle: int, spec: str, parallelism: int, path: str) -> None:
     flows = FlowSource(resolver, spec)
     ready = m.Ready(flows=flows.announced, params=flows.params())
     slot = SlotChild(link, flows, parallelism)
-    gc.freeze()  # what is loaded now lives as long as the process: the collector need not look at it again
+    gc.freeze()  # what is loaded now stays until the process ends: the collector skips it
     slot.serve(ready)
 
 

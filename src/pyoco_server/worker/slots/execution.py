@@ -1,4 +1,4 @@
-"""One run in a slot, as the worker hears of it: reports for the recorder, and log lines."""
+"""One run in a slot, seen from the worker: passes reports and printed lines to the recorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Execution:
         self.ended: asyncio.Future[m.EndedMessage] = asyncio.get_running_loop().create_future()
 
     def receive(self, message: m.FromSlot) -> None:
-        """Never raises: what cannot be understood breaks the run off, not the worker."""
+        """Never raises: a message that cannot be processed ends the run, not the worker."""
         try:
             self._dispatch(message)
         except Exception as error:  # process boundary: user code may write anything to the link
@@ -31,7 +31,7 @@ class Execution:
                 self.ended.set_exception(error)
 
     def add_lines(self, stream: str, lines: list[str]) -> None:
-        """Printed past Python: of the one task that runs, if there is one."""
+        """Lines written to the descriptors directly: of the one running task, if there is only one."""
         task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, None)
         self._recorder.add_lines(clock.now(), stream, task, attempt, lines, None)
 
@@ -67,7 +67,7 @@ class Execution:
         self._recorder.report(TaskReport(command, message.values, acknowledged))
 
     def _acknowledge(self, number: int) -> None:
-        if self._is_current():  # else it is over, and nothing waits for it any more
+        if self._is_current():  # otherwise the run has ended, and nothing waits for it
             self._link.send(m.AcknowledgeMessage(number=number))
 
     def _go_on(self) -> None:

@@ -1,6 +1,6 @@
-"""The worker's end of a slot's socket: whole messages in, in their order, and what to do when it ends.
+"""The worker's end of a slot's socket: whole messages in order, and a callback when the link ends.
 
-Every message is handed on from where it was read, without a task in between: a run of one quick task is
+Every message is passed on from where it was read, without a task in between: a run of one quick task has
 four of them.
 """
 
@@ -25,7 +25,7 @@ class Link(asyncio.Protocol):
             self._transport.write(m.frame(message))
 
     def hold(self, *, reading: bool) -> None:
-        """Let the slot wait until what it has said is dealt with, or go on."""
+        """Stop or resume reading: a slot whose messages are not read has to wait."""
         if self._transport is not None and self._transport.is_reading() != reading:
             if reading:
                 self._transport.resume_reading()

@@ -1,10 +1,10 @@
-"""Who listens to the link: the thread that runs flows while it has nothing else to do, else a second one.
+"""Which thread reads the link: the one that runs flows while it is idle, otherwise a second one.
 
-Every switch between threads costs as much as a quick task. So between runs, and while nothing but an
-acknowledgement is waited for, the main thread reads for itself. The second thread looks every few
-milliseconds whether anybody does: user code that takes longer than that is heard for by it, until the next
-run comes; and where tasks run beside the main thread, it is told to at once. It is also the clock of what is
-sent late.
+Every switch between threads costs as much as a quick task. So between runs, and while only an
+acknowledgement is awaited, the main thread reads for itself. The second thread checks every few milliseconds
+whether the link is being read. If user code takes longer than that, the second thread reads until the next
+run begins. Where tasks run in other threads, it starts to read at once. It is also the clock for buffered
+messages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import TypeVar
 from pyoco_server.worker.slots import messages as m
 
 TICK_SEC = 0.02
-# User code that keeps the main thread for longer than this is heard for: so long may a cancel take at most.
+# While user code keeps the main thread busy for longer than this, the second thread reads. This is also the
+# longest delay of a cancel.
 LISTEN_AFTER_SEC = 0.003
-# Below what malloc would map and unmap anew for every message.
+# Below the size that malloc would map and unmap for every message.
 RECEIVE_BYTES = 64 * 1024
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class LinkReader:
         self._reader = m.slot_reader()
         self._readable = select.poll()
         self._readable.register(link, select.POLLIN)
-        self._reading = threading.Lock()  # whoever has it reads the link
+        self._reading = threading.Lock()  # its holder reads the link
         self._wakeup = threading.Event()
         self._is_asleep = False
         self._is_running = False
@@ -52,7 +53,7 @@ class LinkReader:
         self._is_running = False
 
     def wait_for(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
-        """In the main thread: what comes into the mailbox, where only what we hear can put it there."""
+        """In the main thread: the next item of the mailbox, which only messages of the link can fill."""
         if not self._reading.acquire(blocking=False):
             return mailbox.get(timeout=timeout_sec)
         try:
@@ -68,17 +69,17 @@ class LinkReader:
         return mailbox.get()
 
     def wait_beside_others(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
-        """The same where other threads put something there too: somebody else has to listen meanwhile."""
+        """The same if other threads fill it too: the second thread reads the link meanwhile."""
         if not self._is_wanted:
             self._is_wanted = True
             self._wakeup.set()
         return mailbox.get(timeout=timeout_sec)
 
     def _read(self) -> bool:
-        """True: it was a run that is to begin."""
+        """True: a run is to begin."""
         data = self._link.recv(RECEIVE_BYTES)
         if not data:
-            os._exit(0)  # nobody is there to work for
+            os._exit(0)  # the worker is gone
         begins = False
         for message in self._reader.read(data):
             if isinstance(message, m.RunFlow):
@@ -89,7 +90,7 @@ class LinkReader:
         return begins
 
     def _read_for_main_thread(self) -> None:
-        """The second thread, for ever."""
+        """The body of the second thread; it never returns."""
         ticked_at = 0.0
         while True:
             self._rest()
@@ -101,7 +102,7 @@ class LinkReader:
             self._is_wanted = False
 
     def _rest(self) -> None:
-        """For a moment of a run, unless we are wanted; between runs until one begins."""
+        """Wait for a moment of a run, unless reading is wanted now; between runs until one begins."""
         self._is_asleep = True
         if not self._is_running:
             self._wakeup.wait()
@@ -111,7 +112,7 @@ class LinkReader:
             self._wakeup.wait(LISTEN_AFTER_SEC)
 
     def _listen(self) -> None:
-        """Until the main thread is given its next run: from then on it is on its own again for a moment."""
+        """Read until the main thread gets its next run: then it reads for itself again at first."""
         try:
             while True:
                 if not self._readable.poll(TICK_SEC * 1e3 if self._is_running else None):

@@ -1,9 +1,8 @@
-"""A slot's voice on its link: messages in their order, as few writes as can be.
+"""The slot's sending end of the link: messages in order, in as few writes as possible.
 
-What somebody waits for is sent at once, and with it whatever was said before; the rest goes with the
-next such message, or at the next tick of the clock (`link_reader.py`). Lines that a task prints are sent
-at once too, so that a process that dies has not taken them along; only of a flood of them are the last
-ones gathered.
+A message that is waited for is sent at once, together with all buffered ones. Other messages go with the next
+such message, or at the next tick of the clock (`link_reader.py`). Printed lines are sent at once too, so that
+they are not lost with a process that dies; only when there are very many, the last ones are buffered.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import time
 
 from pyoco_server.worker.slots import messages as m
 
-# Between two ticks so many lines are sent one by one.
+# Up to this many lines are sent one by one between two ticks.
 LINES_AT_ONCE = 100
 GATHERED_BYTES_MAX = 16 * 1024
 
@@ -63,7 +62,7 @@ class LinkWriter:
                 self._send()
 
     def close_after_fork(self) -> None:
-        """In a forked child: the link is its parent's, to speak on and to keep open."""
+        """In a forked child: the link belongs to the parent process."""
         os.close(self._link.detach())
 
     def _end_lines(self) -> None:

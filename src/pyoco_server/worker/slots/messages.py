@@ -1,4 +1,4 @@
-"""What a worker and its slots say to each other: msgpack behind a length, over a socket pair.
+"""The messages between a worker and its slots: msgpack behind a length, over a socket pair.
 
 Values of user code travel as JSON bytes, made where the values are: nothing of theirs is unpickled, and the
 parent never loads their classes.
@@ -56,14 +56,14 @@ class AcknowledgeMessage(_Message, frozen=True, kw_only=True, tag=True, array_li
 
 
 class MayStart(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """Tasks may be started until then (`clock.elapsed`): so long the run is certainly ours."""
+    """Tasks may be started until then (`clock.elapsed`): no other worker can claim the run before."""
 
     until: float
     clock_offset: float | None = None  # as measured last
 
 
 class AnswerMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """A wait of the run has ended, and the log knows: with its result as JSON, or with an error."""
+    """A wait of the run has ended and is in the log: with its result as JSON, or with an error."""
 
     run_id: str
     task: str
@@ -78,9 +78,9 @@ ToSlot = RunFlow | Stop | AcknowledgeMessage | MayStart | AnswerMessage
 
 
 class Ready(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """`flows`: those that the resolver says it knows, with a sentence each; empty when it does not say.
+    """`flows`: those that the resolver lists, with a sentence each; empty if it lists none.
 
-    `params`: what they may be given, of those that could be looked at.
+    `params`: their parameters, as far as they could be inspected.
     """
 
     flows: dict[str, str] = {}
@@ -102,7 +102,7 @@ class Reported(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """Whole lines, without their ends, of one task (None: it cannot be said of which)."""
+    """Whole lines, without their ends, of one task (None: the task is not known)."""
 
     at: float
     stream: str
@@ -113,13 +113,13 @@ class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 
 class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """`status` of the engine. A flow that could not be had: FAILED with its reason."""
+    """`status` of the engine. A flow that could not be loaded: FAILED with its reason."""
 
     status: str
     reason: str
     error: str | None = None
     task: str | None = None
-    # Threads of the run are still in user code, or processes print here: this one is of no further use.
+    # Threads of the run are still in user code, or its processes still print: the slot is not used again.
     is_worn: bool = False
     waiting: tuple[str, ...] = ()  # PARKED: which waits are open
     cause: dict[str, Any] | None = None  # FAILED: the exception, as a log line names it
@@ -138,7 +138,7 @@ def frame(message: ToSlot | FromSlot) -> bytes:
 
 
 class MessageReader:
-    """Whole messages out of what arrives, in whatever pieces it does; a large one costs its size."""
+    """Whole messages out of pieces of any size. The cost of a large message is linear in its size."""
 
     def __init__(self, decode: Any) -> None:
         self._decode = decode

@@ -1,4 +1,4 @@
-"""Everything a run prints in a slot's process, from its first line to its last. Owns when it is told to whom.
+"""Everything a run prints in a slot's process, from its first line to its last. Owns where each line is sent.
 
 While a run is executed, lines go to the worker as messages. Outside of runs (a resolver that prints while it
 is loaded) they go to the process's own stderr, which the worker passes on to its own.
@@ -36,13 +36,13 @@ class Output:
         self._run_id, self._numbering = run_id, numbering
 
     def end_of(self, task: str) -> None:
-        """The task has ended: what it has printed comes before that."""
+        """The task has ended: its output is sent before its end is reported."""
         for stream in self._streams:
             stream.end_lines_of(task)
         self._pipes.drain(task)
 
     def end(self) -> bool:
-        """Whether what the run has left may still print here: then no other run may be executed here."""
+        """True: processes of the run may still print here, so that no other run may be executed here."""
         self._pipes.forget()
         for stream in self._streams:
             stream.end_lines_of()
@@ -55,7 +55,7 @@ class Output:
 
     def _tell(self, at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
         if self._run_id is None or (where is not None and where.run_id != self._run_id):
-            # Between runs, or a thread that an earlier run has left: nobody's log.
+            # Between runs, or from a thread that an earlier run has left: it belongs to no run's log.
             os.write(DESCRIPTORS[1], ("\n".join(lines) + "\n").encode())
             return
         task, attempt = None, None

@@ -64,9 +64,9 @@ class Slots:
         self._refilling.start()
 
     async def renew(self, path: Path | None = None) -> None:
-        """Load everything anew, with `path` (else that of before) first on the path of imports.
+        """Load everything again, with `path` (default: the current one) first on the import path.
 
-        Runs under way are not touched.
+        Runs in flight are not touched.
 
         Raises ResolverBroken or SlotDied when it cannot be loaded: what was loaded before then stays in use.
         """
@@ -102,7 +102,7 @@ class Slots:
         try:
             slot = self._take(tenant) or await self._replace_free_slot()
         except CANNOT_START as error:
-            # Not the run's fault: another worker may be able to, and this one takes no more until it is.
+            # Not the run's fault: another worker may execute it. This one takes no runs until a slot starts.
             self._report(error)
             return recorder.loss(LossCause.HANDED_BACK, f"no process could be started for it: {error}")
         slot.tenant = tenant

@@ -1,7 +1,7 @@
 """One slot, seen from the worker: its process, its link, and the run that it executes.
 
-It is born with a process group of its own, so that killing it takes along whatever user code has started;
-and it dies with us, by PDEATHSIG and because its link ends.
+The process has a process group of its own, so that killing the group also ends the processes that user code
+has started. It ends with the worker, by PDEATHSIG and because its link closes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_SEC = 60.0
 # From SIGTERM to SIGKILL, for a process that was asked to stop and did not.
 KILL_AFTER_SEC = 0.5
-# Not settings of ours but pyoco's, which looks for plug-ins in the modules that it names.
+# A setting of pyoco: it searches for plug-ins in the modules that the variable names.
 FOR_PLUGINS = ("PYOCO_DISCOVERY_MODULES",)
 
 
 class SlotDied(Exception):
-    """Says by which signal or exit code."""
+    """The message names the signal or the exit code."""
 
 
 class ResolverBroken(Exception):
@@ -74,7 +74,7 @@ class Slot:
         self._killing: asyncio.TimerHandle | None = None
         self._guard: ProcessGuard | None = None
         self.is_usable = True
-        self._runs = 0  # begun and ended here: odd while one is under way
+        self._runs = 0  # starts and ends of runs: odd while one is in flight
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._execution: Execution | None = None
 
@@ -91,12 +91,12 @@ class Slot:
                 stdout=self._pipes[0].writer,
                 stderr=self._pipes[1].writer,
                 pass_fds=[theirs.fileno()],
-                # Read by /proc/self/environ too, so it is not there from the beginning.
+                # /proc/self/environ shows the initial environment, so secrets must not be in it.
                 env=environment_for_children(also=FOR_PLUGINS),
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
-        # What user code has started outlives its parent: should we be killed, the whole group is ended.
+        # Processes of user code outlive their parent: if the worker is killed, the guard ends the group.
         self._guard = ProcessGuard(-self._process.pid)
         for pipe in self._pipes:
             pipe.open()
@@ -109,7 +109,7 @@ class Slot:
         return self._runs % 2 == 0
 
     def is_alive(self) -> bool:
-        """Asked of the kernel: that it has died may be known there a moment before we are told."""
+        """Asks the kernel, which knows of a death a moment before the event loop does."""
         assert self._process is not None
         look = os.WEXITED | os.WNOHANG | os.WNOWAIT
         try:
@@ -149,7 +149,7 @@ class Slot:
         try:
             ended = await execution.ended
         except ConnectionError:
-            # Whatever it had started has nobody left to answer to.
+            # Also end the processes that it had started.
             self._end_group(signal.SIGKILL)
             raise SlotDied(await self._how_it_ended()) from None
         finally:
@@ -160,7 +160,7 @@ class Slot:
         self.is_usable = self.is_usable and not ended.is_worn
         recorder.cause = ended.cause
         if ended.status == OutcomeStatus.ABANDONED:
-            # Its listener gave it up. If the run is still ours, another slot goes on where it was.
+            # Its listener stopped it. If this worker still holds the run, another slot continues it.
             return recorder.loss(LossCause.HANDED_BACK, ended.error or "")
         return ending_of(
             OutcomeStatus(ended.status), claimed.fence, ended.reason, ended.error, ended.task, ended.waiting
@@ -183,18 +183,18 @@ class Slot:
         self._link.send(m.AnswerMessage(run_id=run_id, task=task, output=output, error=answer.error))
 
     def abandon(self, _run_id: str) -> None:
-        """Cancelled and still there after the grace, or not ours any more: the process is ended."""
+        """Still running after the grace of a cancel, or taken over: end the process."""
         self.terminate()
 
     def terminate(self) -> None:
-        """SIGTERM, and SIGKILL for what does not heed it; the whole group, so also what it has started."""
+        """SIGTERM, then SIGKILL if that has no effect, to the whole process group."""
         self._signal(signal.SIGTERM)
         if self._killing is None:
             loop = asyncio.get_running_loop()
             self._killing = loop.call_later(KILL_AFTER_SEC, self._signal, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Certain and soon: whoever calls this has nothing running here that matters."""
+        """Kill the process at once. Nothing that matters may be running in it."""
         self._signal(signal.SIGKILL)
         if self._killing is not None:
             self._killing.cancel()
@@ -219,7 +219,9 @@ class Slot:
             case _ if self._execution is not None:
                 self._execution.receive(message)
             case _:
-                log.warning("a slot speaks outside of a run", extra={"message_type": type(message).__name__})
+                log.warning(
+                    "a slot sent a message outside of a run", extra={"message_type": type(message).__name__}
+                )
 
     def _on_lines(self, stream: str, lines: list[str]) -> None:
         if self._execution is not None:

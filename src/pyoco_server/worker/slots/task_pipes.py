@@ -33,7 +33,9 @@ class _Pipe:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.begun = b""
-        self.is_over = False  # its run has ended: it is read on, for the writer's sake, and nobody is told
+        self.is_over = (
+            False  # its run has ended: it is still read, so that the writer does not block, and dropped
+        )
 
     def lines(self, data: bytes) -> list[bytes]:
         *whole, rest = (self.begun + data).split(b"\n")
@@ -77,7 +79,7 @@ class TaskPipes:
         os.register_at_fork(before=self._before_fork, after_in_child=after_fork)
 
     def drain(self, task: str | None = None) -> None:
-        """Tell what has been printed until now by the processes of this task (None: of all)."""
+        """Pass on what the processes of this task (None: of all) have printed until now."""
         with self._lock:
             for where, pair in self._pipes.items():
                 if task is None or (where and where.task == task):
@@ -119,7 +121,7 @@ class TaskPipes:
             self._reader.start()
 
     def _read_all(self) -> None:
-        CURRENT.set(None)  # started by a task, but speaks for none
+        CURRENT.set(None)  # started by a task, but belongs to none
         while True:
             for key, _ in self._selector.select(timeout=1.0):
                 with self._lock:

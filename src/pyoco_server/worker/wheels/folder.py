@@ -49,7 +49,7 @@ class WheelFolder:
 
     @classmethod
     def open(cls, sync_dir: Path, worker_id: str) -> WheelFolder:
-        """Ours until `close`, or until the process ends. Removes what is left of workers long gone."""
+        """Locked until `close`, or until the process ends. Removes folders of workers that are gone."""
         sync_dir = sync_dir.absolute()  # user code may change the working directory
         for number in range(1, SAME_ID_MAX + 1):
             root = sync_dir / (worker_id if number == 1 else f"{worker_id}.{number}")
@@ -80,7 +80,7 @@ class WheelFolder:
 
     def keep(self, wheel: Wheel, installed: Path) -> None:
         for file in _files(installed):
-            # Editions share them: whoever writes into his own package is told instead of changing them all.
+            # Editions share them: a package that writes into itself gets an error.
             file.chmod(file.stat().st_mode & ~0o222)
         installed.rename(self._wheels / wheel.nuid)
 
@@ -142,7 +142,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _try_lock(root: Path) -> int | None:
-    """The open file that holds the lock, or None if somebody else does."""
+    """The open file that holds the lock, or None if another process holds it."""
     path = root / "lock"
     try:
         lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -12,7 +12,7 @@ from types import ModuleType
 def swap_edition(old: Path | None, new: Path | None) -> None:
     """Put the new one first on the path, and forget what was imported from the old one.
 
-    Whoever holds a module or a function of the old edition keeps it; the next import finds the new one.
+    References to modules and functions of the old edition stay valid; the next import finds the new one.
     """
     if old is not None:
         sys.path[:] = [entry for entry in sys.path if entry != str(old)]

@@ -1,4 +1,4 @@
-"""Start the process that installs a wheel, wait for it, and not for ever."""
+"""Start the process that installs a wheel, and wait for it, up to a limit."""
 
 from __future__ import annotations
 

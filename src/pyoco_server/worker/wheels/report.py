@@ -1,4 +1,4 @@
-"""What a worker says of its wheels, in the words of its registry entry (`wheel_sync`)."""
+"""The state of a worker's wheels, as its registry entry shows it (`wheel_sync`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that installs one wheel into one folder. Alone, so that it can be ended and takes nobody along.
+"""The process that installs one wheel into one folder. A process of its own, so that it can be killed alone.
 
 Installs what is in the wheel and nothing else: no dependencies, no network, no look at what is installed.
 """
@@ -23,7 +23,7 @@ from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax, check_director
 
 
 class _Counted:
-    """What is really read, whatever the directory of the file says."""
+    """Counts what is really read, not what the directory of the file claims."""
 
     def __init__(self, stream: BinaryIO, count: Callable[[int], None]) -> None:
         self._stream = stream

@@ -36,9 +36,7 @@ class Callables:
         if not self._is_allowed(place):
             raise CodeRefused(f"This worker does not let a workflow call '{path}'. {HOW_TO_ALLOW}")
         found = _function(_import(place, path), attribute, path)
-        if isinstance(
-            found, WaitTask
-        ):  # no code, and so nobody's: whose module names it has asked the question
+        if isinstance(found, WaitTask):  # it has no code of its own; the module that names it was checked
             return found
         home = getattr(found, "__module__", None)
         if not isinstance(home, str) or not self._is_allowed(home):
@@ -53,7 +51,7 @@ class Callables:
 def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
     """Whose code a resolver is: a workflow may call what stands beside the flows.
 
-    `spec`: how the resolver was named, `module:function` or a file. The standard library is nobody's.
+    `spec`: how the resolver was named, `module:function` or a file. The standard library is excluded.
     """
     while isinstance(resolver, functools.partial):
         resolver = resolver.func

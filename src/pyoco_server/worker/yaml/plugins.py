@@ -1,7 +1,7 @@
 """`use: name` in a workflow: tasks that installed packages register under pyoco's entry points.
 
 pyoco's own loader finds them (and in the modules of its PYOCO_DISCOVERY_MODULES). What it finds is shared by
-all runs of the process, so nobody gets it but as a copy.
+all runs of the process, so every user gets a copy.
 """
 
 from __future__ import annotations
