@@ -21,7 +21,7 @@ from pyoco_server.http_api.middleware.credentials import Authenticators, Credent
 from pyoco_server.http_api.middleware.scopes import check_scope
 from pyoco_server.operations.identity.callers import Caller
 
-PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
+PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/openapi.yaml", "/static"})
 PUBLIC_BELOW = "/static/"
 NO_LONGER_WELCOME = 1008
 
