@@ -20,7 +20,6 @@ from pyoco_server.http_api import description, error_answers, pages
 from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.executions.stream_routes import events_topic
-from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
@@ -81,10 +80,10 @@ class GatewayApp(Starlette):
             config = gateway.config
             takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
             schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
-            schema = document(INFO, [operator.FACE])
+            schema = document(INFO, [operator.FACE, jobs.FACE])
             schema = executions_openapi.add_to(runs_openapi.add_to(schema))
             schema = live_openapi.add_to(schema)
-            schema = recheck_openapi.add_to(jobs_openapi.add_to(schema), schemes)
+            schema = recheck_openapi.add_to(schema, schemes)
             self.described = with_security(schema, config) if config.auth_methods else schema
         return self.described
 

@@ -52,12 +52,13 @@ def json_body(schema: Schema, *, required: bool = True) -> Content:
 class Operation:
     """`name`: the operationId, else the name of `serve`. `errors`: besides those of every operation.
 
+    `socket`: serves it instead, as a WebSocket.
     `is_hot`: served without Starlette's router. `is_public`: needs no credentials, gives no 401, 403 or 503.
     """
 
     method: str
     path: str
-    serve: Serve
+    serve: Serve | None
     summary: str
     responses: Mapping[int, Content]
     params: Sequence[AnyParam] = ()
@@ -73,6 +74,7 @@ class Operation:
         """`head`: whether what can be got can be asked for with HEAD."""
         if self.socket is not None:
             return WebSocketRoute(self.path, self.socket)
+        assert self.serve is not None, "a function serves it, as HTTP or as a WebSocket"
         route = Route(self.path, self.serve, methods=[self.method])
         if not head and route.methods:
             route.methods.discard("HEAD")
