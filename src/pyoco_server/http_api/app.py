@@ -17,7 +17,6 @@ from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, read_environment
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import description, error_answers, pages
-from pyoco_server.http_api.faces.executions import openapi as executions_openapi
 from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.executions.stream_routes import events_topic
 from pyoco_server.http_api.faces.jobs import routes as jobs
@@ -26,10 +25,7 @@ from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPIC
 from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
 from pyoco_server.http_api.faces.recheck.middleware import RecheckMiddleware
 from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
-from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
-from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
-from pyoco_server.http_api.faces.runs.schedules import routes as schedules
 from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.access_log import hide_keys
@@ -59,8 +55,7 @@ class GatewayApp(Starlette):
     described: dict[str, Any] | None = None
 
     def put_behind(self, gateway: Gateway) -> None:
-        below = {"executions": executions.find_hot}
-        inner: ASGIApp = HotRoutes(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
+        inner: ASGIApp = HotRoutes(super().__call__, [*runs.FACE.operations, *executions.FACE.operations])
         front: ASGIApp = inner
         methods = gateway.config.auth_methods
         if methods:
@@ -80,8 +75,7 @@ class GatewayApp(Starlette):
             config = gateway.config
             takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
             schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
-            schema = document(INFO, [operator.FACE, jobs.FACE])
-            schema = executions_openapi.add_to(runs_openapi.add_to(schema))
+            schema = document(INFO, [operator.FACE, runs.FACE, runs.SCHEDULES, executions.FACE, jobs.FACE])
             schema = live_openapi.add_to(schema)
             schema = recheck_openapi.add_to(schema, schemes)
             self.described = with_security(schema, config) if config.auth_methods else schema
@@ -102,7 +96,7 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.gateway = Gateway(config, broker=broker)
     app.router.routes += operator.FACE.routes()
-    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
+    app.router.routes += runs.FACE.routes() + runs.SCHEDULES.routes() + executions.FACE.routes() + jobs.ROUTES
     topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
     app.router.routes += [
         live_stream.route(topics),

@@ -18,7 +18,7 @@ Place = Literal["query", "header", "path", "body"]
 
 @dataclass(frozen=True)
 class Param(Generic[T]):
-    """`skips_blank`: a text of white space is as if it were not there. `err_id` None: the default one."""
+    """`skips`: an empty text, or a blank one, is as if it were not there. `err_id` None: the default one."""
 
     name: str
     kind: Kind[T]
@@ -26,12 +26,12 @@ class Param(Generic[T]):
     description: str = ""
     place: Place = "query"
     required: bool = False
-    skips_blank: bool = False
+    skips: Literal["nothing", "empty", "blank"] = "nothing"
     err_id: str | None = None
 
     def read(self, request: HTTPConnection) -> T:
         text = self._text(request)
-        if text is None or (self.skips_blank and not text.strip()):
+        if text is None or self._is_skipped(text):
             return self.default
         return self.parse(text)
 
@@ -59,6 +59,15 @@ class Param(Generic[T]):
             "schema": schema,
         }
         return described | ({"description": self.description} if self.description else {})
+
+    def _is_skipped(self, text: str) -> bool:
+        match self.skips:
+            case "nothing":
+                return False
+            case "empty":
+                return not text
+            case "blank":
+                return not text.strip()
 
     def _text(self, request: HTTPConnection) -> str | None:
         match self.place:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
 
-from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.requests.bodies import is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
@@ -17,7 +14,6 @@ from pyoco_server.names import is_run_id
 JSON = frozenset({"application/json"})
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 NAME_CHARS_SHOWN = 64
-_NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 def ready_gateway(request: Request) -> Any:
@@ -50,16 +46,3 @@ def content_type_of(request: Request, accepted: frozenset[str]) -> str:
         known = ", ".join(sorted(accepted))
         raise FrameworkRefusal(415, f"The body must be {known}: say so in Content-Type.")
     return kind
-
-
-def whole_number(asked: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
-    raw = asked.get(name)
-    if raw is None:
-        return default
-    if not _NUMBER.fullmatch(raw) or not least <= int(raw) <= most:
-        raise wrong("query", name, f"{name} must be a whole number from {least} to {most}.")
-    return int(raw)
-
-
-def wrong(place: str, name: str, message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": [place, name], "msg": message, "type": "value_error"}])

@@ -21,8 +21,8 @@ from pyoco_server.http_api.middleware.callers import caller_of, counted_as
 from pyoco_server.http_api.middleware.refusal_log import note_refusal
 from pyoco_server.http_api.responses.error_table import retry_header
 from pyoco_server.http_api.responses.json import json_answer
-from pyoco_server.http_api.routing.common import TICKET
 from pyoco_server.http_api.routing.operation import Content, Operation
+from pyoco_server.http_api.routing.stream_params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.operations.logs.cursors import LogPosition, LogPositions

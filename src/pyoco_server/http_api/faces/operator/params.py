@@ -46,7 +46,7 @@ SCOPE = Param(
 )
 _STATE: Kind[str] = ChoiceKind(tuple(WorkerState), fold=uppered)
 STATE = Param[str | None](
-    "state", _STATE, None, "Only workers in this state.", skips_blank=True, err_id=WORKERS_WRONG
+    "state", _STATE, None, "Only workers in this state.", skips="blank", err_id=WORKERS_WRONG
 )
 INCLUDE_HIDDEN = Param("include_hidden", FLAG, False, "Those hidden too.", err_id=WORKERS_WRONG)
 WORKERS_LIMIT = _limit(100, 500, WORKERS_WRONG)
@@ -61,9 +61,9 @@ WORKER_ID = path("worker_id")
 
 HISTORY_LIMIT = _limit(100, 500)
 WHEEL_NAME = path("wheel_name")
-ONLY_WHEEL = Param[str | None]("wheel_name", _WheelName(), None, "Only of this file name.", skips_blank=True)
+ONLY_WHEEL = Param[str | None]("wheel_name", _WheelName(), None, "Only of this file name.", skips="blank")
 _ACTION = ChoiceKind(tuple(WheelAction), f"must be {' or '.join(WheelAction)}.", lowered)
-ACTION = Param[str | None]("action", _ACTION, None, "Only this action.", skips_blank=True)
+ACTION = Param[str | None]("action", _ACTION, None, "Only this action.", skips="blank")
 
 LETTERS_LIMIT = _limit(50, 200)
 REASON = text("reason", "Only letters with this reason, like execution_error.")

@@ -1,4 +1,4 @@
-"""Parameters that several faces have."""
+"""Parameters of streams, the same on every face."""
 
 from __future__ import annotations
 
