@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -22,9 +23,8 @@ from pyoco_server.http_api.faces.executions.stream_routes import events_topic
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
-from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
+from pyoco_server.http_api.faces.recheck import routes as recheck
 from pyoco_server.http_api.faces.recheck.middleware import RecheckMiddleware
-from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
@@ -37,7 +37,7 @@ from pyoco_server.http_api.middleware.tickets import ByTicket
 from pyoco_server.http_api.routing.document import document
 from pyoco_server.http_api.server import protocol
 from pyoco_server.http_api.server.shutdown import before_the_server_stops
-from pyoco_server.http_api.streaming import live_openapi, live_stream
+from pyoco_server.http_api.streaming import live_stream
 from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, tell_wrong_settings
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,17 @@ INFO = {
     "summary": "Runs pyoco flows: submitted over HTTP, queued durably, executed by workers.",
     "version": version("pyoco-server"),
 }
+
+
+_TOPICS = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
+FACES = [
+    operator.FACE,
+    runs.FACE,
+    runs.SCHEDULES,
+    executions.FACE,
+    live_stream.face(_TOPICS),
+    jobs.FACE,
+]
 
 
 class GatewayApp(Starlette):
@@ -75,9 +86,8 @@ class GatewayApp(Starlette):
             config = gateway.config
             takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
             schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
-            schema = document(INFO, [operator.FACE, runs.FACE, runs.SCHEDULES, executions.FACE, jobs.FACE])
-            schema = live_openapi.add_to(schema)
-            schema = recheck_openapi.add_to(schema, schemes)
+            rechecks = replace(recheck.FACE, security=[{name: []} for name in schemes])
+            schema = document(INFO, [*FACES, rechecks], schemes)
             self.described = with_security(schema, config) if config.auth_methods else schema
         return self.described
 
@@ -95,15 +105,10 @@ def create_app(
     app = GatewayApp(lifespan=_lifespan)
     app.router.redirect_slashes = False
     app.state.gateway = Gateway(config, broker=broker)
-    app.router.routes += operator.FACE.routes()
-    app.router.routes += runs.FACE.routes() + runs.SCHEDULES.routes() + executions.FACE.routes() + jobs.ROUTES
-    topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
-    app.router.routes += [
-        live_stream.route(topics),
-        *pages.ROUTES,
-        *description.ROUTES,
-        *(one.as_route() for one in RECHECKS),
-    ]
+    app.router.routes += jobs.BEFORE
+    for face in (*FACES, recheck.FACE):
+        app.router.routes += face.routes()
+    app.router.routes += pages.ROUTES + description.ROUTES
     app.add_exception_handler(PyocoError, error_answers.on_error)
     app.add_exception_handler(HTTPException, error_answers.on_http_exception)
     app.add_exception_handler(ClientDisconnect, error_answers.on_disconnect)

@@ -16,7 +16,8 @@ YAML_TYPE = "application/yaml"
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def document(info: Mapping[str, str], faces: Iterable[Face]) -> Schema:
+def document(info: Mapping[str, str], faces: Iterable[Face], schemes: Mapping[str, Schema]) -> Schema:
+    """`schemes`: how callers prove who they are, by name."""
     paths: dict[str, Schema] = {}
     schemas: dict[str, Schema] = {}
     for face in faces:
@@ -27,7 +28,7 @@ def document(info: Mapping[str, str], faces: Iterable[Face]) -> Schema:
         "openapi": OPENAPI_VERSION,
         "info": dict(info),
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas} | ({"securitySchemes": dict(schemes)} if schemes else {}),
     }
 
 

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from pyoco_server.http_api.routing.params import AnyParam
-from pyoco_server.http_api.routing.schemas import TEXT, Schema, ref
+from pyoco_server.http_api.routing.schemas import TEXT, Schema
 
 JSON, EVENTS = "application/json", "text/event-stream"
 
@@ -22,18 +22,27 @@ ServeSocket = Callable[[WebSocket], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body or a response: by media type its schema. `more`: further members of the OpenAPI entry."""
+    """A body or a response: by media type its schema. `more`: further members of the OpenAPI entry.
+
+    `example` None: there is none.
+    """
 
     description: str = ""
     kinds: Mapping[str, Schema] = field(default_factory=dict)
     required: bool = True
     more: Schema = field(default_factory=dict)
+    example: Any = None
 
     def describe(self, *, is_body: bool = False) -> Schema:
         described: Schema = {"required": self.required} if is_body else {"description": self.description}
         if self.kinds:
-            described["content"] = {kind: {"schema": schema} for kind, schema in self.kinds.items()}
+            shown = {} if self.example is None else {"example": self.example}
+            described["content"] = {kind: {"schema": schema} | shown for kind, schema in self.kinds.items()}
         return described | self.more
+
+
+# What an error of this status looks like on a face.
+Refusal = Callable[[int], Content]
 
 
 def json_of(description: str, schema: Schema, **more: Any) -> Content:
@@ -54,6 +63,7 @@ class Operation:
 
     `socket`: serves it instead, as a WebSocket.
     `is_hot`: served without Starlette's router. `is_public`: needs no credentials, gives no 401, 403 or 503.
+    `more`: further members of the OpenAPI entry.
     """
 
     method: str
@@ -69,6 +79,7 @@ class Operation:
     is_hot: bool = False
     is_public: bool = False
     socket: ServeSocket | None = None
+    more: Schema = field(default_factory=dict)
 
     def route(self, *, head: bool = True) -> BaseRoute:
         """`head`: whether what can be got can be asked for with HEAD."""
@@ -80,8 +91,8 @@ class Operation:
             route.methods.discard("HEAD")
         return route
 
-    def describe(self, tag: str, error: str, always: Sequence[int]) -> Schema:
-        """`error`: the name of the schema of errors. `always`: errors that every operation may give."""
+    def describe(self, tag: str, refusal: Refusal, always: Sequence[int]) -> Schema:
+        """`always`: errors that every operation may give."""
         serve: Any = self.serve
         described: Schema = {"tags": [tag], "summary": self.summary}
         if self.description:
@@ -93,5 +104,5 @@ class Operation:
             described["requestBody"] = self.body.describe(is_body=True)
         refusals = sorted({*self.errors, *(() if self.is_public else always)})
         replies = {str(status): content.describe() for status, content in self.responses.items()}
-        wrong = {str(status): json_of("Error", ref(error)).describe() for status in refusals}
-        return described | {"responses": wrong | replies}
+        wrong = {str(status): refusal(status).describe() for status in refusals}
+        return described | {"responses": wrong | replies} | self.more

@@ -94,9 +94,8 @@ class ListParam(Generic[T]):
     err_id: str | None = None
 
     def read(self, request: HTTPConnection) -> tuple[T, ...]:
-        """Each value once, in the order they came."""
         one = Param[Any](self.name, self.kind, None, err_id=self.err_id)
-        return tuple(dict.fromkeys(one.parse(text) for text in request.query_params.getlist(self.name)))
+        return tuple(one.parse(text) for text in request.query_params.getlist(self.name))
 
     def with_error(self, err_id: str) -> ListParam[T]:
         return replace(self, err_id=err_id)

@@ -208,10 +208,10 @@ FACE = Face(
     ],
     schemas=SCHEMAS,
 )
-ROUTES: list[BaseRoute] = [
+# Before the routes of the face.
+BEFORE: list[BaseRoute] = [
     _IdWithSlash("/jobs/{job_id}", get_job, methods=["GET"]),
     _IdWithSlash("/jobs/{job_id}", delete_job, methods=["DELETE"]),
-    *FACE.routes(),
 ]
 
 
