@@ -19,6 +19,7 @@ from pyoco_server.http_api.faces.executions.requests import CreateExecution, Env
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import read_aside
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve, json_body, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
@@ -39,7 +40,7 @@ ACCEPTED, REPLAYED = 202, 200
 
 
 async def create_execution(request: Request) -> Response:
-    gateway, caller = request_context.ready_gateway(request), caller_of(request)
+    gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     wanted, said = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
     asked = await fingerprint_of(said, size=len(envelope.raw))
@@ -78,7 +79,7 @@ def _endpoint(form: CommandForm) -> Serve:
 
 
 async def _command(request: Request, form: CommandForm) -> Response:
-    gateway, caller = request_context.ready_gateway(request), caller_of(request)
+    gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     body, said = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
     execution_id = request_context.execution_id_of(request)

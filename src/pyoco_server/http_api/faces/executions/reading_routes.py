@@ -17,6 +17,7 @@ from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.http_api.faces.executions.why_texts import explained
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import ASIDE_BYTES
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_of
 from pyoco_server.http_api.routing.schemas import BOOLEAN, TEXT, array, count, record, ref
@@ -28,7 +29,7 @@ _decode = msgspec.json.decode
 
 
 async def get_execution(request: Request) -> Response:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
@@ -62,7 +63,7 @@ async def get_state(request: Request) -> Response:
 
 async def verify_execution(request: Request) -> Response:
     """The chain of commits and the stored projection by the core; beside them, that our own words agree."""
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     chronicle = await chronicle_of(request)
     assert chronicle.run is not None
     checked = await verify.verify(gateway.store, chronicle.run.run_id)
@@ -89,7 +90,7 @@ async def _state_after(events: list[bytes]) -> dict[str, Any]:
 
 
 async def explain(request: Request) -> Response:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
@@ -102,7 +103,7 @@ async def explain(request: Request) -> Response:
 
 
 async def list_executions(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     status, graph_id = params.STATUS.read(request), params.ONLY_GRAPH.read(request) or None
     limit = params.LIMIT.read(request)
     wanted = query.Filter(
@@ -124,7 +125,7 @@ async def list_executions(request: Request) -> Response:
 
 
 async def chronicle_of(request: Request) -> EventHistory:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     try:
         chronicle: EventHistory = await gateway.histories.read(
             execution_id,

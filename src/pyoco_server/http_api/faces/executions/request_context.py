@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
@@ -14,12 +12,6 @@ from pyoco_server.names import is_run_id
 JSON = frozenset({"application/json"})
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 NAME_CHARS_SHOWN = 64
-
-
-def ready_gateway(request: Request) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
 
 
 def execution_id_of(request: Request) -> str:

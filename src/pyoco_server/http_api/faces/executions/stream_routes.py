@@ -17,6 +17,7 @@ from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.routing.operation import Content, Operation
 from pyoco_server.http_api.routing.operation import events as event_stream
 from pyoco_server.http_api.routing.problems import invalid
@@ -32,7 +33,7 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 async def stream_execution(request: Request) -> Response:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     # The header, as browsers send it when they come back; the query for whoever cannot set one.
     given = params.LAST_SEQ.read(request) or params.LAST_SEQ_IN_QUERY.read(request)
     events = await open_events(gateway, caller_of(request).tenant_id, execution_id, given)

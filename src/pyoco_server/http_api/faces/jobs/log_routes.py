@@ -10,6 +10,7 @@ from pyoco_server.errors import NotFound
 from pyoco_server.http_api.faces.jobs import request_context, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.requests.log_params import LogWords
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.logs import log_answer, log_responses
 from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.schemas import ref
@@ -27,12 +28,12 @@ WORDS = LogWords(
 
 
 async def get_logs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     return await log_answer(request, gateway, await request_context.found_job(request), WORDS)
 
 
 async def stream_logs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     check_accept(request)
     since = WORDS.since().read(request)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
@@ -10,6 +10,7 @@ from pyoco_server.errors import NotFound
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.routing.kinds import ChoiceKind, FlagKind, IntegerKind, TextKind
 from pyoco_server.http_api.routing.params import ListParam, Param, path, text
 from pyoco_server.http_api.routing.problems import invalid
@@ -32,12 +33,6 @@ class JobListParams(NamedTuple):
     wanted: Tagged
     limit: int
     token: str | None
-
-
-def ready_gateway(request: HTTPConnection) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
 
 
 def job_id_of(request: HTTPConnection) -> str:

@@ -18,6 +18,7 @@ from pyoco_server.http_api.faces.jobs.schemas import SCHEMAS
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
 from pyoco_server.http_api.requests.idempotency import key_of, key_param, once_answer
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
@@ -30,7 +31,7 @@ from pyoco_server.operations.runs.query import StoredRun
 
 
 async def create_job(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     body = await params_body(request, gateway.config)
     submission = await read_aside(body, _checked, body, request, gateway.config)
     key = key_of(request)
@@ -61,7 +62,7 @@ async def get_job(request: Request) -> Response:
 
 
 async def list_jobs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     asked = request_context.list_asked(request)
     runs, token = await run_list.newest_runs(
         gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.token
@@ -73,7 +74,7 @@ async def list_jobs(request: Request) -> Response:
 
 async def delete_job(request: Request) -> Response:
     """Cancels. Whatever is not there, or not any more, is as the caller wants it: 204 always."""
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     caller = caller_of(request)
     purge = request_context.PURGE.read(request)
     try:
@@ -92,7 +93,7 @@ async def get_tags(request: Request) -> Response:
 
 
 async def add_tag(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     tag = wire.tag_asked(await small_body(request), request.headers)
     try:
         stored = await tagging.add_tag(
@@ -104,7 +105,7 @@ async def add_tag(request: Request) -> Response:
 
 
 async def remove_tag(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     tag = request_context.TAG.read(request)
     try:
         await tagging.remove_tag(

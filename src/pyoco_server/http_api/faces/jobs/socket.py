@@ -19,6 +19,7 @@ from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
 from pyoco_server.http_api.faces.jobs.log_routes import shown
 from pyoco_server.http_api.middleware.callers import caller_of, counted_as
 from pyoco_server.http_api.middleware.refusal_log import note_refusal
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.error_table import retry_header
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation
@@ -39,7 +40,7 @@ _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 
 async def job_socket(socket: WebSocket) -> None:
     try:
-        gateway = request_context.ready_gateway(socket)
+        gateway = ready_gateway(socket)
         leave = gateway.streams.concurrency.enter(counted_as(socket))
     except PyocoError as error:
         await _deny(socket, error)

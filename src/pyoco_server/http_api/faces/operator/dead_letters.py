@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.faces.operator import params, wire
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import small_body
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
 from pyoco_server.http_api.routing.schemas import BOOLEAN, OBJECT, record

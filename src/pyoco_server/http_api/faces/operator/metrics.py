@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.routing.operation import Content, Operation
 from pyoco_server.http_api.routing.schemas import TEXT
 from pyoco_server.http_api.server.connections import REASONS, Connections

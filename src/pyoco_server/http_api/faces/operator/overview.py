@@ -8,8 +8,8 @@ from importlib.metadata import version
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT, array

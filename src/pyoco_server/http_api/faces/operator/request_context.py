@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
 
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.routing.problems import problem
-
-
-def ready_gateway(request: Request) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
 
 
 def decoded_body(body: bytes, kind: type[Any], err_id: str | None = None) -> Any:

@@ -178,5 +178,5 @@ def _boundary(request: Request) -> bytes:
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary:
         message = "Send the wheel as multipart/form-data, in the part `wheel`."
-        raise Invalid(message, details=[{"loc": ["body", FILE], "msg": message, "type": "value_error"}])
+        raise invalid("body", FILE, message)
     return boundary

@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.errors import Forbidden
 from pyoco_server.http_api.faces.operator import params, wire
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.faces.operator.upload import receive_wheel
 from pyoco_server.http_api.middleware.addresses import is_loopback
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.http_api.routing.schemas import BINARY, BOOLEAN, OBJECT, TEXT, array, record

@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.faces.runs.params import RUN_ID
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
+from pyoco_server.http_api.faces.runs.request_context import run_id_of
 from pyoco_server.http_api.faces.runs.schemas import LOG_PAGE
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.log_params import LogWords
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.logs import log_answer, log_responses
 from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.stream_params import LAST_EVENT_ID, TICKET

@@ -18,12 +18,6 @@ from pyoco_server.operations.runs import query
 T = TypeVar("T")
 
 
-def ready_gateway(request: Request) -> Any:
-    gateway = request.app.state.gateway
-    gateway.check()
-    return gateway
-
-
 def run_id_of(request: Request) -> str:
     return checked_id(str(request.path_params["run_id"]))
 

@@ -6,11 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.http_api.faces.runs import idempotent_runs, params, wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of, while_allowed
+from pyoco_server.http_api.faces.runs.request_context import run_id_of, while_allowed
 from pyoco_server.http_api.faces.runs.schemas import RETRIED
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside
 from pyoco_server.http_api.requests.idempotency import key_of, key_param
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT, ref

@@ -17,17 +17,13 @@ from pyoco_server.http_api.faces.runs import (
     wire,
     yaml_routes,
 )
-from pyoco_server.http_api.faces.runs.request_context import (
-    ready_gateway,
-    run_id_of,
-    shown_in_lists,
-    while_allowed,
-)
+from pyoco_server.http_api.faces.runs.request_context import run_id_of, shown_in_lists, while_allowed
 from pyoco_server.http_api.faces.runs.schedules import routes as schedules
 from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, LIST, SCHEMAS
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
 from pyoco_server.http_api.requests.idempotency import key_of, key_param
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Operation, json_body, json_of

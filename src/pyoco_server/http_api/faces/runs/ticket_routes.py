@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.faces.runs.schemas import TICKET
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.scopes import check_scope
 from pyoco_server.http_api.requests.bodies import small_body
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, record

@@ -16,8 +16,9 @@ from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.faces.runs.params import FOLLOW_PARAMS, RUN_ID, WatchParams, watch_asked
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
+from pyoco_server.http_api.faces.runs.request_context import run_id_of
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse

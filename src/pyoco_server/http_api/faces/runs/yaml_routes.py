@@ -6,10 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.faces.runs import idempotent_runs, wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, YAML_FORM
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.requests.idempotency import key_of, key_param
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.operations.runs.submit import checked

@@ -14,6 +14,7 @@ from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID, graph_tasks
 from pyoco_server.http_api.faces.executions.wire import instant
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
@@ -24,7 +25,7 @@ DOCUMENT_BYTES_MAX = 1_048_576
 
 
 async def put_graph(request: Request) -> Response:
-    gateway, graph_id = request_context.ready_gateway(request), params.GRAPH_ID.read(request)
+    gateway, graph_id = ready_gateway(request), params.GRAPH_ID.read(request)
     is_yaml = (
         request_context.content_type_of(request, request_context.JSON | request_context.YAML)
         in request_context.YAML
@@ -44,7 +45,7 @@ async def put_graph(request: Request) -> Response:
 
 
 async def get_graph(request: Request) -> Response:
-    gateway, graph_id = request_context.ready_gateway(request), params.GRAPH_ID.read(request)
+    gateway, graph_id = ready_gateway(request), params.GRAPH_ID.read(request)
     version = params.VERSION.read(request)
     if not GRAPH_ID.fullmatch(graph_id):
         raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
@@ -53,7 +54,7 @@ async def get_graph(request: Request) -> Response:
 
 
 async def list_graphs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     limit, cursor = params.LIMIT.read(request), params.CURSOR.read(request) or None
     heads, more = await graphs.page(gateway.store, caller_of(request), limit=limit, cursor=cursor)
     listed = {"graphs": [_head(one) for one in heads]}

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from pyoco_server import clock
 from pyoco_server.http_api.faces.runs import params
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, shown_in_lists
+from pyoco_server.http_api.faces.runs.request_context import shown_in_lists
 from pyoco_server.http_api.faces.runs.schedules.body import asked_in
 from pyoco_server.http_api.faces.runs.schedules.form import timing_in, timing_of
 from pyoco_server.http_api.faces.runs.schedules.schemas import BODY, DELETED, FORM
@@ -17,6 +17,7 @@ from pyoco_server.http_api.faces.runs.schemas import SUMMARIES
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside
+from pyoco_server.http_api.requests.ready import ready_gateway
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
 from pyoco_server.http_api.routing.params import path
