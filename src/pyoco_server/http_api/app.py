@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,22 +17,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, read_environment
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import error_answers, pages
-from pyoco_server.http_api.faces.executions import openapi as executions_openapi
+from pyoco_server.http_api import description, error_answers, pages
 from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.stream_routes import events_topic
-from pyoco_server.http_api.faces.jobs import openapi as jobs_openapi
 from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
-from pyoco_server.http_api.faces.recheck import openapi as recheck_openapi
+from pyoco_server.http_api.faces.recheck import routes as recheck
 from pyoco_server.http_api.faces.recheck.middleware import RecheckMiddleware
-from pyoco_server.http_api.faces.recheck.routes import ROUTES as RECHECKS
-from pyoco_server.http_api.faces.runs import openapi as runs_openapi
 from pyoco_server.http_api.faces.runs import routes as runs
-from pyoco_server.http_api.faces.runs import yaml_routes as yaml_runs
-from pyoco_server.http_api.faces.runs.schedules import routes as schedules
 from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.access_log import hide_keys
@@ -41,20 +35,39 @@ from pyoco_server.http_api.middleware.credentials import Authenticators, securit
 from pyoco_server.http_api.middleware.guard import RequestGuard
 from pyoco_server.http_api.middleware.hot_routes import HotRoutes
 from pyoco_server.http_api.middleware.tickets import ByTicket
+from pyoco_server.http_api.routing.document import document
 from pyoco_server.http_api.server import protocol
 from pyoco_server.http_api.server.shutdown import before_the_server_stops
-from pyoco_server.http_api.streaming import live_openapi, live_stream
+from pyoco_server.http_api.streaming import live_stream
 from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, tell_wrong_settings
 
 log = logging.getLogger(__name__)
 
+INFO = {
+    "title": "pyoco-server",
+    "summary": "Runs pyoco flows: submitted over HTTP, queued durably, executed by workers.",
+    "version": version("pyoco-server"),
+}
 
-class _App(FastAPI):
-    """FastAPI behind a guard, with a short way past it and descriptions of routes that are not its own."""
+
+_TOPICS = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
+FACES = [
+    operator.FACE,
+    runs.FACE,
+    runs.SCHEDULES,
+    executions.FACE,
+    live_stream.face(_TOPICS),
+    jobs.FACE,
+]
+
+
+class GatewayApp(Starlette):
+    """Starlette behind a guard, with a short way past its router, and a description of what it serves."""
+
+    described: dict[str, Any] | None = None
 
     def put_behind(self, gateway: Gateway) -> None:
-        below = {"executions": executions.find_hot}
-        inner: ASGIApp = HotRoutes(super().__call__, exact=runs.HOT, one=runs.HOT_ONE, below=below)
+        inner: ASGIApp = HotRoutes(super().__call__, [*runs.FACE.operations, *executions.FACE.operations])
         front: ASGIApp = inner
         methods = gateway.config.auth_methods
         if methods:
@@ -69,19 +82,20 @@ class _App(FastAPI):
         await self._front(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
+        if self.described is None:
             gateway: Gateway = self.state.gateway
             config = gateway.config
             takes = {"api_key": gateway.keys, "jwt": gateway.tokens}
             schemes = security_schemes(config, [name for name, check in takes.items() if check is not None])
-            schema = executions_openapi.add_to(runs_openapi.add_to(super().openapi()))
-            schema = live_openapi.add_to(schema)
-            schema = recheck_openapi.add_to(jobs_openapi.add_to(schema), schemes)
-            self.openapi_schema = with_security(schema, config) if config.auth_methods else schema
-        return self.openapi_schema
+            rechecks = replace(recheck.FACE, security=[{name: []} for name in schemes])
+            schema = document(INFO, [*FACES, rechecks], schemes)
+            self.described = with_security(schema, config) if config.auth_methods else schema
+        return self.described
 
 
-def create_app(config: NatsBackendConfig | None = None, *, broker: EmbeddedBroker | None = None) -> FastAPI:
+def create_app(
+    config: NatsBackendConfig | None = None, *, broker: EmbeddedBroker | None = None
+) -> GatewayApp:
     """`uvicorn pyoco_server.http_api:create_app --factory`; without a config: from the environment.
 
     `broker`: the one that this process runs itself; its disk and its troubles are part of `/ready`.
@@ -89,23 +103,14 @@ def create_app(config: NatsBackendConfig | None = None, *, broker: EmbeddedBroke
     Configures logging, unless the program it is part of has done so (docs/decisions/0028).
     """
     config = _logged(config)
-    app = _App(
-        title="pyoco-server",
-        version=version("pyoco-server"),
-        summary="Runs pyoco flows: submitted over HTTP, queued durably, executed by workers.",
-        lifespan=_lifespan,
-        redirect_slashes=False,
-        # FastAPI's own load scripts from elsewhere; `pages` has one that does not.
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = GatewayApp(lifespan=_lifespan)
+    app.router.redirect_slashes = False
     app.state.gateway = Gateway(config, make_history=EventHistory, broker=broker)
-    app.include_router(operator.router)
-    app.router.routes += runs.ROUTES + yaml_runs.ROUTES + schedules.ROUTES + executions.ROUTES + jobs.ROUTES
-    topics = {**RUN_TOPICS, "events": events_topic, **OPERATOR_TOPICS}
-    app.router.routes += [live_stream.route(topics), *pages.ROUTES, *(one.as_route() for one in RECHECKS)]
+    app.router.routes += jobs.BEFORE
+    for face in (*FACES, recheck.FACE):
+        app.router.routes += face.routes()
+    app.router.routes += pages.ROUTES + description.ROUTES
     app.add_exception_handler(PyocoError, error_answers.on_error)
-    app.add_exception_handler(RequestValidationError, error_answers.on_validation)
     app.add_exception_handler(HTTPException, error_answers.on_http_exception)
     app.add_exception_handler(ClientDisconnect, error_answers.on_disconnect)
     app.add_exception_handler(Exception, error_answers.on_error)
@@ -128,7 +133,7 @@ def _logged(config: NatsBackendConfig | None) -> NatsBackendConfig:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+async def _lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
     gateway: Gateway = app.state.gateway
     await gateway.start()
     server = before_the_server_stops(gateway.streams.end)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from pyoco_server.errors import Internal, Invalid, NotFound, PyocoError, TooLarge
+from pyoco_server.errors import Internal, NotFound, PyocoError, TooLarge
 from pyoco_server.http_api.faces.executions import errors as executions
 from pyoco_server.http_api.faces.jobs import errors as jobs
 from pyoco_server.http_api.faces.recheck import errors as recheck
@@ -67,12 +66,6 @@ async def on_error(request: Request, error: Exception) -> Response:
 async def on_disconnect(request: Request, error: Exception) -> Response:
     """The client has gone: the answer is sent to no one."""
     return Response(status_code=CLIENT_CLOSED_REQUEST)
-
-
-async def on_validation(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    details = [{key: one[key] for key in ("loc", "msg", "type") if key in one} for one in error.errors()]
-    return error_answer(request, Invalid("The request is not valid.", details=details))
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:

@@ -10,7 +10,7 @@ from starlette.types import Scope
 # A name or an address, and a port. Nothing before an `@` and no `\`: readers do not agree what those mean.
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 # Answered without a caller and without a broker.
-PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/static"})
+PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/openapi.yaml", "/static"})
 PUBLIC_BELOW = "/static/"
 
 

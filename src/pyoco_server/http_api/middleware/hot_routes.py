@@ -6,17 +6,15 @@ The routes are the same ones, and are also registered the ordinary way: whatever
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import Limited
 from pyoco_server.http_api.error_answers import answer_for, error_answer
-
-Endpoint = Callable[[Request], Awaitable[Response]]
+from pyoco_server.http_api.routing.operation import Operation, Serve
+from pyoco_server.http_api.routing.path_table import PathTable
 
 
 class _Request(Request):
@@ -35,26 +33,10 @@ class _Request(Request):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-# Of a method and a path: who answers, and the parameters in the path. None: not one of these.
-Find = Callable[[str, str], tuple[Endpoint, dict[str, str]] | None]
-
-
 class HotRoutes:
-    def __init__(
-        self,
-        app: ASGIApp,
-        exact: Mapping[tuple[str, str], Endpoint],
-        one: tuple[str, str, Endpoint],
-        below: Mapping[str, Find],
-    ) -> None:
-        """`exact`: by method and path. `one`: method, prefix and endpoint of `<prefix>{run_id}`.
-
-        `below`: by the first part of the path, for faces whose addresses are more than one deep.
-        """
+    def __init__(self, app: ASGIApp, operations: Iterable[Operation]) -> None:
         self._app = app
-        self._exact = exact
-        self._method, self._prefix, self._endpoint = one
-        self._below = below
+        self._table = PathTable(one for one in operations if one.is_hot)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._find(scope) if scope["type"] == "http" else None
@@ -73,25 +55,9 @@ class HotRoutes:
         except Limited as error:  # a stream that is refused before it begins
             await error_answer(request, error)(scope, receive, send)
 
-    def _find(self, scope: Scope) -> Endpoint | None:
-        method, path = scope["method"], scope["path"]
-        endpoint = self._exact.get((method, path))
-        if endpoint is not None:
-            return endpoint
-        find = self._below.get(path[1:].partition("/")[0])
-        if find is not None:
-            return self._found_below(scope, find(method, path))
-        if method != self._method or not path.startswith(self._prefix):
-            return None
-        run_id = path[len(self._prefix) :]
-        if not run_id or "/" in run_id:
-            return None
-        params: dict[str, Any] = {"run_id": run_id}
-        scope["path_params"] = params
-        return self._endpoint
-
-    def _found_below(self, scope: Scope, found: tuple[Endpoint, dict[str, str]] | None) -> Endpoint | None:
+    def _find(self, scope: Scope) -> Serve | None:
+        found = self._table.find(scope["method"], scope["path"])
         if found is None:
             return None
-        endpoint, scope["path_params"] = found
-        return endpoint
+        operation, scope["path_params"] = found
+        return operation.serve

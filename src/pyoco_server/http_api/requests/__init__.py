@@ -1,3 +1,3 @@
-"""Reading requests, for every face: bodies, idempotency keys, log queries, and whether the client is still
-connected.
+"""Reading requests, for every face: bodies, idempotency keys, log queries, whether the gateway is ready, and
+whether the client is still connected.
 """

@@ -11,9 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from pyoco_server.canonical_json import NOT_DIGESTED
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.redaction import without_secrets
+from pyoco_server.http_api.routing.kinds import TextKind
+from pyoco_server.http_api.routing.params import Param, header
 from pyoco_server.operations.idempotency.key_scope import (
     KEY_CHARS_MAX,
     IdempotencyKey,
@@ -25,22 +28,38 @@ from pyoco_server.operations.idempotency.once import Once
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
+LEFT_OUT = (
+    "Bodies are compared by a digest of their canonical JSON; of the top level "
+    f"{' and '.join(f'`{name}`' for name in NOT_DIGESTED)} are left out."
+)
 _KEY_IN_PATH = re.compile(r"(.*/idempotency/)(.+)", re.DOTALL)
+
+
+def key_param(
+    name: str = HEADER, *, least: int = 1, most: int = KEY_CHARS_MAX, required: bool = False, **more: str
+) -> Param[str | None]:
+    """The header, described; `key_of` reads it. `more`: further members of its schema."""
+    said = (
+        "Sent again with the same key, this has no second effect: the first answer comes again, "
+        f"with `{REPLAYED}: true`. 409 for the same key with another body. {LEFT_OUT}"
+    )
+    kind = TextKind(more={"minLength": least, "maxLength": most, **more})
+    return header(name, said, kind, required=required)
 
 
 def key_of(
     request: Request,
     *,
-    header: str = HEADER,
+    name: str = HEADER,
     least: int = 1,
     most: int = KEY_CHARS_MAX,
     required: bool = False,
 ) -> IdempotencyKey | None:
     """The key that came with this request; None when none did, if that is allowed."""
-    values = request.headers.getlist(header)
+    values = request.headers.getlist(name)
     if not values and not required:
         return None
-    key = checked_key(values, name=header, least=least, most=most)
+    key = checked_key(values, name=name, least=least, most=most)
     return key_for(caller_of(request), request.method, path_of(request.scope), key)
 
 

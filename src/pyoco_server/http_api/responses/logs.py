@@ -20,6 +20,9 @@ from pyoco_server.http_api.requests.log_params import LogWords, is_about_a_page,
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.http_api.responses.negotiation import best_kind
 from pyoco_server.http_api.responses.representations import Representation, answer_with, of_bytes
+from pyoco_server.http_api.routing.operation import Content
+from pyoco_server.http_api.routing.schemas import TEXT as STRING
+from pyoco_server.http_api.routing.schemas import Schema
 from pyoco_server.operations.logs.file import log_file
 from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX, LogPage
 from pyoco_server.operations.runs.query import StoredRun
@@ -31,6 +34,15 @@ ASIDE_BYTES = 1_048_576
 _CONTENT_TYPE = {JSON: JSON, LINES: LINES, TEXT: "text/plain; charset=utf-8"}
 
 
+def log_responses(page: Schema) -> dict[int, Content]:
+    """`page`: the schema of a page of JSON."""
+    return {
+        200: Content("A page, or the whole log as lines or text", {JSON: page, LINES: STRING, TEXT: STRING}),
+        206: Content("The part that was asked for"),
+        304: Content("Nothing has changed"),
+    }
+
+
 def kind_asked(request: Request) -> str:
     kind = best_kind(request.headers.get("accept"), KINDS)
     if kind is None:
@@ -40,11 +52,10 @@ def kind_asked(request: Request) -> str:
 
 async def log_answer(request: Request, gateway: Gateway, stored: StoredRun, words: LogWords) -> Response:
     kind = kind_asked(request)
-    query = request.query_params
-    if kind != JSON and not is_about_a_page(query, words):
+    if kind != JSON and not is_about_a_page(request.query_params, words):
         whole = await log_file(gateway.store, stored, as_text=kind == TEXT)
         return answer_with(request, Representation(_CONTENT_TYPE[kind], whole.tag, whole.size, whole.read))
-    asked = page_asked(query, words, limit=LINES_DEFAULT if kind == JSON else LINES_MAX)
+    asked = page_asked(request, words, limit=LINES_DEFAULT if kind == JSON else LINES_MAX)
     reading = gateway.log_pages.read(stored, asked, caller=counted_as(request))
     page: LogPage = await while_connected(request, reading)
     if sum(map(len, page.lines)) <= ASIDE_BYTES:

@@ -13,19 +13,49 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from pyoco_server.errors import Invalid, PyocoError, Unavailable
+from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.http_api.context import Gateway, ready_gateway
 from pyoco_server.http_api.error_answers import refusal
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.routing.face import Face
+from pyoco_server.http_api.routing.kinds import IntegerKind, TextKind
+from pyoco_server.http_api.routing.operation import Operation
+from pyoco_server.http_api.routing.operation import events as sse_of
+from pyoco_server.http_api.routing.params import ListParam, Param, header
+from pyoco_server.http_api.routing.problems import invalid
+from pyoco_server.http_api.routing.stream_params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import PLACE_MARK, Opener, Topic, TopicSources
 
 TOPICS_MAX = 16
 STREAM_SEC_DEFAULT, STREAM_SEC_MAX = 600, 3_600
 OF_ONE_RUN = frozenset({"run", "events", "log"})
-_FEW = re.compile(r"[0-9]{1,4}")
+TOPIC = ListParam(
+    "topic", TextKind(), "What to follow; repeat it for more.", required=True, least=1, most=TOPICS_MAX
+)
+AFTER = ListParam(
+    "after", TextKind(), "The id of an event that was read last of its topic; repeat it for more."
+)
+TIMEOUT_SEC = Param(
+    "timeout_sec",
+    IntegerKind(1, STREAM_SEC_MAX, says="is a whole number from {least} to {most}."),
+    STREAM_SEC_DEFAULT,
+    "The stream ends after this long.",
+)
+LAST_PLACE = header("Last-Event-ID", "As one more `after`: what browsers send by themselves.")
+_TOPICS = """The name of an event is its topic, its data `{event, data}` as in the stream of its own:
+
+- `runs`: the list, as `GET /runs/stream`
+- `run:<id>`: one run with its task records, as `GET /runs/{run_id}/watch?include=records`
+- `events:<id>`: what happened in it, as `GET /executions/{executionId}/stream`
+- `log:<id>`: what it prints, as `GET /runs/{run_id}/logs/stream`
+- `workers`: as `GET /workers/stream`
+- `lists`: which other lists have changed and should be read again: `{changed}` of `approvals`,
+  `dead_letters`, `schedules`, `strategies`, `wheels`
+
+`{"event": "over"}` says that a topic has no more to tell, `{"event": "refused"}` with `{status, message}`
+that it cannot be followed; the others go on. Come back with the last id of each topic as `after`."""
 _TOPIC = re.compile(r"[a-z]+(:[A-Za-z0-9._-]{1,128})?")
 
 
@@ -36,7 +66,7 @@ class _Asked(NamedTuple):
     timeout_sec: int
 
 
-def route(openers: Mapping[str, Opener]) -> Route:
+def face(openers: Mapping[str, Opener]) -> Face:
     """`openers`: by the first word of a topic."""
 
     async def stream(request: Request) -> Response:
@@ -45,7 +75,17 @@ def route(openers: Mapping[str, Opener]) -> Route:
         many = await _open_topics(request, gateway, asked, openers)
         return sse.EventStream(many, gateway.streams, timeout_sec=asked.timeout_sec)
 
-    return Route("/stream", stream, methods=["GET"])
+    operation = Operation(
+        "GET",
+        "/stream",
+        stream,
+        "Several streams over one connection, as server-sent events",
+        {200: sse_of()},
+        [TOPIC, AFTER, TIMEOUT_SEC, LAST_PLACE, TICKET],
+        errors=[422, 429],
+        description=_TOPICS,
+    )
+    return Face(tag="live", error="Error", operations=[operation])
 
 
 async def _open_topics(
@@ -71,19 +111,20 @@ async def _open_topics(
 
 
 def _asked(request: Request, openers: Mapping[str, Opener]) -> _Asked:
-    query = request.query_params
-    topics = dict.fromkeys(query.getlist("topic"))
+    topics: dict[str, str | None] = dict.fromkeys(TOPIC.read(request))
     if not 1 <= len(topics) <= TOPICS_MAX:
-        raise _wrong("query", "topic", f"Name 1 to {TOPICS_MAX} topics, each as topic=.")
+        raise invalid("query", "topic", f"Name 1 to {TOPICS_MAX} topics, each as topic=.")
     for topic in topics:
         kind, mark, _ = topic.partition(":")
         if not _TOPIC.fullmatch(topic) or kind not in openers or bool(mark) != (kind in OF_ONE_RUN):
             known = ", ".join(sorted(openers))
-            raise _wrong("query", "topic", f"A topic is one of {known}; those of one run end with :<run id>.")
-    places = [("query", one) for one in query.getlist("after")]
-    if last := request.headers.get("last-event-id"):
+            raise invalid(
+                "query", "topic", f"A topic is one of {known}; those of one run end with :<run id>."
+            )
+    places = [("query", one) for one in AFTER.read(request)]
+    if last := LAST_PLACE.read(request):
         places.insert(0, ("header", last))
-    return _Asked(topics | _places(places, topics), _seconds(query.get("timeout_sec")))
+    return _Asked(topics | _places(places, topics), TIMEOUT_SEC.read(request))
 
 
 def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, Any]) -> dict[str, str]:
@@ -93,19 +134,9 @@ def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, Any]) -> dict
         topic, mark, place = one.partition(PLACE_MARK)
         if not mark:
             name = "after" if where == "query" else "Last-Event-ID"
-            raise _wrong(where, name, f"{name} is the id of an event of this stream: topic{PLACE_MARK}place.")
+            raise invalid(
+                where, name, f"{name} is the id of an event of this stream: topic{PLACE_MARK}place."
+            )
         if topic in topics:
             found[topic] = place
     return found
-
-
-def _seconds(raw: str | None) -> int:
-    if raw is None:
-        return STREAM_SEC_DEFAULT
-    if not _FEW.fullmatch(raw) or not 1 <= int(raw) <= STREAM_SEC_MAX:
-        raise _wrong("query", "timeout_sec", f"timeout_sec is a whole number from 1 to {STREAM_SEC_MAX}.")
-    return int(raw)
-
-
-def _wrong(place: str, name: str, message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": [place, name], "msg": message, "type": "value_error"}])

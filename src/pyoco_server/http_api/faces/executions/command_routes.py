@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.faces.executions import request_context
+from pyoco_server.http_api.context import ready_gateway
+from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
 from pyoco_server.http_api.faces.executions.creation import submission_of
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound
@@ -20,6 +20,8 @@ from pyoco_server.http_api.faces.executions.requests import CreateExecution, Env
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import read_aside
+from pyoco_server.http_api.routing.operation import Content, Operation, Serve, json_body, json_of
+from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
 from pyoco_server.operations.executions.drive import (
     Applied,
@@ -36,11 +38,9 @@ from pyoco_server.operations.runs.query import StoredRun
 
 ACCEPTED, REPLAYED = 202, 200
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 async def create_execution(request: Request) -> Response:
-    gateway, caller = request_context.ready_gateway(request), caller_of(request)
+    gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     wanted, said = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
     asked = await fingerprint_of(said, size=len(envelope.raw))
@@ -71,7 +71,7 @@ async def create_execution(request: Request) -> Response:
     return _answered(given, envelope)
 
 
-def _endpoint(form: CommandForm) -> Endpoint:
+def _endpoint(form: CommandForm) -> Serve:
     async def command(request: Request) -> Response:
         return await _command(request, form)
 
@@ -79,7 +79,7 @@ def _endpoint(form: CommandForm) -> Endpoint:
 
 
 async def _command(request: Request, form: CommandForm) -> Response:
-    gateway, caller = request_context.ready_gateway(request), caller_of(request)
+    gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     body, said = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
     execution_id = request_context.execution_id_of(request)
@@ -131,26 +131,46 @@ def _answered(given: Once, envelope: Envelope) -> Response:
     return Response(given.body[:-1] + key, status, headers, media_type="application/json")
 
 
-_ENDPOINTS = {form.path: _endpoint(form) for form in FORMS}
-_ON_ONE = {form.path.rpartition("/")[2]: _ENDPOINTS[form.path] for form in FORMS if not form.is_of_node}
-_ON_NODE = {form.path.rpartition("/")[2]: _ENDPOINTS[form.path] for form in FORMS if form.is_of_node}
+def _accepted_as(**more: Any) -> dict[int, Content]:
+    schema = ref("ExecutionCommandAccepted")
+    return {
+        ACCEPTED: json_of("Accepted", schema, **more),
+        REPLAYED: json_of("Accepted before: the same answer again", schema, **more),
+    }
 
-ROUTES = [
-    Route("/executions", create_execution, methods=["POST"]),
-    *(Route(path, endpoint, methods=["POST"]) for path, endpoint in _ENDPOINTS.items()),
+
+_REFUSED = (404, 409, 413, 415, 422)
+
+
+def _operation(form: CommandForm) -> Operation:
+    node = [params.NODE_ID] if form.is_of_node else []
+    needs_body = any(field.required for field in msgspec.structs.fields(form.body))
+    return Operation(
+        "POST",
+        form.path,
+        _endpoint(form),
+        form.name,
+        _accepted_as(),
+        [params.EXECUTION_ID, *node, *params.COMMAND_HEADERS],
+        json_body(ref(form.body.__name__), required=needs_body),
+        errors=_REFUSED,
+        name=form.name,
+        is_hot=True,
+    )
+
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/executions",
+        create_execution,
+        "CreateExecution: of a registered graph, or of a flow (`flow:<name>`) on workers",
+        _accepted_as(headers={"Location": {"schema": TEXT}}),
+        params.COMMAND_HEADERS,
+        json_body(ref(CreateExecution.__name__)),
+        errors=_REFUSED,
+        name="CreateExecution",
+        is_hot=True,
+    ),
+    *map(_operation, FORMS),
 ]
-
-
-def find_hot(method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
-    """For `hot_routes`: the same functions without a router in between. Odd paths are left to the router."""
-    if method != "POST":
-        return None
-    match path.split("/"):
-        case ["", "executions"]:
-            return create_execution, {}
-        case ["", "executions", execution_id, verb] if execution_id and verb in _ON_ONE:
-            return _ON_ONE[verb], {"executionId": execution_id}
-        case ["", "executions", execution_id, "nodes", node_id, verb] if verb in _ON_NODE:
-            params = {"executionId": execution_id, "nodeId": node_id}
-            return (_ON_NODE[verb], params) if execution_id and node_id else None
-    return None

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from pyoco_server.http_api.context import Store
-from pyoco_server.http_api.faces.executions import request_context, wire
+from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
 from pyoco_server.http_api.faces.executions.requests import CreateExecution
 from pyoco_server.http_api.middleware.tracing_headers import traceparent_of
+from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.status import Driver
 from pyoco_server.operations.executions import graphs
@@ -24,13 +25,9 @@ async def submission_of(
     """Checked, and in want of an id only. Raises for a graph that is not there."""
     is_flow = wanted.graphId.startswith(wire.FLOW)
     if not is_flow and wanted.tag is not None:
-        raise request_context.wrong(
-            "body", "tag", "tag says which workers run a flow:…; it means nothing here."
-        )
+        raise invalid("body", "tag", "tag says which workers run a flow:…; it means nothing here.")
     if is_flow and wanted.graphVersion is not None:
-        raise request_context.wrong(
-            "body", "graphVersion", "graphVersion is of registered graphs; a flow:… has none."
-        )
+        raise invalid("body", "graphVersion", "graphVersion is of registered graphs; a flow:… has none.")
     submission = validate(_submission(caller, wanted, correlation_id, headers), store.config)
     if is_flow:
         return lambda run_id: replace(submission, run_id=run_id)

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.faces.executions import request_context, wire
+from pyoco_server.http_api.context import ready_gateway
+from pyoco_server.http_api.faces.executions import params, request_context, wire
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.state import state_at
@@ -19,20 +19,17 @@ from pyoco_server.http_api.faces.executions.why_texts import explained
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import ASIDE_BYTES
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, json_of
+from pyoco_server.http_api.routing.schemas import BOOLEAN, TEXT, array, count, record, ref
 from pyoco_server.operations.executions import drive
 from pyoco_server.operations.runs import query, verify, why
 from pyoco_server.texts import choose_language
-
-EVENTS_DEFAULT, EVENTS_MAX = 500, 2_000
-LIMIT_DEFAULT, LIMIT_MAX = 50, 200
-SEQ_MAX = 10**12
-STATUSES = {"ACTIVE": None, "COMPLETED": "COMPLETED", "FAILED": "FAILED", "CANCELED": "CANCELLED"}
 
 _decode = msgspec.json.decode
 
 
 async def get_execution(request: Request) -> Response:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
@@ -42,9 +39,7 @@ async def get_execution(request: Request) -> Response:
 
 
 async def list_events(request: Request) -> Response:
-    asked = request.query_params
-    after = request_context.whole_number(asked, "afterSeq", default=0, least=0, most=SEQ_MAX)
-    limit = request_context.whole_number(asked, "limit", default=EVENTS_DEFAULT, least=1, most=EVENTS_MAX)
+    after, limit = params.AFTER_SEQ.read(request), params.EVENTS_LIMIT.read(request)
     chronicle = await chronicle_of(request)
     shown = chronicle.events[after : after + limit]
     answer = {
@@ -56,11 +51,11 @@ async def list_events(request: Request) -> Response:
 
 
 async def get_state(request: Request) -> Response:
-    at_seq = request_context.whole_number(request.query_params, "atSeq", default=0, least=1, most=SEQ_MAX)
+    at_seq = params.AT_SEQ.read(request)
     chronicle = await chronicle_of(request)
     last = len(chronicle.events)
-    if at_seq > last:
-        raise request_context.wrong("query", "atSeq", f"atSeq must be a whole number from 1 to {last}.")
+    if at_seq is not None and at_seq > last:
+        raise params.AT_SEQ.refuse(f"must be a whole number from 1 to {last}.")
     at_seq = at_seq or last
     body = await _state_after(chronicle.events[:at_seq])
     return json_answer(body | {"atSeq": at_seq})
@@ -68,7 +63,7 @@ async def get_state(request: Request) -> Response:
 
 async def verify_execution(request: Request) -> Response:
     """The chain of commits and the stored projection by the core; beside them, that our own words agree."""
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     chronicle = await chronicle_of(request)
     assert chronicle.run is not None
     checked = await verify.verify(gateway.store, chronicle.run.run_id)
@@ -95,7 +90,7 @@ async def _state_after(events: list[bytes]) -> dict[str, Any]:
 
 
 async def explain(request: Request) -> Response:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
         run = await drive.latest(gateway.desk, execution_id, tenant_id)
@@ -108,20 +103,18 @@ async def explain(request: Request) -> Response:
 
 
 async def list_executions(request: Request) -> Response:
-    gateway, asked = request_context.ready_gateway(request), request.query_params
-    status, graph_id = asked.get("status") or None, asked.get("graphId") or None
-    if status is not None and status not in STATUSES:
-        raise request_context.wrong("query", "status", f"status must be one of {', '.join(STATUSES)}.")
-    limit = request_context.whole_number(asked, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
+    gateway = ready_gateway(request)
+    status, graph_id = params.STATUS.read(request), params.ONLY_GRAPH.read(request) or None
+    limit = params.LIMIT.read(request)
     wanted = query.Filter(
-        status=STATUSES[status] if status else None,
+        status=params.STATUSES[status] if status else None,
         active=1 if status == "ACTIVE" else None,
         flow=wire.flow_name_of(graph_id) if graph_id else None,
         tenant=caller_of(request).tenant_id,
         archived=0,
     )
     runs, cursor = await query.page_of_runs(
-        gateway.store, gateway.read_model, wanted, limit, asked.get("cursor") or None
+        gateway.store, gateway.read_model, wanted, limit, params.CURSOR.read(request) or None
     )
     shown = [wire.summary(run) for run in runs]
     # A flow may be called like the runs of a graph are.
@@ -132,7 +125,7 @@ async def list_executions(request: Request) -> Response:
 
 
 async def chronicle_of(request: Request) -> EventHistory:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     try:
         chronicle = await request_context.histories_of(gateway).read(
             execution_id,
@@ -144,11 +137,68 @@ async def chronicle_of(request: Request) -> EventHistory:
     return chronicle
 
 
-ROUTES = [
-    Route("/executions", list_executions, methods=["GET"]),
-    Route("/executions/{executionId}", get_execution, methods=["GET"]),
-    Route("/executions/{executionId}/events", list_events, methods=["GET"]),
-    Route("/executions/{executionId}/state", get_state, methods=["GET"]),
-    Route("/executions/{executionId}/why", explain, methods=["GET"]),
-    Route("/executions/{executionId}/verify", verify_execution, methods=["GET"]),
+_LIST = record(["executions"], {"executions": array(ref("ExecutionSummary")), "nextCursor": TEXT})
+_EVENTS = record(
+    ["executionId", "events", "hasMore"],
+    {"executionId": TEXT, "events": array(ref("ExecutionEvent")), "hasMore": BOOLEAN},
+)
+_STATE = {"allOf": [ref("Execution"), record(["atSeq"], {"atSeq": count(maximum=params.SEQ_MAX)})]}
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/executions",
+        list_executions,
+        "Executions, those that changed last first; archived ones are left out",
+        {200: json_of("A page", _LIST)},
+        [params.STATUS, params.ONLY_GRAPH, params.LIMIT, params.CURSOR],
+        errors=[422],
+    ),
+    Operation(
+        "GET",
+        "/executions/{executionId}",
+        get_execution,
+        "One execution with its nodes, as its log has it",
+        {200: json_of("The execution", ref("Execution"))},
+        [params.EXECUTION_ID],
+        errors=[404],
+    ),
+    Operation(
+        "GET",
+        "/executions/{executionId}/events",
+        list_events,
+        "What happened to it, numbered from 1",
+        {200: json_of("Events", _EVENTS)},
+        [params.EXECUTION_ID, params.AFTER_SEQ, params.EVENTS_LIMIT],
+        errors=[404, 422],
+        name="list_execution_events",
+    ),
+    Operation(
+        "GET",
+        "/executions/{executionId}/state",
+        get_state,
+        "As it was after its first events",
+        {200: json_of("The execution as it was", _STATE)},
+        [params.EXECUTION_ID, params.AT_SEQ],
+        errors=[404, 422],
+        name="get_execution_state",
+    ),
+    Operation(
+        "GET",
+        "/executions/{executionId}/why",
+        explain,
+        "In words: what it waits for, or what decided its end, and what was refused",
+        {200: json_of("Why", ref("ExecutionWhy"))},
+        [params.EXECUTION_ID],
+        errors=[404],
+        name="explain_execution",
+    ),
+    Operation(
+        "GET",
+        "/executions/{executionId}/verify",
+        verify_execution,
+        "Whether its history is whole: the chain, the numbers, and what they fold into",
+        {200: json_of("What was found", ref("ExecutionVerified"))},
+        [params.EXECUTION_ID],
+        errors=[404],
+    ),
 ]

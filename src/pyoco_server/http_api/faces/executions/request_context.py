@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import cast
 
 from starlette.requests import Request
 
-from pyoco_server.errors import Invalid
 from pyoco_server.http_api.context import Gateway
-from pyoco_server.http_api.context import ready_gateway as ready_gateway
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.requests.bodies import is_json
@@ -21,7 +17,6 @@ from pyoco_server.operations.executions.histories import Histories
 JSON = frozenset({"application/json"})
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 NAME_CHARS_SHOWN = 64
-_NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 def histories_of(gateway: Gateway) -> Histories[EventHistory]:
@@ -53,16 +48,3 @@ def content_type_of(request: Request, accepted: frozenset[str]) -> str:
         known = ", ".join(sorted(accepted))
         raise FrameworkRefusal(415, f"The body must be {known}: say so in Content-Type.")
     return kind
-
-
-def whole_number(asked: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
-    raw = asked.get(name)
-    if raw is None:
-        return default
-    if not _NUMBER.fullmatch(raw) or not least <= int(raw) <= most:
-        raise wrong("query", name, f"{name} must be a whole number from {least} to {most}.")
-    return int(raw)
-
-
-def wrong(place: str, name: str, message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": [place, name], "msg": message, "type": "value_error"}])

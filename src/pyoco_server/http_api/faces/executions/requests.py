@@ -12,6 +12,7 @@ from starlette.requests import Request
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.http_api.faces.executions import request_context
+from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
 from pyoco_server.operations.idempotency.key_scope import checked_key
@@ -136,7 +137,7 @@ def _correlation_id(request: Request) -> str:
         return new_uuid()
     if len(given) > CORRELATION_CHARS_MAX or not given.isprintable():
         message = f"{CORRELATION_HEADER} may have {CORRELATION_CHARS_MAX} printable characters."
-        raise request_context.wrong("header", CORRELATION_HEADER, message)
+        raise invalid("header", CORRELATION_HEADER, message)
     return given
 
 

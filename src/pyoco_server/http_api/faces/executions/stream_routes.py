@@ -10,14 +10,17 @@ import re
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.context import Gateway
-from pyoco_server.http_api.faces.executions import request_context
+from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.routing.operation import Content, Operation
+from pyoco_server.http_api.routing.operation import events as event_stream
+from pyoco_server.http_api.routing.problems import invalid
+from pyoco_server.http_api.routing.stream_params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import Topic
 from pyoco_server.operations.executions.histories import Histories, RunHistory
@@ -29,9 +32,9 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 async def stream_execution(request: Request) -> Response:
-    gateway, execution_id = request_context.ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     # The header, as browsers send it when they come back; the query for whoever cannot set one.
-    given = request.headers.get("last-event-id") or request.query_params.get("afterSeq")
+    given = params.LAST_SEQ.read(request) or params.LAST_SEQ_IN_QUERY.read(request)
     events = await open_events(gateway, caller_of(request).tenant_id, execution_id, given)
     if events.is_over:
         events.detach()
@@ -50,9 +53,7 @@ async def open_events(
         raise ExecutionNotFound(execution_id) from None
     if events.is_ahead and not events.is_over:
         events.detach()
-        raise request_context.wrong(
-            "header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is."
-        )
+        raise invalid("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
     return events
 
 
@@ -117,10 +118,22 @@ class Events:
 def _seen(given: str | None) -> int:
     given = given or "0"
     if not _SEQ.fullmatch(given):
-        raise request_context.wrong(
-            "header", "Last-Event-ID", "Last-Event-ID (or afterSeq) is the seq of an event."
-        )
+        raise invalid("header", "Last-Event-ID", "Last-Event-ID (or afterSeq) is the seq of an event.")
     return int(given)
 
 
-ROUTES = [Route("/executions/{executionId}/stream", stream_execution, methods=["GET"])]
+_STREAM = {
+    200: event_stream("Server-sent events; the id of each is its seq"),
+    204: Content("It is over, and the reader has seen all of it"),
+}
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/executions/{executionId}/stream",
+        stream_execution,
+        "Its events as they happen, from the first one or after Last-Event-ID; closes after the last",
+        _STREAM,
+        [params.EXECUTION_ID, params.LAST_SEQ_IN_QUERY, params.LAST_SEQ, TICKET],
+        errors=[404, 422, 429],
+    )
+]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs import request_context, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.requests.log_params import LogWords
-from pyoco_server.http_api.responses.logs import log_answer
+from pyoco_server.http_api.responses.logs import log_answer, log_responses
+from pyoco_server.http_api.routing.operation import Content, Operation, events
+from pyoco_server.http_api.routing.schemas import ref
+from pyoco_server.http_api.routing.stream_params import LAST_EVENT_ID, TICKET
 from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
 from pyoco_server.operations.runs.query import StoredRun
 
@@ -25,14 +28,14 @@ WORDS = LogWords(
 
 
 async def get_logs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     return await log_answer(request, gateway, await request_context.found_job(request), WORDS)
 
 
 async def stream_logs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     check_accept(request)
-    since = request.query_params.get(WORDS.since_token)
+    since = WORDS.since().read(request)
     try:
         return await log_stream(request, gateway, request_context.job_id_of(request), since, shown)
     except NotFound:
@@ -43,7 +46,32 @@ def shown(stored: StoredRun) -> bytes:
     return msgspec.json.encode(wire.job(stored.run))
 
 
-ROUTES = [
-    Route("/jobs/{job_id}/logs", get_logs, methods=["GET"]),
-    Route("/jobs/{job_id}/logs/stream", stream_logs, methods=["GET"]),
+_LOGS = """As JSON a page; as `application/x-ndjson` or `text/plain` the whole log, a line an entry, which
+only ever grows at its end: `Range: bytes=<have>-` gives what is new. `ETag`, `If-None-Match`, `Range` and
+`If-Range` hold for every form."""
+_STREAM = """`event: logEntry` with the log's token as `id:`, replayed from the start, from `Last-Event-ID` or
+from `sinceToken`, then live; `event: status` when the job has changed; `event: end`, then it closes."""
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/jobs/{job_id}/logs",
+        get_logs,
+        "What it printed",
+        log_responses(ref("LogPage")),
+        [request_context.JOB_ID, *WORDS.params()],
+        errors=[400, 404, 406, 416, 422, 429],
+        description=_LOGS,
+        name="get_job_logs",
+    ),
+    Operation(
+        "GET",
+        "/jobs/{job_id}/logs/stream",
+        stream_logs,
+        "What it prints, as server-sent events",
+        {200: events(), 204: Content("The job is over, and nothing came after: do not come back")},
+        [request_context.JOB_ID, WORDS.since(), LAST_EVENT_ID, TICKET],
+        errors=[400, 404, 406, 429],
+        description=_STREAM,
+        name="stream_job_logs",
+    ),
 ]

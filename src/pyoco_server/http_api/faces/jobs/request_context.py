@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from pyoco_server.errors import Invalid, NotFound
-from pyoco_server.http_api.context import ready_gateway as ready_gateway
+from pyoco_server.errors import NotFound
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.routing.kinds import ChoiceKind, FlagKind, IntegerKind, TextKind
+from pyoco_server.http_api.routing.params import ListParam, Param, path, text
+from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.names import TAGS_MAX, check_tag, is_run_id
 from pyoco_server.operations.runs import query
 from pyoco_server.operations.runs.query import StoredRun
 from pyoco_server.operations.runs.run_list import Tagged
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
-_FEW = re.compile(r"[0-9]{1,3}")
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+JOB_ID = path("job_id")
+TAG = path("tag")
+TAGS = ListParam("tag", TextKind(), "Only jobs with all of these tags.")
+STATUS = Param[str | None]("status", ChoiceKind(tuple(STAGE_OF)), None, "Only jobs that stand so.")
+LIMIT = Param("limit", IntegerKind(1, LIMIT_MAX), LIMIT_DEFAULT, "How many at most.")
+NEXT_TOKEN = text("nextToken", "Of the page before; good for the same filters only.")
+PURGE = Param("purge", FlagKind(), False, "Erase it.")
 
 
 class JobListParams(NamedTuple):
@@ -46,31 +53,9 @@ async def found_job(request: HTTPConnection, *, whole: bool = False) -> StoredRu
 
 
 def list_asked(request: HTTPConnection) -> JobListParams:
-    asked = request.query_params
-    status = asked.get("status")
-    if status is not None and status not in STAGE_OF:
-        raise _wrong("status", f"status must be one of {', '.join(STAGE_OF)}.")
-    tags = tuple(dict.fromkeys(check_tag(text) for text in asked.getlist("tag")))
+    status = STATUS.read(request)
+    tags = tuple(dict.fromkeys(check_tag(text) for text in TAGS.read(request)))
     if len(tags) > TAGS_MAX:
-        raise _wrong("tag", f"At most {TAGS_MAX} tags: no job has more.")
+        raise invalid("query", TAGS.name, f"At most {TAGS_MAX} tags: no job has more.")
     wanted = Tagged(tags, STAGE_OF[status].value if status else None, caller_of(request).tenant_id)
-    return JobListParams(wanted, _limit(asked.get("limit")), asked.get("nextToken"))
-
-
-def flag(request: HTTPConnection, name: str) -> bool:
-    given = request.query_params.get(name, "false")
-    if given not in _FLAGS:
-        raise _wrong(name, f"{name} must be true or false.")
-    return _FLAGS[given]
-
-
-def _limit(given: str | None) -> int:
-    if given is None:
-        return LIMIT_DEFAULT
-    if not _FEW.fullmatch(given) or not 1 <= int(given) <= LIMIT_MAX:
-        raise _wrong("limit", f"limit must be a whole number from 1 to {LIMIT_MAX}.")
-    return int(given)
-
-
-def _wrong(name: str, message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": ["query", name], "msg": message, "type": "value_error"}])
+    return JobListParams(wanted, LIMIT.read(request), NEXT_TOKEN.read(request))

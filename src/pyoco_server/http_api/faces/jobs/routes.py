@@ -12,12 +12,17 @@ from starlette.types import Scope
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs import log_routes, request_context, socket, wire
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound
+from pyoco_server.http_api.faces.jobs.schemas import SCHEMAS
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
-from pyoco_server.http_api.requests.idempotency import key_of, once_answer
+from pyoco_server.http_api.requests.idempotency import key_of, key_param, once_answer
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.face import Face
+from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
+from pyoco_server.http_api.routing.schemas import TEXT, array, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
@@ -26,7 +31,7 @@ from pyoco_server.operations.runs.query import StoredRun
 
 
 async def create_job(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     body = await params_body(request, gateway.config)
     submission = await read_aside(body, _checked, body, request, gateway.config)
     key = key_of(request)
@@ -57,7 +62,7 @@ async def get_job(request: Request) -> Response:
 
 
 async def list_jobs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     asked = request_context.list_asked(request)
     runs, token = await run_list.newest_runs(
         gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.token
@@ -69,9 +74,9 @@ async def list_jobs(request: Request) -> Response:
 
 async def delete_job(request: Request) -> Response:
     """Cancels. Whatever is not there, or not any more, is as the caller wants it: 204 always."""
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     caller = caller_of(request)
-    purge = request_context.flag(request, "purge")
+    purge = request_context.PURGE.read(request)
     try:
         job_id = request_context.job_id_of(request)
         if purge:
@@ -88,7 +93,7 @@ async def get_tags(request: Request) -> Response:
 
 
 async def add_tag(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
+    gateway = ready_gateway(request)
     tag = wire.tag_asked(await small_body(request), request.headers)
     try:
         stored = await tagging.add_tag(
@@ -100,8 +105,8 @@ async def add_tag(request: Request) -> Response:
 
 
 async def remove_tag(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
-    tag = request.path_params["tag"]
+    gateway = ready_gateway(request)
+    tag = request_context.TAG.read(request)
     try:
         await tagging.remove_tag(
             gateway.store, request_context.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
@@ -123,19 +128,91 @@ class _IdWithSlash(Route):
         return Match.FULL, {"endpoint": self.endpoint, "path_params": {"job_id": unquote(last)}}
 
 
-ROUTES: list[BaseRoute] = [
+_TAGS = json_of("All its tags, in the order they came", array(TEXT))
+_DONE = Content("Done, or as it was already")
+
+FACE = Face(
+    tag="jobs",
+    error="JobError",
+    operations=[
+        Operation(
+            "POST",
+            "/jobs",
+            create_job,
+            "Create a job",
+            {201: json_of("Created and queued; `Location` says where", ref("Job"))},
+            [key_param()],
+            json_body(ref("JobRequest")),
+            errors=[400, 409, 413, 415, 422],
+        ),
+        Operation(
+            "GET",
+            "/jobs",
+            list_jobs,
+            "List jobs, newest first",
+            {200: json_of("A page; without `nextToken` it is the last", ref("JobPage"))},
+            [request_context.TAGS, request_context.STATUS, request_context.LIMIT, request_context.NEXT_TOKEN],
+            errors=[400, 422],
+        ),
+        Operation(
+            "GET",
+            "/jobs/{job_id}",
+            get_job,
+            "One job",
+            {200: json_of("The job", ref("Job"))},
+            [request_context.JOB_ID],
+            errors=[404],
+        ),
+        Operation(
+            "DELETE",
+            "/jobs/{job_id}",
+            delete_job,
+            "Cancel it; with `purge` erase it",
+            {204: _DONE},
+            [request_context.JOB_ID, request_context.PURGE],
+            errors=[409, 422],
+            description="204 also for a job that is over, unknown or gone. 409 for a purge of a live one.",
+        ),
+        Operation(
+            "GET",
+            "/jobs/{job_id}/tags",
+            get_tags,
+            "Its tags, in the order they came",
+            {200: _TAGS},
+            [request_context.JOB_ID],
+            errors=[404],
+            name="get_job_tags",
+        ),
+        Operation(
+            "POST",
+            "/jobs/{job_id}/tags",
+            add_tag,
+            "Give it a tag; one that it has changes nothing",
+            {200: _TAGS},
+            [request_context.JOB_ID],
+            json_body(ref("TagRequest")),
+            errors=[400, 404, 413, 415, 422],
+            name="add_job_tag",
+        ),
+        Operation(
+            "DELETE",
+            "/jobs/{job_id}/tags/{tag:path}",  # a tag may hold slashes
+            remove_tag,
+            "Take a tag away; one that it does not have changes nothing",
+            {204: _DONE},
+            [request_context.JOB_ID, request_context.TAG],
+            errors=[404],
+            name="remove_job_tag",
+        ),
+        *log_routes.OPERATIONS,
+        *socket.OPERATIONS,
+    ],
+    schemas=SCHEMAS,
+)
+# Before the routes of the face.
+BEFORE: list[BaseRoute] = [
     _IdWithSlash("/jobs/{job_id}", get_job, methods=["GET"]),
     _IdWithSlash("/jobs/{job_id}", delete_job, methods=["DELETE"]),
-    Route("/jobs", create_job, methods=["POST"]),
-    Route("/jobs", list_jobs, methods=["GET"]),
-    Route("/jobs/{job_id}", get_job, methods=["GET"]),
-    Route("/jobs/{job_id}", delete_job, methods=["DELETE"]),
-    Route("/jobs/{job_id}/tags", get_tags, methods=["GET"]),
-    Route("/jobs/{job_id}/tags", add_tag, methods=["POST"]),
-    # A tag may hold slashes.
-    Route("/jobs/{job_id}/tags/{tag:path}", remove_tag, methods=["DELETE"]),
-    *log_routes.ROUTES,
-    *socket.ROUTES,
 ]
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pyoco_server import clock
 from pyoco_server.errors import NotFound, PyocoError
-from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.context import Gateway, ready_gateway
 from pyoco_server.http_api.faces.jobs import frames, request_context
 from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
 from pyoco_server.http_api.faces.jobs.log_routes import shown
@@ -22,6 +21,8 @@ from pyoco_server.http_api.middleware.callers import caller_of, counted_as
 from pyoco_server.http_api.middleware.refusal_log import note_refusal
 from pyoco_server.http_api.responses.error_table import retry_header
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Content, Operation
+from pyoco_server.http_api.routing.stream_params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.operations.logs.cursors import LogPosition, LogPositions
@@ -38,7 +39,7 @@ _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 
 async def job_socket(socket: WebSocket) -> None:
     try:
-        gateway = request_context.ready_gateway(socket)
+        gateway = ready_gateway(socket)
         leave = gateway.streams.concurrency.enter(counted_as(socket))
     except PyocoError as error:
         await _deny(socket, error)
@@ -67,7 +68,22 @@ async def _serve(socket: WebSocket, gateway: Gateway) -> None:
         gateway.log_views.unsubscribe(job_id, view)
 
 
-ROUTES = [WebSocketRoute("/jobs/{job_id}/ws", job_socket)]
+_SOCKET = """The server sends `status`, `log`, `heartbeat`, `error` and `end` frames; the client `subscribe`
+(`sinceToken`, `logs`), `cancel` and `ping`. Nothing but `status` comes before `subscribe`."""
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/jobs/{job_id}/ws",
+        None,
+        "How it stands and what it prints, as a WebSocket",
+        {101: Content("A WebSocket")},
+        [request_context.JOB_ID, TICKET],
+        errors=[404, 429],
+        description=_SOCKET,
+        name="job_socket",
+        socket=job_socket,
+    )
+]
 
 
 class _Talk:

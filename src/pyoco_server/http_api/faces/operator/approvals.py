@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.openapi import APPROVALS
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway, whole_number
+from pyoco_server.http_api.context import ready_gateway
+from pyoco_server.http_api.faces.operator import params
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, json_of
+from pyoco_server.http_api.routing.schemas import OBJECT
 from pyoco_server.operations.approvals import list_approvals
 
-router = APIRouter()
 
-
-@router.get("/approvals", summary="What waits for an answer, longest first", openapi_extra=APPROVALS)
 async def approvals(request: Request) -> Response:
     gateway = ready_gateway(request)
-    query = request.query_params
     found, next_cursor = await list_approvals(
         gateway.store,
         gateway.read_model,
         tenant_id=caller_of(request).tenant_id,
-        limit=whole_number(query, "limit", default=wire.APPROVALS_DEFAULT, most=wire.APPROVALS_MAX),
-        cursor=query.get("cursor") or None,
+        limit=params.APPROVALS_LIMIT.read(request),
+        cursor=params.CURSOR.read(request) or None,
     )
     items = [msgspec.structs.asdict(wait) for wait in found]
     return json_answer({"items": items, "next_cursor": next_cursor})
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/approvals",
+        approvals,
+        "What waits for an answer, longest first",
+        {200: json_of("Tasks that wait, and `next_cursor`", OBJECT)},
+        [params.APPROVALS_LIMIT, params.CURSOR],
+        errors=[422],
+        name="list_approvals",
+    )
+]

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.openapi import LETTER, LETTERS, REDRIVE
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.context import ready_gateway
+from pyoco_server.http_api.faces.operator import params, wire
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import small_body
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
+from pyoco_server.http_api.routing.schemas import BOOLEAN, OBJECT, record
 from pyoco_server.operations.fleet import dead_letters
 
-router = APIRouter()
 
-
-@router.get("/dlq", summary="Dead letters, newest first", openapi_extra=LETTERS)
 async def list_letters(request: Request) -> Response:
     gateway = ready_gateway(request)
-    asked = wire.letters_wanted(request.query_params)
+    asked = wire.letters_wanted(request)
     page = await dead_letters.list_letters(gateway.store, gateway.read_model, caller_of(request), asked)
     items = [wire.letter(kept, whole=False) for kept in page.letters]
     return json_answer({"items": items, "next_cursor": page.next_cursor})
 
 
-@router.get("/dlq/{letter_id}", summary="One dead letter, with its message", openapi_extra=LETTER)
 async def get_letter(request: Request) -> Response:
     gateway = ready_gateway(request)
     kept = await dead_letters.get_letter(
@@ -35,7 +32,6 @@ async def get_letter(request: Request) -> Response:
     return json_answer(wire.letter(kept, whole=True) | {"redriven_as": run_id})
 
 
-@router.post("/dlq/{letter_id}/redrive", summary="Run it again, as a new run", openapi_extra=REDRIVE)
 async def redrive(request: Request) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
     again = wire.again_wanted(await small_body(request))
@@ -43,3 +39,35 @@ async def redrive(request: Request) -> Response:
     kept = await dead_letters.get_letter(gateway.store, gateway.read_model, caller, letter_id)
     stored = await dead_letters.redrive(gateway.store, caller, kept, again=again)
     return json_answer(wire.redriven(kept, stored))
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/dlq",
+        list_letters,
+        "Dead letters, newest first",
+        {200: json_of("Letters without their messages, and `next_cursor`", OBJECT)},
+        [params.LETTERS_LIMIT, params.REASON, params.CURSOR],
+        errors=[422],
+    ),
+    Operation(
+        "GET",
+        "/dlq/{letter_id}",
+        get_letter,
+        "One dead letter, with its message",
+        {200: json_of("The letter, and the run it was redriven as", OBJECT)},
+        [params.LETTER_ID],
+        errors=[404],
+    ),
+    Operation(
+        "POST",
+        "/dlq/{letter_id}/redrive",
+        redrive,
+        "Run it again, as a new run",
+        {200: json_of("The new run", OBJECT)},
+        [params.LETTER_ID],
+        json_body(record([], {"again": BOOLEAN | {"default": False}}), required=False),
+        errors=[404, 409, 413, 415, 422],
+    ),
+]

@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TypeVar
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
 
-from pyoco_server.http_api.faces.operator.openapi import METRICS
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.routing.operation import Content, Operation
+from pyoco_server.http_api.routing.schemas import TEXT
 from pyoco_server.http_api.server.connections import REASONS, Connections
 from pyoco_server.operations.concurrency import Concurrency
 from pyoco_server.operations.fleet.counters import BOUNDS_SEC, Counters, Spread
@@ -37,10 +38,7 @@ T = TypeVar("T")
 
 _WHOLE = re.compile(rb"\.0$", re.MULTILINE)
 
-router = APIRouter()
 
-
-@router.get("/metrics", summary="Numbers for Prometheus", openapi_extra=METRICS)
 async def metrics(request: Request) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
     if caller.tenant_id is not None and not caller.may(Scope.OPS_READ_ALL):
@@ -202,3 +200,14 @@ def _cumulative(spread: Spread) -> list[tuple[str, float]]:
         so_far += count
         buckets.append((bound, float(so_far)))
     return buckets
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/metrics",
+        metrics,
+        "Numbers for Prometheus",
+        {200: Content("Prometheus text format 0.0.4", {"text/plain": TEXT})},
+    )
+]

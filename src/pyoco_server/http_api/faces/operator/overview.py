@@ -5,28 +5,24 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from pyoco_server.http_api.context import gateway_of
-from pyoco_server.http_api.faces.operator.openapi import CALLER, FLOWS, SYSTEM
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.context import gateway_of, ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, json_of
+from pyoco_server.http_api.routing.schemas import OBJECT, array
 from pyoco_server.operations.fleet import flows
 from pyoco_server.operations.fleet.system import system
 
-router = APIRouter()
 
-
-@router.get("/flows", summary="Flows that are known, and how their runs went", openapi_extra=FLOWS)
 async def list_flows(request: Request) -> Response:
     gateway = ready_gateway(request)
     found = await flows.known_flows(gateway.store, gateway.read_model, caller_of(request).tenant_id)
     return json_answer(found)
 
 
-@router.get("/system", summary="Broker, streams against their limits, versions", openapi_extra=SYSTEM)
 async def get_system(request: Request) -> Response:
     gateway = ready_gateway(request)
     versions = {name: version(name) for name in ("pyoco-server", "pyoco", "nats-py")}
@@ -40,7 +36,6 @@ async def get_system(request: Request) -> Response:
     )
 
 
-@router.get("/caller", summary="Who is asking", openapi_extra=CALLER)
 async def get_caller(request: Request) -> Response:
     caller = caller_of(request)
     scopes = None if caller.scopes is None else sorted(caller.scopes)
@@ -54,3 +49,28 @@ async def get_caller(request: Request) -> Response:
             "cancel_grace_sec": grace_sec,
         }
     )
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/flows",
+        list_flows,
+        "Flows that are known, and how their runs went",
+        {200: json_of("Flows, by name", array(OBJECT))},
+    ),
+    Operation(
+        "GET",
+        "/system",
+        get_system,
+        "Broker, streams against their limits, versions",
+        {200: json_of("How it stands", OBJECT)},
+    ),
+    Operation(
+        "GET",
+        "/caller",
+        get_caller,
+        "Who is asking",
+        {200: json_of("Tenant, id, principal and scopes; null without keys", OBJECT)},
+    ),
+]

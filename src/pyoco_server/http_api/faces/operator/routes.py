@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.operator import (
@@ -19,21 +19,52 @@ from pyoco_server.http_api.faces.operator import (
 )
 from pyoco_server.http_api.middleware.refusal_log import NotReady, note_refusal
 from pyoco_server.http_api.responses.error_table import RETRY_AFTER_SEC
-
-router = APIRouter(tags=["operator"])
-for part in (workers, metrics, wheels, dead_letters, approvals, idempotency_keys, overview):
-    router.include_router(part.router)
-
-
-@router.get("/health", summary="Is the gateway alive?")
-async def health() -> dict[str, str]:
-    return {"status": "ok"}
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.face import Face
+from pyoco_server.http_api.routing.operation import Operation, json_of
+from pyoco_server.http_api.routing.schemas import BOOLEAN, TEXT, array, record
 
 
-@router.get("/ready", summary="Can it serve, and if not, why?")
-async def ready(request: Request) -> JSONResponse:
+async def health(request: Request) -> Response:
+    return json_answer({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
     state: dict[str, Any] = gateway_of(request).ready()
     if state["ready"]:
         return JSONResponse(state)
     note_refusal(request.scope, NotReady(f"Not ready: {'; '.join(state['reasons'])}."))
     return JSONResponse(state, 503, {"Retry-After": str(RETRY_AFTER_SEC)})
+
+
+_READY = record(["ready", "reasons"], {"ready": BOOLEAN, "reasons": array(TEXT)})
+FACE = Face(
+    tag="operator",
+    error="Error",
+    operations=[
+        *workers.OPERATIONS,
+        *metrics.OPERATIONS,
+        *wheels.OPERATIONS,
+        *dead_letters.OPERATIONS,
+        *approvals.OPERATIONS,
+        *idempotency_keys.OPERATIONS,
+        *overview.OPERATIONS,
+        Operation(
+            "GET",
+            "/health",
+            health,
+            "Is the gateway alive?",
+            {200: json_of("It is", record(["status"], {"status": {"const": "ok"}}))},
+            is_public=True,
+        ),
+        Operation(
+            "GET",
+            "/ready",
+            ready,
+            "Can it serve, and if not, why?",
+            {200: json_of("It can", _READY), 503: json_of("It cannot; `reasons` says why", _READY)},
+            is_public=True,
+        ),
+    ],
+    head=False,
+)

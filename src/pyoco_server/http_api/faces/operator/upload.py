@@ -19,11 +19,14 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import Invalid, TooLarge
-from pyoco_server.http_api.faces.operator.request_context import INVALID, read_flag, wrong
+from pyoco_server.http_api.faces.operator.params import FLAG
+from pyoco_server.http_api.routing.params import Param
+from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.operations.fleet import wheels
 
 FILE = "wheel"
-FIELDS = ("replace", "tags")
+REPLACE = Param("replace", FLAG, True, place="body")
+FIELDS = (REPLACE.name, "tags")
 FIELD_BYTES_MAX = 8 * 1024
 PARTS_MAX = 16
 # What there may be around the file: boundaries, headers of parts, the other fields.
@@ -51,13 +54,14 @@ async def receive_wheel(request: Request, *, bytes_max: int) -> AsyncIterator[Re
                 async for piece in request.stream():
                     await form.read(piece)
             except ClientDisconnect as error:
-                raise wrong("body", FILE, "The upload ended before its end.") from error
+                raise invalid("body", FILE, "The upload ended before its end.") from error
             await form.finish()
+        replace = form.fields.get(REPLACE.name)
         yield Received(
             name=form.file_name,
             file=file,
             tags=[part.strip() for part in form.fields.get("tags", "").split(",") if part.strip()],
-            replace=read_flag("body", "replace", form.fields.get("replace"), default=True),
+            replace=REPLACE.default if replace is None else REPLACE.parse(replace),
         )
 
 
@@ -96,15 +100,15 @@ class _Form:
         try:
             self._parser.write(piece)
         except MultipartParseError as error:
-            raise wrong("body", FILE, f"The body is not multipart/form-data: {error}.") from error
+            raise invalid("body", FILE, f"The body is not multipart/form-data: {error}.") from error
         if len(self._pending) >= WRITE_BYTES:
             await self._write()
 
     async def finish(self) -> None:
         if not self._is_over:
-            raise wrong("body", FILE, "The upload ended before its end.")
+            raise invalid("body", FILE, "The upload ended before its end.")
         if not self._has_file:
-            raise wrong("body", FILE, "The file is missing: send it as the part `wheel`, with its name.")
+            raise invalid("body", FILE, "The file is missing: send it as the part `wheel`, with its name.")
         await self._write()
 
     async def _write(self) -> None:
@@ -114,7 +118,7 @@ class _Form:
     def _on_part_begin(self) -> None:
         self._parts += 1
         if self._parts > PARTS_MAX:
-            raise wrong("body", FILE, f"The body has more than {PARTS_MAX} parts.")
+            raise invalid("body", FILE, f"The body has more than {PARTS_MAX} parts.")
         self._part, self._text, self._disposition = None, bytearray(), b""
 
     def _on_header_end(self) -> None:
@@ -129,7 +133,7 @@ class _Form:
         if self._part != FILE:
             return
         if self._has_file:
-            raise wrong("body", FILE, "There is more than one part `wheel`: send one at a time.")
+            raise invalid("body", FILE, "There is more than one part `wheel`: send one at a time.")
         self._has_file = True
         self.file_name = options.get(b"filename", b"").decode("utf-8", "replace")
         # Found out now, nobody has to send half a gigabyte first.
@@ -144,21 +148,23 @@ class _Form:
         elif self._part in FIELDS:
             self._text += data[start:end]
             if len(self._text) > FIELD_BYTES_MAX:
-                raise wrong("body", self._part, f"{self._part} has more than {FIELD_BYTES_MAX} bytes.")
+                raise invalid("body", self._part, f"{self._part} has more than {FIELD_BYTES_MAX} bytes.")
 
     def _on_part_end(self) -> None:
         if self._part in FIELDS:
             try:
                 self.fields[self._part] = self._text.decode()
             except UnicodeDecodeError as error:
-                raise wrong("body", self._part, f"{self._part} is not UTF-8 text.") from error
+                raise invalid("body", self._part, f"{self._part} is not UTF-8 text.") from error
 
     def _on_end(self) -> None:
         self._is_over = True
 
 
 def too_large(bytes_max: int) -> TooLarge:
-    return TooLarge(f"The wheel has more than {bytes_max} bytes (PYOCO_WHEEL_MAX_BYTES).", err_id=INVALID)
+    return TooLarge(
+        f"The wheel has more than {bytes_max} bytes (PYOCO_WHEEL_MAX_BYTES).", err_id=Invalid.default_err_id
+    )
 
 
 def _check_length(request: Request, bytes_max: int) -> None:
@@ -172,5 +178,5 @@ def _boundary(request: Request) -> bytes:
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary:
         message = "Send the wheel as multipart/form-data, in the part `wheel`."
-        raise Invalid(message, details=[{"loc": ["body", FILE], "msg": message, "type": "value_error"}])
+        raise invalid("body", FILE, message)
     return boundary

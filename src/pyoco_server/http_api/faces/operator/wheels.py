@@ -8,47 +8,42 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.errors import Forbidden
-from pyoco_server.http_api.context import gateway_of
-from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.openapi import (
-    WHEEL_DELETE,
-    WHEEL_DOWNLOAD,
-    WHEEL_HISTORY,
-    WHEEL_UPLOAD,
-    WHEELS,
-)
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.context import gateway_of, ready_gateway
+from pyoco_server.http_api.faces.operator import params, wire
 from pyoco_server.http_api.faces.operator.upload import receive_wheel
 from pyoco_server.http_api.middleware.addresses import is_loopback
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Content, Operation, json_of
+from pyoco_server.http_api.routing.schemas import BINARY, BOOLEAN, OBJECT, TEXT, array, record
 from pyoco_server.operations.fleet import wheels
+from pyoco_server.operations.fleet.wheels import WheelAction
 
-router = APIRouter()
 
-
-@router.get("/wheels", summary="Wheels, by name", openapi_extra=WHEELS)
 async def list_wheels(request: Request) -> Response:
     gateway = ready_gateway(request)
     found = await wheels.list_wheels(gateway.store, caller_of(request))
     return json_answer([wire.wheel(one, gateway.config.wheel_object_store_bucket) for one in found])
 
 
-@router.get("/wheels/history", summary="What happened to wheels, latest first", openapi_extra=WHEEL_HISTORY)
 async def list_history(request: Request) -> Response:
     gateway = ready_gateway(request)
-    limit, wheel_name, action = wire.history_wanted(request.query_params)
+    limit, action = params.HISTORY_LIMIT.read(request), params.ACTION.read(request)
+    wheel_name = params.ONLY_WHEEL.read(request)
     found = await wheels.list_history(
-        gateway.store, caller_of(request), limit=limit, wheel_name=wheel_name, action=action
+        gateway.store,
+        caller_of(request),
+        limit=limit,
+        wheel_name=wheel_name,
+        action=WheelAction(action) if action else None,
     )
     return json_answer(found)
 
 
-@router.post("/wheels", summary="Bring a wheel", openapi_extra=WHEEL_UPLOAD)
 async def upload_wheel(request: Request) -> Response:
     _check_may_change(request)
     gateway = ready_gateway(request)
@@ -65,7 +60,6 @@ async def upload_wheel(request: Request) -> Response:
     return json_answer(wire.wheel(stored, gateway.config.wheel_object_store_bucket))
 
 
-@router.get("/wheels/{wheel_name}", summary="The wheel itself", openapi_extra=WHEEL_DOWNLOAD)
 async def download_wheel(request: Request) -> Response:
     gateway = ready_gateway(request)
     wheel = await wheels.get_wheel(gateway.store, caller_of(request), request.path_params["wheel_name"])
@@ -78,7 +72,6 @@ async def download_wheel(request: Request) -> Response:
     return StreamingResponse(_all(first, pieces), headers=headers, media_type="application/octet-stream")
 
 
-@router.delete("/wheels/{wheel_name}", summary="Remove a wheel, from workers too", openapi_extra=WHEEL_DELETE)
 async def delete_wheel(request: Request) -> Response:
     _check_may_change(request)
     gateway = ready_gateway(request)
@@ -106,3 +99,46 @@ def _check_may_change(request: Request) -> None:
             "loopback. Set PYOCO_HTTP_AUTH_MODE=api_key, and use a key with the scope wheels:write.",
             err_id="",
         )
+
+
+_UPLOAD = record(["wheel"], {"wheel": BINARY, "replace": BOOLEAN | {"default": True}, "tags": TEXT})
+OPERATIONS = [
+    Operation("GET", "/wheels", list_wheels, "Wheels, by name", {200: json_of("Wheels", array(OBJECT))}),
+    Operation(
+        "GET",
+        "/wheels/history",
+        list_history,
+        "What happened to wheels, latest first",
+        {200: json_of("Entries", array(OBJECT))},
+        [params.HISTORY_LIMIT, params.ONLY_WHEEL, params.ACTION],
+        errors=[422],
+        name="list_wheel_history",
+    ),
+    Operation(
+        "POST",
+        "/wheels",
+        upload_wheel,
+        "Bring a wheel",
+        {200: json_of("The wheel as it is kept", OBJECT)},
+        body=Content(kinds={"multipart/form-data": _UPLOAD}),
+        errors=[409, 413, 422],
+    ),
+    Operation(
+        "GET",
+        "/wheels/{wheel_name}",
+        download_wheel,
+        "The wheel itself",
+        {200: Content("Its bytes", {"application/octet-stream": BINARY})},
+        [params.WHEEL_NAME],
+        errors=[404],
+    ),
+    Operation(
+        "DELETE",
+        "/wheels/{wheel_name}",
+        delete_wheel,
+        "Remove a wheel, from workers too",
+        {200: json_of("Deleted", OBJECT)},
+        [params.WHEEL_NAME],
+        errors=[404],
+    ),
+]

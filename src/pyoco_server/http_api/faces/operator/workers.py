@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from pyoco_server.http_api.context import Gateway
-from pyoco_server.http_api.faces.operator import wire
-from pyoco_server.http_api.faces.operator.openapi import WORKER_PATCH, WORKERS, WORKERS_STREAM
-from pyoco_server.http_api.faces.operator.request_context import ready_gateway
+from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.faces.operator import params, wire
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import small_body
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, events, json_body, json_of
+from pyoco_server.http_api.routing.schemas import BOOLEAN, OBJECT, array, record
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.live.worker_changes import WorkerChange, WorkerChanges
 
-router = APIRouter()
 
-
-@router.get("/workers", summary="Workers, those seen last first", openapi_extra=WORKERS)
 async def list_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
-    wanted, limit = wire.workers_wanted(request.query_params)
+    wanted, limit = wire.workers_wanted(request), params.WORKERS_LIMIT.read(request)
     found = await workers.list_workers(
         gateway.store, gateway.read_model, wanted, limit=limit, caller=caller_of(request)
     )
     return json_answer(found)
 
 
-@router.get("/workers/stream", summary="Workers as they change", openapi_extra=WORKERS_STREAM)
 async def stream_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
-    timeout_sec = wire.stream_sec(request.query_params)
+    timeout_sec = params.TIMEOUT_SEC.read(request)
     told = open_workers(gateway, caller_of(request))
     return sse.EventStream(told, gateway.streams, timeout_sec=timeout_sec)
 
@@ -46,7 +42,6 @@ def open_workers(gateway: Gateway, caller: Caller) -> sse.Source:
     return ReaderSource(reader, _event, leave=lambda: news.unsubscribe(reader))
 
 
-@router.patch("/workers/{worker_id}", summary="Hide or drain a worker", openapi_extra=WORKER_PATCH)
 async def patch_worker(request: Request) -> Response:
     gateway = ready_gateway(request)
     worker_id = request.path_params["worker_id"]
@@ -58,3 +53,45 @@ async def patch_worker(request: Request) -> Response:
 def _event(told: WorkerChange) -> sse.EventBatch:
     """Whenever workers look otherwise than they did or are kept no more; the first has all."""
     return sse.event("workers", msgspec.json.encode(told._asdict()))
+
+
+_STREAM = (
+    "`event: workers` with `{workers, gone, all}`: `all` there are first, also those that stopped, were "
+    "lost or are hidden, then what changed; `gone` has the ids of those that are kept no more"
+)
+_PATCH = (
+    "At least one member. `draining` is asked of the process that runs now: it takes no new runs, goes on "
+    "with those it has, and shows it in `draining` of its entry. A worker that is started again does not "
+    "drain. 409 where no process runs."
+)
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/workers",
+        list_workers,
+        "Workers, those seen last first",
+        {200: json_of("Workers", array(OBJECT))},
+        [params.SCOPE, params.STATE, params.INCLUDE_HIDDEN, params.WORKERS_LIMIT],
+        errors=[422],
+    ),
+    Operation(
+        "GET",
+        "/workers/stream",
+        stream_workers,
+        "Workers as they change",
+        {200: events(_STREAM)},
+        [params.TIMEOUT_SEC],
+        errors=[422, 429],
+    ),
+    Operation(
+        "PATCH",
+        "/workers/{worker_id}",
+        patch_worker,
+        "Hide or drain a worker",
+        {200: json_of("What was asked for", OBJECT)},
+        [params.WORKER_ID],
+        json_body(record([], {"hidden": BOOLEAN, "draining": BOOLEAN}, minProperties=1)),
+        errors=[404, 409, 413, 415, 422],
+        description=_PATCH,
+    ),
+]

@@ -30,11 +30,12 @@ from pyoco_server.http_api.faces.recheck.errors import word_of
 from pyoco_server.http_api.faces.recheck.limits import Limiter
 from pyoco_server.http_api.faces.recheck.request_context import ABOUT
 from pyoco_server.http_api.faces.recheck.routes import ROUTES
-from pyoco_server.http_api.faces.recheck.table import READS, RouteMatch, find
+from pyoco_server.http_api.faces.recheck.table import READS
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import REQUEST_ID, caller_of, counted_as, note_caller
 from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials
 from pyoco_server.http_api.requests.idempotency import HEADER
+from pyoco_server.http_api.routing.path_table import PathTable
 from pyoco_server.operations.idempotency.key_scope import hashed
 from pyoco_server.operations.identity.authenticate_jwt import InvalidToken
 from pyoco_server.operations.identity.callers import Caller
@@ -47,6 +48,7 @@ KNOWN_KEYS = "idempotency"
 # Whatever we wait for: nobody waits longer for an answer.
 ANSWER_SEC_MAX = 9.0
 UNKNOWN = "unknown"
+_TABLE = PathTable(ROUTES)
 
 # The answer to a request that is refused, or that has failed, in the words of the face at its path.
 ErrorAnswer = Callable[[HTTPConnection, Exception], Response]
@@ -93,15 +95,15 @@ class RecheckMiddleware:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request, visit: _Visit) -> Response:
-        found = find(ROUTES, request.method, path_of(request.scope))
-        endpoint = found.endpoint
+        path = path_of(request.scope)
+        endpoint, path_params = _TABLE.find(request.method, path) or (None, {})
         visit.endpoint = endpoint.path if endpoint else UNKNOWN
         signed = endpoint is not None and endpoint.access is None
         caller = await self._caller(request.scope, signed=signed)
         if endpoint is not None and endpoint.access is not None:
             endpoint.access.check(caller)
         self._gateway.check()
-        request.scope["path_params"] = found.params
+        request.scope["path_params"] = path_params
         if endpoint is not None and endpoint.proof is not None:
             # Before it is counted: each count is an entry at the broker, and anyone can make up addresses.
             await endpoint.proof(request)
@@ -116,8 +118,9 @@ class RecheckMiddleware:
                 retry_after_sec=taken.retry_after_sec,
             )
         if endpoint is None:
-            raise _not_served(found, request.method)
-        return await endpoint.serve(request)
+            raise _not_served(request.method, path)
+        assert endpoint.operation.serve is not None
+        return await endpoint.operation.serve(request)
 
     async def _caller(self, scope: Scope, *, signed: bool) -> Caller:
         if self._proofs is None or signed:
@@ -188,7 +191,7 @@ class _Visit:
         )
 
 
-def _not_served(found: RouteMatch, method: str) -> PyocoError:
-    if found.methods:
-        return Invalid(f"{method} is not possible here; {' or '.join(found.methods)} is.")
+def _not_served(method: str, path: str) -> PyocoError:
+    if methods := _TABLE.methods_at(path):
+        return Invalid(f"{method} is not possible here; {' or '.join(methods)} is.")
     return NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")

@@ -11,14 +11,17 @@ from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import gateway_of
-from pyoco_server.http_api.faces.recheck import access, params, wire
+from pyoco_server.http_api.faces.recheck import access, params, replies, wire
 from pyoco_server.http_api.faces.recheck.request_context import body_of, desk_of, note_about, tenant_in
-from pyoco_server.http_api.faces.recheck.table import RECHECK, RECHECK_ALL, Endpoint
+from pyoco_server.http_api.faces.recheck.schemas import SCHEMAS
+from pyoco_server.http_api.faces.recheck.table import RECHECK, RECHECK_ALL, RecheckRoute
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
-from pyoco_server.http_api.requests.idempotency import key_of, once_answer
+from pyoco_server.http_api.requests.idempotency import key_of, key_param, once_answer
 from pyoco_server.http_api.responses.json import json_answer
-from pyoco_server.operations.identity.callers import DEFAULT_TENANT
+from pyoco_server.http_api.routing.face import Face
+from pyoco_server.http_api.routing.operation import Content, Operation, Serve
+from pyoco_server.http_api.routing.schemas import BINARY
 from pyoco_server.operations.rechecks import look
 from pyoco_server.operations.rechecks.accept import Sender, accept
 from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
@@ -48,14 +51,14 @@ async def _accepted(request: Request, read: Callable[[Any], AskedRecheck]) -> Re
 
 
 async def get_request(request: Request) -> Response:
-    request_id = request.path_params["request_id"]
+    request_id = params.REQUEST_ID.read(request)
     found = await look.standing(desk_of(request), tenant_in(request), request_id)
     note_about(request, found.request.request_id)
     return json_answer(wire.standing(found))
 
 
 async def list_strategies(request: Request) -> Response:
-    asked = params.list_asked(request.query_params, tenant_in(request))
+    asked = params.list_asked(request, tenant_in(request))
     offset = (asked.page - 1) * asked.page_size
     found, total = await look.page(desk_of(request), asked.search, asked.order, asked.page_size, offset)
     items = [wire.item(one) for one in found]
@@ -63,13 +66,11 @@ async def list_strategies(request: Request) -> Response:
 
 
 async def get_strategy(request: Request) -> Response:
-    query = request.query_params
-    window_days = params.number(query, "summary_window_days", *params.WINDOW_DAYS, 30)
-    limit = params.number(query, "limit_history", *params.HISTORY, 50)
+    window_days, limit = params.SUMMARY_DAYS.read(request), params.LIMIT_HISTORY.read(request)
     found = await look.detail(
         desk_of(request),
         tenant_in(request),
-        request.path_params["strategy_id"],
+        params.STRATEGY_ID.read(request),
         window_days=window_days,
         limit=limit,
     )
@@ -77,11 +78,11 @@ async def get_strategy(request: Request) -> Response:
 
 
 async def get_results(request: Request) -> Response:
-    asked = params.range_asked(request.query_params)
+    asked = params.range_asked(request)
     found = await look.results(
         desk_of(request),
         tenant_in(request),
-        request.path_params["strategy_id"],
+        params.STRATEGY_ID.read(request),
         begin=asked.begin,
         end=asked.end,
         limit=asked.limit,
@@ -91,12 +92,12 @@ async def get_results(request: Request) -> Response:
 
 async def put_strategy(request: Request) -> Response:
     entry = wire.body_in(await body_of(request))
-    strategy_id = request.path_params["strategy_id"]
+    strategy_id = params.STRATEGY_ID.read(request)
     return json_answer(wire.entry(await put_entry(desk_of(request), tenant_in(request), strategy_id, entry)))
 
 
 async def delete_strategy(request: Request) -> Response:
-    await delete_entry(desk_of(request), tenant_in(request), request.path_params["strategy_id"])
+    await delete_entry(desk_of(request), tenant_in(request), params.STRATEGY_ID.read(request))
     return Response(status_code=204)
 
 
@@ -126,32 +127,140 @@ async def get_artifact_content(request: Request) -> Response:
 
 async def check_signed(request: Request) -> None:
     artifact_id, tenant = _signed_for(request)
-    await look.check_signature(desk_of(request), tenant, artifact_id, request.query_params.get("token", ""))
+    await look.check_signature(desk_of(request), tenant, artifact_id, params.SIGNED_TOKEN.read(request))
 
 
 def _signed_for(request: Request) -> tuple[int, str]:
     # What is no number was never signed either: which ones there are is not told here.
-    artifact_id = params.artifact_id_in(request.path_params["artifact_id"]) or 0
-    return artifact_id, request.query_params.get("tenant", DEFAULT_TENANT)
+    artifact_id = params.artifact_id_in(params.ARTIFACT_ID.read(request)) or 0
+    return artifact_id, params.SIGNED_TENANT.read(request)
 
 
 def _artifact_id(request: Request) -> int:
-    artifact_id = params.artifact_id_in(request.path_params["artifact_id"])
+    artifact_id = params.artifact_id_in(params.ARTIFACT_ID.read(request))
     if artifact_id is None:
         raise NotFound("There is no such artifact. Its number is a whole one.", err_id="")
     return artifact_id
 
 
+def _asking(path: str, serve: Serve, summary: str, body: str) -> Operation:
+    replied = replies.answer("Accepted, or accepted before", "RecheckAccepted", **replies.REPLAYED)
+    key = key_param(least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
+    return Operation("POST", path, serve, summary, {202: replied}, [key], replies.body(body), errors=[409])
+
+
+def _status(path: str, name: str) -> Operation:
+    replied = {200: replies.answer("How it stands", "RecheckStatus")}
+    named = [params.REQUEST_ID]
+    return Operation(
+        "GET", path, get_request, "How a request stands", replied, named, errors=[404], name=name
+    )
+
+
+_ONE = "/gui/strategies/{strategy_id}"
+_ARTIFACT = "/gui/artifacts/{artifact_id}"
 ROUTES = [
-    Endpoint("POST", "/pdca/recheck", recheck, access.ASK, RECHECK),
-    Endpoint("POST", "/pdca/recheck_all", recheck_all, access.ASK_ALL, RECHECK_ALL),
-    Endpoint("GET", "/pdca/recheck/{request_id}", get_request, access.STATUS),
-    Endpoint("GET", "/gui/requests/{request_id}", get_request, access.STATUS),
-    Endpoint("GET", "/gui/strategies", list_strategies, access.READ),
-    Endpoint("GET", "/gui/strategies/{strategy_id}", get_strategy, access.READ),
-    Endpoint("PUT", "/gui/strategies/{strategy_id}", put_strategy, access.CHANGE),
-    Endpoint("DELETE", "/gui/strategies/{strategy_id}", delete_strategy, access.CHANGE),
-    Endpoint("GET", "/gui/strategies/{strategy_id}/results", get_results, access.READ),
-    Endpoint("GET", "/gui/artifacts/{artifact_id}/url", get_artifact_url, access.DOWNLOAD),
-    Endpoint("GET", "/gui/artifacts/{artifact_id}/content", get_artifact_content, None, proof=check_signed),
+    RecheckRoute(
+        _asking("/pdca/recheck", recheck, "Recheck strategies by name", "RecheckRequest"), access.ASK, RECHECK
+    ),
+    RecheckRoute(
+        _asking("/pdca/recheck_all", recheck_all, "Recheck all strategies that match", "RecheckAllRequest"),
+        access.ASK_ALL,
+        RECHECK_ALL,
+    ),
+    RecheckRoute(_status("/pdca/recheck/{request_id}", "get_recheck"), access.STATUS),
+    RecheckRoute(_status("/gui/requests/{request_id}", "get_gui_request"), access.STATUS),
+    RecheckRoute(
+        Operation(
+            "GET",
+            "/gui/strategies",
+            list_strategies,
+            "List strategies",
+            {200: replies.answer("A page", "StrategyPage")},
+            params.LIST_PARAMS,
+        ),
+        access.READ,
+    ),
+    RecheckRoute(
+        Operation(
+            "GET",
+            _ONE,
+            get_strategy,
+            "One strategy with its latest results",
+            {200: replies.answer("The strategy", "StrategyDetail")},
+            [params.STRATEGY_ID, params.SUMMARY_DAYS, params.LIMIT_HISTORY],
+            errors=[404],
+        ),
+        access.READ,
+    ),
+    RecheckRoute(
+        Operation(
+            "PUT",
+            _ONE,
+            put_strategy,
+            "Write the whole entry of a strategy",
+            {200: replies.answer("The entry", "StrategyEntry")},
+            [params.STRATEGY_ID],
+            replies.body("StrategyEntryWritten"),
+        ),
+        access.CHANGE,
+    ),
+    RecheckRoute(
+        Operation(
+            "DELETE",
+            _ONE,
+            delete_strategy,
+            "Remove a strategy from the catalogue",
+            {204: replies.empty("Removed")},
+            [params.STRATEGY_ID],
+            errors=[404],
+        ),
+        access.CHANGE,
+    ),
+    RecheckRoute(
+        Operation(
+            "GET",
+            f"{_ONE}/results",
+            get_results,
+            "Results of a strategy, newest first",
+            {200: replies.answer("Results", "StrategyResults")},
+            [params.STRATEGY_ID, params.FROM, params.TO, params.LIMIT],
+            errors=[404],
+        ),
+        access.READ,
+    ),
+    RecheckRoute(
+        Operation(
+            "GET",
+            f"{_ARTIFACT}/url",
+            get_artifact_url,
+            "An address from which an artifact can be had for five minutes",
+            {200: replies.answer("The address", "SignedArtifact")},
+            [params.ARTIFACT_ID],
+            errors=[404],
+        ),
+        access.DOWNLOAD,
+    ),
+    RecheckRoute(
+        Operation(
+            "GET",
+            f"{_ARTIFACT}/content",
+            get_artifact_content,
+            "The artifact itself, by a signed address",
+            {200: Content("Its bytes", {"*/*": BINARY}, more={"headers": replies.LIMIT_HEADERS})},
+            [params.ARTIFACT_ID, params.SIGNED_TENANT, params.SIGNED_TOKEN],
+            errors=[404],
+            more={"security": []},
+        ),
+        None,
+        proof=check_signed,
+    ),
 ]
+FACE = Face(
+    tag="recheck",
+    error="RecheckError",
+    operations=[route.operation for route in ROUTES],
+    schemas=SCHEMAS,
+    always=replies.ALWAYS,
+    refusal=replies.refusal,
+)

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
-from pyoco_server.errors import Invalid
-from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.context import Gateway, ready_gateway
 from pyoco_server.http_api.faces.runs import params, wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, events, json_of
+from pyoco_server.http_api.routing.problems import invalid
+from pyoco_server.http_api.routing.schemas import OBJECT
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.operations.live.run_changes import At, ChangeBatch, RunChanges
@@ -67,12 +67,31 @@ async def run_stats(request: Request) -> Response:
     )
 
 
-ROUTES = [
-    Route("/runs/stream", stream_runs, methods=["GET"]),
-    Route("/runs/stats", run_stats, methods=["GET"]),
+_NEWS = """`event: runs` with `{runs, gone, counts, minute, standing?}` and an `id:`: at once, then whenever
+runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `standing` comes when
+the readiness of the gateway has changed. `event: reset`: too much was missed to be told, or the
+broker has lost what was told: read the list again."""
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/runs/stream",
+        stream_runs,
+        "Follow the list of runs as server-sent events",
+        {200: events()},
+        params.FOLLOW_PARAMS,
+        errors=[422, 429],
+        description=_NEWS,
+        is_hot=True,
+    ),
+    Operation(
+        "GET",
+        "/runs/stats",
+        run_stats,
+        "How many runs stand in each status, and each minute of the last hour",
+        {200: json_of("`{counts, minutes, ts}`", OBJECT)},
+        is_hot=True,
+    ),
 ]
-# Before `/runs/{run_id}` on the short way, as in the router.
-EXACT = {("GET", "/runs/stream"): stream_runs, ("GET", "/runs/stats"): run_stats}
 
 
 class _Seal:
@@ -95,8 +114,7 @@ class _Seal:
             seq, stored_at, log_id = unseal(self._secret, EVENT_ID, self._scope, token)
         except (TokenRefused, ValueError):
             message = "Last-Event-ID is not one of this stream. Follow it without."
-            problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
-            raise Invalid(message, details=[problem]) from None
+            raise invalid("header", "Last-Event-ID", message) from None
         return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
 
 

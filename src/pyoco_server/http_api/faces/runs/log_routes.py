@@ -5,13 +5,17 @@ from __future__ import annotations
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
+from pyoco_server.http_api.faces.runs.params import RUN_ID
+from pyoco_server.http_api.faces.runs.request_context import run_id_of
+from pyoco_server.http_api.faces.runs.schemas import LOG_PAGE
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.log_params import LogWords
-from pyoco_server.http_api.responses.logs import log_answer
+from pyoco_server.http_api.responses.logs import log_answer, log_responses
+from pyoco_server.http_api.routing.operation import Content, Operation, events
+from pyoco_server.http_api.routing.stream_params import LAST_EVENT_ID, TICKET
 from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
 from pyoco_server.operations.runs import query
 
@@ -33,7 +37,7 @@ async def get_logs(request: Request) -> Response:
 async def stream_logs(request: Request) -> Response:
     gateway = ready_gateway(request)
     check_accept(request)
-    since = request.query_params.get(WORDS.since_token)
+    since = WORDS.since().read(request)
     return await log_stream(request, gateway, run_id_of(request), since, shown)
 
 
@@ -41,7 +45,23 @@ def shown(stored: query.StoredRun) -> bytes:
     return msgspec.json.encode(wire.snapshot(stored, records=False))
 
 
-ROUTES = [
-    Route("/runs/{run_id}/logs", get_logs, methods=["GET"]),
-    Route("/runs/{run_id}/logs/stream", stream_logs, methods=["GET"]),
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/runs/{run_id}/logs",
+        get_logs,
+        "What it printed: pages of JSON, or the whole log as lines or text",
+        log_responses(LOG_PAGE),
+        [RUN_ID, *WORDS.params()],
+        errors=[404, 406, 416, 422, 429],
+    ),
+    Operation(
+        "GET",
+        "/runs/{run_id}/logs/stream",
+        stream_logs,
+        "What it prints, as server-sent events",
+        {200: events(), 204: Content("The run is over, and nothing came after: do not come back")},
+        [RUN_ID, WORDS.since(), LAST_EVENT_ID, TICKET],
+        errors=[404, 406, 422, 429],
+    ),
 ]

@@ -2,27 +2,85 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from starlette.requests import Request
 
-from pyoco_server.errors import Invalid
+from pyoco_server.http_api.routing.kinds import ChoiceKind, IntegerKind, NumberKind, TextKind
+from pyoco_server.http_api.routing.params import AnyParam, ListParam, Param, path, text
+from pyoco_server.http_api.routing.stream_params import LAST_EVENT_ID, TICKET
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.runs.query import INVALID_LIST, Filter
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 WAIT_SEC_MAX = 60.0
 WATCH_SEC_DEFAULT, WATCH_SEC_MAX = 60, 600
-DETAILED = frozenset({"records", "full", "all"})
-# With one of these a list is answered in pages.
-PAGED_BY = frozenset({"updated_after", "cursor", "workflow_yaml_sha256", "q"})
 TEXT_CHARS_MAX = 200
 
-_INVALID = "ERR-PYOCO-0002"
-_FEW = re.compile(r"[0-9]{1,3}")
+RUN_ID = path("run_id")
+LIMIT = Param("limit", IntegerKind(1, LIMIT_MAX), LIMIT_DEFAULT, "How many at most.", err_id=INVALID_LIST)
+INCLUDE = ListParam(
+    "include", ChoiceKind(("records", "full", "all"), "must be records, full or all."), "With task records."
+)
+LIST_INCLUDE = INCLUDE.with_error(INVALID_LIST)
+STATUS = Param[str | None](
+    "status",
+    ChoiceKind(tuple(RunStatus)),
+    None,
+    "Only runs that stand so.",
+    skips="empty",
+    err_id=INVALID_LIST,
+)
+FLOW = text("flow", "Only runs of this flow.")
+TAG = text("tag", "Only runs routed by this tag.")
+UPDATED_AFTER = Param[float | None](
+    "updated_after",
+    NumberKind("must be an instant in unix seconds."),
+    None,
+    "Only runs that changed after this instant, in unix seconds.",
+    err_id=INVALID_LIST,
+)
+CURSOR = text("cursor", "Where the last page ended; opaque, good for the same filters only.")
+YAML_SHA256 = text("workflow_yaml_sha256", "Only runs of the flow.yaml with this digest.")
+SEARCHED = Param(
+    "q",
+    TextKind(TEXT_CHARS_MAX),
+    "",
+    "Only runs with this text in their id, flow, tags, worker or error; a whole id is looked up. "
+    "Looks through some thousand runs a page: one with few items, or none, may still have a `next_cursor`.",
+    err_id=INVALID_LIST,
+)
+LIST_PARAMS: tuple[AnyParam, ...] = (
+    STATUS,
+    FLOW,
+    TAG,
+    LIMIT,
+    UPDATED_AFTER,
+    CURSOR,
+    YAML_SHA256,
+    SEARCHED,
+    LIST_INCLUDE,
+)
+WAIT = Param(
+    "wait",
+    NumberKind(f"must be a number of seconds from 0 to {WAIT_SEC_MAX:g}.", 0, WAIT_SEC_MAX),
+    0.0,
+    "Answer when the run is over, or after this many seconds.",
+)
+SINCE = Param[float | None](
+    "since",
+    NumberKind("must be an instant in unix seconds."),
+    None,
+    "Only what changed at or after this instant, in unix seconds.",
+)
+TIMEOUT_SEC = Param(
+    "timeout_sec", IntegerKind(1, WATCH_SEC_MAX), WATCH_SEC_DEFAULT, "The stream ends after this long."
+)
+LAST_ID_IN_QUERY = text("last_event_id", "As the header, for clients that cannot send one.")
+# `include` and `since` are read, and checked, by both.
+FOLLOW_PARAMS: tuple[AnyParam, ...] = (INCLUDE, SINCE, TIMEOUT_SEC, LAST_ID_IN_QUERY, LAST_EVENT_ID, TICKET)
+# With one of these a list is answered in pages.
+PAGED_BY = frozenset({UPDATED_AFTER.name, CURSOR.name, YAML_SHA256.name, SEARCHED.name})
 
 
 class RunListParams(NamedTuple):
@@ -42,80 +100,29 @@ class WatchParams(NamedTuple):
     last_event_id: str | None
 
 
-def list_asked(query: Mapping[str, str], *, tenant_id: str | None) -> RunListParams:
-    status = query.get("status") or None
-    if status is not None and status not in RunStatus.__members__:
-        raise wrong("status", f"status must be one of {', '.join(RunStatus)}.", INVALID_LIST)
+def list_asked(request: Request, *, tenant_id: str | None) -> RunListParams:
+    status, query = STATUS.read(request), request.query_params
     # An empty digest or text asks for nothing; an empty cursor is where the first page begins.
-    asked = {name for name, value in query.items() if value or name not in ("workflow_yaml_sha256", "q")}
+    skipped = (YAML_SHA256.name, SEARCHED.name)
+    asked = {name for name, value in query.items() if value or name not in skipped}
     wanted = Filter(
         status=status,
-        flow=query.get("flow") or None,
-        tag=query.get("tag") or None,
-        yaml=query.get("workflow_yaml_sha256") or None,
+        flow=FLOW.read(request) or None,
+        tag=TAG.read(request) or None,
+        yaml=YAML_SHA256.read(request) or None,
         tenant=tenant_id,
-        updated_after=_instant(query, "updated_after", INVALID_LIST),
+        updated_after=UPDATED_AFTER.read(request),
     )
-    text = query.get("q", "")
-    if len(text) > TEXT_CHARS_MAX:
-        raise wrong("q", f"q has at most {TEXT_CHARS_MAX} characters.", INVALID_LIST)
+    text = SEARCHED.read(request)
     in_pages = bool(asked & PAGED_BY)
-    return RunListParams(wanted, list_limit(query), in_pages, query.get("cursor") or None, text or None)
-
-
-def list_limit(query: Mapping[str, str]) -> int:
-    return _few(query, "limit", LIMIT_DEFAULT, LIMIT_MAX, INVALID_LIST)
+    cursor = CURSOR.read(request) or None
+    return RunListParams(wanted, LIMIT.read(request), in_pages, cursor, text or None)
 
 
 def watch_asked(request: Request) -> WatchParams:
-    query = request.query_params
     return WatchParams(
-        records=wants_records(query.getlist("include")),
-        since=_instant(query, "since", _INVALID),
-        timeout_sec=_few(query, "timeout_sec", WATCH_SEC_DEFAULT, WATCH_SEC_MAX, _INVALID),
-        last_event_id=request.headers.get("last-event-id") or query.get("last_event_id") or None,
+        records=bool(INCLUDE.read(request)),
+        since=SINCE.read(request),
+        timeout_sec=TIMEOUT_SEC.read(request),
+        last_event_id=LAST_EVENT_ID.read(request) or LAST_ID_IN_QUERY.read(request) or None,
     )
-
-
-def wants_records(include: list[str], err_id: str = _INVALID) -> bool:
-    if set(include) - DETAILED:
-        raise wrong("include", "include must be records, full or all.", err_id)
-    return bool(include)
-
-
-def wait_sec(query: Mapping[str, str]) -> float:
-    raw = query.get("wait", "0")
-    try:
-        seconds = float(raw)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= WAIT_SEC_MAX:
-        raise wrong("wait", f"wait must be a number of seconds from 0 to {WAIT_SEC_MAX:g}.", _INVALID)
-    return seconds
-
-
-def wrong(name: str, message: str, err_id: str) -> Invalid:
-    return Invalid(message, err_id=err_id, details=[_problem(name, message)])
-
-
-def _few(query: Mapping[str, str], name: str, default: int, most: int, err_id: str) -> int:
-    raw = query.get(name, str(default))
-    if not _FEW.fullmatch(raw) or not 1 <= int(raw) <= most:
-        raise wrong(name, f"{name} must be a whole number from 1 to {most}.", err_id)
-    return int(raw)
-
-
-def _instant(query: Mapping[str, str], name: str, err_id: str) -> float | None:
-    if name not in query:
-        return None
-    try:
-        instant = float(query[name])
-    except ValueError:
-        instant = math.nan
-    if not math.isfinite(instant):
-        raise wrong(name, f"{name} must be an instant in unix seconds.", err_id)
-    return instant
-
-
-def _problem(name: str, message: str) -> dict[str, object]:
-    return {"loc": ["query", name], "msg": message, "type": "value_error"}

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import idempotent_runs, params, wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of, while_allowed
+from pyoco_server.http_api.faces.runs.request_context import run_id_of, while_allowed
+from pyoco_server.http_api.faces.runs.schemas import RETRIED
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside
-from pyoco_server.http_api.requests.idempotency import key_of
+from pyoco_server.http_api.requests.idempotency import key_of, key_param
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
+from pyoco_server.http_api.routing.schemas import OBJECT, ref
 from pyoco_server.operations.runs import flow_graph, result, retry
 
 
 async def get_result(request: Request) -> Response:
     gateway = ready_gateway(request)
-    wait_sec = params.wait_sec(request.query_params)
+    wait_sec = params.WAIT.read(request)
     finding = result.result(
         gateway.store,
         gateway.run_views,
@@ -47,8 +50,45 @@ async def get_graph(request: Request) -> Response:
     return json_answer({"run_id": drawn.run_id, "nodes": nodes, "ordered": drawn.is_wired})
 
 
-ROUTES = [
-    Route("/runs/{run_id}/graph", get_graph, methods=["GET"]),
-    Route("/runs/{run_id}/result", get_result, methods=["GET"]),
-    Route("/runs/{run_id}/retry", retry_run, methods=["POST"]),
+_RETRY = """`from: failed` (the default) takes the results of tasks that succeeded over; `from: start`
+executes everything again; `from: task` with `task` executes that task, whatever comes after it and what had
+not succeeded, and takes the rest over. `params` replaces the run's parameters; results that are taken over
+were made with the old ones. 409 for a run that is not over, or that ended before its tasks were planned."""
+_RESULT = (
+    "409 with `status` and `error` for a run that is not COMPLETED when the wait is over; 404 for a result "
+    "that was not kept; 500 for a large one that is stored otherwise than it was recorded."
+)
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/runs/{run_id}/graph",
+        get_graph,
+        "Its tasks, and which of them wait for which",
+        {200: json_of("`{run_id, nodes, ordered}`", OBJECT)},
+        [params.RUN_ID],
+        errors=[404],
+        description="`ordered` is false where that is not known: the tasks then stand in their order.",
+        name="get_run_graph",
+    ),
+    Operation(
+        "GET",
+        "/runs/{run_id}/result",
+        get_result,
+        "What it has come to: the output of its last task, or `{task: output}` of several",
+        {200: json_of("The result, whole at any size", {})},
+        [params.RUN_ID, params.WAIT],
+        errors=[404, 409, 422, 429, 500],
+        description=_RESULT,
+    ),
+    Operation(
+        "POST",
+        "/runs/{run_id}/retry",
+        retry_run,
+        "Another try of a run that is over, as a new run",
+        {200: json_of("Accepted and queued", RETRIED)},
+        [params.RUN_ID, key_param()],
+        json_body(ref("RunRetryRequest"), required=False),
+        errors=[404, 409, 413, 415, 422],
+        description=_RETRY,
+    ),
 ]

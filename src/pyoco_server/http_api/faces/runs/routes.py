@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import (
     idempotent_runs,
     list_stream_routes,
@@ -16,17 +16,18 @@ from pyoco_server.http_api.faces.runs import (
     ticket_routes,
     watch_routes,
     wire,
+    yaml_routes,
 )
-from pyoco_server.http_api.faces.runs.request_context import (
-    ready_gateway,
-    run_id_of,
-    shown_in_lists,
-    while_allowed,
-)
+from pyoco_server.http_api.faces.runs.request_context import run_id_of, shown_in_lists, while_allowed
+from pyoco_server.http_api.faces.runs.schedules import routes as schedules
+from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, LIST, SCHEMAS
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
-from pyoco_server.http_api.requests.idempotency import key_of
+from pyoco_server.http_api.requests.idempotency import key_of, key_param
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.face import Face
+from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
+from pyoco_server.http_api.routing.schemas import OBJECT, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.runs import cancel, query, submit, wait
@@ -44,8 +45,8 @@ async def submit_run(request: Request) -> Response:
 async def get_run(request: Request) -> Response:
     gateway = ready_gateway(request)
     run_id, tenant_id = run_id_of(request), caller_of(request).tenant_id
-    records = params.wants_records(request.query_params.getlist("include"))
-    wait_sec = params.wait_sec(request.query_params)
+    records = bool(params.INCLUDE.read(request))
+    wait_sec = params.WAIT.read(request)
     if wait_sec:
         waiting = wait.wait_for_end(gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
         stored = await while_allowed(request, gateway, waiting)
@@ -67,8 +68,8 @@ async def get_tasks(request: Request) -> Response:
 
 async def list_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
-    detailed = params.wants_records(request.query_params.getlist("include"), query.INVALID_LIST)
-    asked = params.list_asked(request.query_params, tenant_id=caller_of(request).tenant_id)
+    detailed = bool(params.LIST_INCLUDE.read(request))
+    asked = params.list_asked(request, tenant_id=caller_of(request).tenant_id)
     if not asked.in_pages:
         runs = await query.list_runs(gateway.read_model, asked.wanted, asked.limit)
         return json_answer(await shown_in_lists(gateway.store, runs, detailed=detailed))
@@ -95,19 +96,72 @@ def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSub
     return submit.validate(wire.submission(body, request.headers, caller_of(request)), config)
 
 
-ROUTES = [
-    Route("/runs", submit_run, methods=["POST"]),
-    Route("/runs", list_runs, methods=["GET"]),
-    *list_stream_routes.ROUTES,
-    Route("/runs/{run_id}", get_run, methods=["GET"]),
-    Route("/runs/{run_id}/tasks", get_tasks, methods=["GET"]),
-    Route("/runs/{run_id}/cancel", cancel_run, methods=["POST"]),
-    *watch_routes.ROUTES,
-    *log_routes.ROUTES,
-    *ticket_routes.ROUTES,
-    *result_routes.ROUTES,
-]
+_PAGES = """With `updated_after`, `cursor`, `q` or `workflow_yaml_sha256` answers are `{items, next_cursor}`.
+Pass `next_cursor` on with the same filters until it is null; an empty `cursor` asks for the first page.
 
-# For `hot_routes`: the same functions without a router in between.
-HOT = {("POST", "/runs"): submit_run, ("GET", "/runs"): list_runs, **list_stream_routes.EXACT}
-HOT_ONE = ("GET", "/runs/", get_run)
+Pages go from the latest change down. Nothing is lost while runs change: one that changes meanwhile comes, or
+comes again, after the oldest. `next_cursor` is null when every run has been shown as it is now."""
+FACE = Face(
+    tag="runs",
+    error="Error",
+    operations=[
+        Operation(
+            "POST",
+            "/runs",
+            submit_run,
+            "Submit a run",
+            {200: json_of("Accepted and queued", ACCEPTED)},
+            [key_param()],
+            json_body(ref("RunSubmitRequest")),
+            errors=[409, 413, 415, 422],
+            is_hot=True,
+        ),
+        Operation(
+            "GET",
+            "/runs",
+            list_runs,
+            "List runs, newest first",
+            {200: json_of("Summaries, or snapshots with `include`", LIST)},
+            params.LIST_PARAMS,
+            errors=[422],
+            description=_PAGES,
+            is_hot=True,
+        ),
+        *list_stream_routes.OPERATIONS,
+        Operation(
+            "GET",
+            "/runs/{run_id}",
+            get_run,
+            "One run, as its log has it",
+            {200: json_of("The snapshot", OBJECT)},
+            [params.RUN_ID, params.INCLUDE, params.WAIT],
+            errors=[404, 422, 429],
+            is_hot=True,
+        ),
+        Operation(
+            "GET",
+            "/runs/{run_id}/tasks",
+            get_tasks,
+            "Its tasks with their records",
+            {200: json_of("Tasks", OBJECT)},
+            [params.RUN_ID],
+            errors=[404],
+        ),
+        Operation(
+            "POST",
+            "/runs/{run_id}/cancel",
+            cancel_run,
+            "Ask it to stop; accepted once, never undone",
+            {200: json_of("The snapshot", OBJECT)},
+            [params.RUN_ID, key_param()],
+            errors=[404, 409, 413, 415, 422],
+        ),
+        *watch_routes.OPERATIONS,
+        *log_routes.OPERATIONS,
+        *ticket_routes.OPERATIONS,
+        *result_routes.OPERATIONS,
+        *yaml_routes.OPERATIONS,
+    ],
+    schemas=SCHEMAS,
+)
+SCHEDULES = Face(tag="schedules", error="Error", operations=schedules.OPERATIONS)

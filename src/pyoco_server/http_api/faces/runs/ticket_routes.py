@@ -7,14 +7,16 @@ from urllib.parse import unquote
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway
+from pyoco_server.http_api.faces.runs.schemas import TICKET
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.scopes import check_scope
 from pyoco_server.http_api.requests.bodies import small_body
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
+from pyoco_server.http_api.routing.schemas import TEXT, record
 from pyoco_server.operations.identity import tickets
 
 
@@ -36,4 +38,14 @@ async def issue_ticket(request: Request) -> Response:
     return json_answer(answer, 201, {"Cache-Control": "no-store"})
 
 
-ROUTES = [Route("/tickets", issue_ticket, methods=["POST"])]
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/tickets",
+        issue_ticket,
+        "A ticket: one connection to one address within a minute (`?ticket=`)",
+        {201: json_of("The ticket", TICKET)},
+        body=json_body(record(["path"], {"path": TEXT})),
+        errors=[413, 415, 422],
+    )
+]

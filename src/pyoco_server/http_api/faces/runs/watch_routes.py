@@ -9,16 +9,16 @@ from __future__ import annotations
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
-from pyoco_server.errors import Invalid
-from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.context import Gateway, ready_gateway
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.faces.runs.params import WatchParams, watch_asked
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, run_id_of
+from pyoco_server.http_api.faces.runs.params import FOLLOW_PARAMS, RUN_ID, WatchParams, watch_asked
+from pyoco_server.http_api.faces.runs.request_context import run_id_of
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.routing.operation import Content, Operation, events
+from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.live.run_views import Notify, RunView, RunViews
 from pyoco_server.operations.runs.query import StoredRun
@@ -48,7 +48,21 @@ async def open_snapshots(
     return Snapshots(views, view, asked, seen, secret)
 
 
-ROUTES = [Route("/runs/{run_id}/watch", watch_run, methods=["GET"])]
+_STREAM = """`retry:` first, then `event: snapshot` with `{run_id, snapshot, ts}` and an `id:`, at once and
+whenever the run has changed (the latest state, if it changes faster than it is read), and `event: heartbeat`
+without an id after 15 seconds of silence. Ends after the snapshot of a run that is over."""
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/runs/{run_id}/watch",
+        watch_run,
+        "Follow one run as server-sent events",
+        {200: events(), 204: Content("The run is over, and nothing is newer: do not come back")},
+        [RUN_ID, *FOLLOW_PARAMS],
+        errors=[404, 422, 429],
+        description=_STREAM,
+    )
+]
 
 
 class Snapshots:
@@ -111,5 +125,4 @@ def _seen(secret: bytes, run_id: str, last_event_id: str | None) -> int:
         return unseal(secret, EVENT_ID, {"run_id": run_id}, last_event_id)[0]
     except TokenRefused:
         message = "Last-Event-ID is not one of this run. Watch it without."
-        problem = {"loc": ["header", "Last-Event-ID"], "msg": message, "type": "value_error"}
-        raise Invalid(message, details=[problem]) from None
+        raise invalid("header", "Last-Event-ID", message) from None

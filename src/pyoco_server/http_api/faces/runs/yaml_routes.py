@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import idempotent_runs, wire
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway
+from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, YAML_FORM
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
-from pyoco_server.http_api.requests.idempotency import key_of
+from pyoco_server.http_api.requests.idempotency import key_of, key_param
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.operations.runs.submit import validate
 from pyoco_server.operations.runs.submit_yaml import submit_yaml, with_workflow
 
@@ -28,4 +29,15 @@ async def submit_run_yaml(request: Request) -> Response:
     return json_answer(wire.accepted(await submit_yaml(gateway.store, wanted, workflow)))
 
 
-ROUTES = [Route("/runs/yaml", submit_run_yaml, methods=["POST"])]
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/runs/yaml",
+        submit_run_yaml,
+        "Submit a run with the flow that it executes",
+        {200: json_of("Accepted and queued", ACCEPTED)},
+        [key_param()],
+        Content(kinds={"multipart/form-data": YAML_FORM}),
+        errors=[409, 413, 422],
+    )
+]

@@ -8,32 +8,30 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server.errors import TooLarge
-from pyoco_server.http_api.faces.executions import request_context
+from pyoco_server.http_api.context import ready_gateway
+from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID, graph_tasks
 from pyoco_server.http_api.faces.executions.wire import instant
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Content, Operation, json_of
+from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.operations.executions import graphs
 
-LIMIT_DEFAULT, LIMIT_MAX = 50, 200
-VERSION_MAX = 10**9
 # As it is written, with its white space; what is kept of it has a limit of its own.
 DOCUMENT_BYTES_MAX = 1_048_576
 
 
 async def put_graph(request: Request) -> Response:
-    gateway, graph_id = request_context.ready_gateway(request), str(request.path_params["graphId"])
+    gateway, graph_id = ready_gateway(request), params.GRAPH_ID.read(request)
     is_yaml = (
         request_context.content_type_of(request, request_context.JSON | request_context.YAML)
         in request_context.YAML
     )
     if not GRAPH_ID.fullmatch(graph_id):
-        raise request_context.wrong(
-            "path", "graphId", "graphId must have 1 to 64 letters, digits, '_', '.' or '-'."
-        )
+        raise params.GRAPH_ID.refuse("must have 1 to 64 letters, digits, '_', '.' or '-'.")
     raw = await request.body()
     if len(raw) > DOCUMENT_BYTES_MAX:
         raise TooLarge(
@@ -47,22 +45,17 @@ async def put_graph(request: Request) -> Response:
 
 
 async def get_graph(request: Request) -> Response:
-    gateway, graph_id = request_context.ready_gateway(request), str(request.path_params["graphId"])
-    version = request_context.whole_number(
-        request.query_params, "version", default=0, least=1, most=VERSION_MAX
-    )
+    gateway, graph_id = ready_gateway(request), params.GRAPH_ID.read(request)
+    version = params.VERSION.read(request)
     if not GRAPH_ID.fullmatch(graph_id):
         raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
-    stored = await graphs.find(gateway.store, caller_of(request), graph_id, version or None)
+    stored = await graphs.find(gateway.store, caller_of(request), graph_id, version)
     return json_answer(_shown(stored))
 
 
 async def list_graphs(request: Request) -> Response:
-    gateway = request_context.ready_gateway(request)
-    limit = request_context.whole_number(
-        request.query_params, "limit", default=LIMIT_DEFAULT, least=1, most=LIMIT_MAX
-    )
-    cursor = request.query_params.get("cursor") or None
+    gateway = ready_gateway(request)
+    limit, cursor = params.LIMIT.read(request), params.CURSOR.read(request) or None
     heads, more = await graphs.page(gateway.store, caller_of(request), limit=limit, cursor=cursor)
     listed = {"graphs": [_head(one) for one in heads]}
     return json_answer(listed if more is None else listed | {"nextCursor": more})
@@ -95,8 +88,33 @@ def _head(head: graphs.Head) -> dict[str, Any]:
     }
 
 
-ROUTES = [
-    Route("/graphs", list_graphs, methods=["GET"]),
-    Route("/graphs/{graphId}", get_graph, methods=["GET"]),
-    Route("/graphs/{graphId}", put_graph, methods=["PUT"]),
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/graphs",
+        list_graphs,
+        "Registered graphs, in the order of their last change",
+        {200: json_of("Graphs", ref("GraphList"))},
+        [params.LIMIT, params.CURSOR],
+        errors=[422],
+    ),
+    Operation(
+        "GET",
+        "/graphs/{graphId}",
+        get_graph,
+        "One graph, in its latest version or another one",
+        {200: json_of("The graph", ref("Graph"))},
+        [params.GRAPH_ID, params.VERSION],
+        errors=[404, 422],
+    ),
+    Operation(
+        "PUT",
+        "/graphs/{graphId}",
+        put_graph,
+        "Register a graph; the same again is no new version",
+        {200: json_of("Registered before", ref("Graph")), 201: json_of("A new version", ref("Graph"))},
+        [params.GRAPH_ID],
+        Content(kinds={"application/json": ref("GraphDefinition"), "application/yaml": TEXT}),
+        errors=[413, 415, 422],
+    ),
 ]

@@ -6,20 +6,26 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from pyoco_server import clock
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import params
-from pyoco_server.http_api.faces.runs.request_context import ready_gateway, shown_in_lists
+from pyoco_server.http_api.faces.runs.request_context import shown_in_lists
 from pyoco_server.http_api.faces.runs.schedules.body import asked_in
 from pyoco_server.http_api.faces.runs.schedules.form import timing_in, timing_of
+from pyoco_server.http_api.faces.runs.schedules.schemas import BODY, DELETED, FORM
+from pyoco_server.http_api.faces.runs.schemas import SUMMARIES
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
+from pyoco_server.http_api.routing.params import path
+from pyoco_server.http_api.routing.schemas import array, ref
 from pyoco_server.operations import schedules
-from pyoco_server.operations.runs import query
 from pyoco_server.schedules import Schedule
+
+SCHEDULE_ID = path("schedule_id")
 
 
 async def create_yaml_schedule(request: Request) -> Response:
@@ -49,12 +55,12 @@ async def list_schedules(request: Request) -> Response:
 
 async def list_schedule_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
-    detailed = params.wants_records(request.query_params.getlist("include"), query.INVALID_LIST)
+    detailed = bool(params.LIST_INCLUDE.read(request))
     runs = await schedules.runs_of(
         gateway.store,
         gateway.read_model,
-        request.path_params["schedule_id"],
-        params.list_limit(request.query_params),
+        SCHEDULE_ID.read(request),
+        params.LIMIT.read(request),
         tenant_id=caller_of(request).tenant_id,
     )
     return json_answer(await shown_in_lists(gateway.store, runs, detailed=detailed))
@@ -62,17 +68,61 @@ async def list_schedule_runs(request: Request) -> Response:
 
 async def delete_schedule(request: Request) -> Response:
     gateway = ready_gateway(request)
-    schedule_id = request.path_params["schedule_id"]
+    schedule_id = SCHEDULE_ID.read(request)
     await schedules.delete(gateway.store, schedule_id, tenant_id=caller_of(request).tenant_id)
     return json_answer({"schedule_id": schedule_id, "deleted": True})
 
 
-ROUTES = [
-    Route("/schedules", create_schedule, methods=["POST"]),
-    Route("/schedules/yaml", create_yaml_schedule, methods=["POST"]),
-    Route("/schedules", list_schedules, methods=["GET"]),
-    Route("/schedules/{schedule_id}/runs", list_schedule_runs, methods=["GET"]),
-    Route("/schedules/{schedule_id}", delete_schedule, methods=["DELETE"]),
+_WHICH = (
+    "Exactly one of `run_at`, `interval_seconds` and `cron`. After a standstill the "
+    "latest missed run is made up, the ones before it are not."
+)
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/schedules",
+        create_schedule,
+        "Run a flow that workers know at its time",
+        {200: json_of("The schedule", ref("Schedule"))},
+        body=json_body(BODY),
+        errors=[409, 413, 415, 422],
+        description=_WHICH,
+    ),
+    Operation(
+        "POST",
+        "/schedules/yaml",
+        create_yaml_schedule,
+        "Run a flow.yaml at its time",
+        {200: json_of("The schedule", ref("Schedule"))},
+        body=Content(kinds={"multipart/form-data": FORM}),
+        errors=[409, 413, 422],
+        description=_WHICH,
+    ),
+    Operation(
+        "GET",
+        "/schedules",
+        list_schedules,
+        "All schedules, the latest first",
+        {200: json_of("Schedules", array(ref("Schedule")))},
+    ),
+    Operation(
+        "GET",
+        "/schedules/{schedule_id}/runs",
+        list_schedule_runs,
+        "The runs that it has begun, those that changed last first",
+        {200: json_of("Summaries, or snapshots with `include`", SUMMARIES)},
+        [SCHEDULE_ID, params.LIMIT, params.LIST_INCLUDE],
+        errors=[404, 422],
+    ),
+    Operation(
+        "DELETE",
+        "/schedules/{schedule_id}",
+        delete_schedule,
+        "Begin no more runs; those begun go on",
+        {200: json_of("Deleted", DELETED)},
+        [SCHEDULE_ID],
+        errors=[404],
+    ),
 ]
 
 

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyoco_server.http_api.faces.recheck.errors import WORDS
+from pyoco_server.http_api.routing.schemas import DATE_TIME, Schema, array, count, record, ref
 from pyoco_server.recheck import asked as limits
 from pyoco_server.recheck.judging import KINDS
 from pyoco_server.recheck.strategies import ID_CHARS_MAX
 from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 from pyoco_server.recheck.windows import DAYS_MAX
 
-Schema = dict[str, Any]
-
-
-def ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def an_object(required: list[str], properties: Schema, **more: Any) -> Schema:
-    return {"type": "object", "required": required, "properties": properties} | more
-
-
-def a_list(items: Schema, **more: Any) -> Schema:
-    return {"type": "array", "items": items} | more
-
 
 def text(least: int, most: int) -> Schema:
     return {"type": "string", "minLength": least, "maxLength": most}
-
-
-def count(least: int = 0, **more: Any) -> Schema:
-    return {"type": "integer", "minimum": least} | more
 
 
 def nullable(schema: Schema) -> Schema:
@@ -41,14 +22,13 @@ def nullable(schema: Schema) -> Schema:
 ID: Schema = {"type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "maxLength": ID_CHARS_MAX}
 ULID: Schema = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
 RUN_ID: Schema = {"type": "string", "format": "uuid"}
-INSTANT: Schema = {"type": "string", "format": "date-time"}
 HEALTH: Schema = {"type": "string", "enum": [one.value for one in StrategyHealth]}
-NUMBERS: Schema = an_object(list(METRICS), {name: {"type": ["number", "null"]} for name in METRICS})
+NUMBERS: Schema = record(list(METRICS), {name: {"type": ["number", "null"]} for name in METRICS})
 _WINDOW: Schema = {
     "description": f"From and to (at most {DAYS_MAX} days), or lookback_days; never both.",
     "oneOf": [
-        an_object(["from", "to"], {"from": {"type": "string"}, "to": {"type": "string"}}),
-        an_object(["lookback_days"], {"lookback_days": count(1, maximum=DAYS_MAX)}),
+        record(["from", "to"], {"from": {"type": "string"}, "to": {"type": "string"}}),
+        record(["lookback_days"], {"lookback_days": count(1, maximum=DAYS_MAX)}),
     ],
 }
 _SHARED: Schema = {
@@ -62,16 +42,16 @@ _ENTRY: Schema = {
     "title": {"type": "string"},
     "instrument": {"type": ["string", "null"]},
     "enabled": {"type": "boolean"},
-    "tags": a_list({"type": "string"}),
+    "tags": array({"type": "string"}),
     "owner": {"type": ["string", "null"]},
     "metadata": {"type": "object"},
     "flow": {"type": "string"},
     "threshold_profile": {"type": "string"},
 }
-_SEEN: Schema = {"health": HEALTH, "last_checked_at": nullable(INSTANT)}
+_SEEN: Schema = {"health": HEALTH, "last_checked_at": nullable(DATE_TIME)}
 
 SCHEMAS: dict[str, Schema] = {
-    "RecheckError": an_object(
+    "RecheckError": record(
         ["error", "message"],
         {
             "error": {"type": "string", "enum": list(WORDS)},
@@ -81,47 +61,47 @@ SCHEMAS: dict[str, Schema] = {
         additionalProperties=False,
     ),
     "RecheckWindow": _WINDOW,
-    "RecheckRequest": an_object(
+    "RecheckRequest": record(
         ["strategies", "reason"],
         {
-            "strategies": a_list(ID, minItems=1, maxItems=limits.STRATEGIES_MAX),
-            "params": an_object(
+            "strategies": array(ID, minItems=1, maxItems=limits.STRATEGIES_MAX),
+            "params": record(
                 [],
                 {
-                    "recalc_metrics": a_list({"type": "string", "enum": list(METRICS)}),
+                    "recalc_metrics": array({"type": "string", "enum": list(METRICS)}),
                     "retrain": {"type": "boolean", "default": False},
                 },
             ),
         }
         | _SHARED,
     ),
-    "RecheckAllRequest": an_object(
+    "RecheckAllRequest": record(
         ["filter", "reason"],
         {
-            "filter": an_object(
+            "filter": record(
                 [],
                 {
-                    "tags_any": a_list({"type": "string"}, minItems=1),
-                    "health": a_list(HEALTH, minItems=1),
-                    "instrument_any": a_list({"type": "string"}, minItems=1),
+                    "tags_any": array({"type": "string"}, minItems=1),
+                    "health": array(HEALTH, minItems=1),
+                    "instrument_any": array({"type": "string"}, minItems=1),
                 },
             ),
             "batch_size": count(10, maximum=100, default=25),
         }
         | _SHARED,
     ),
-    "RecheckAccepted": an_object(
+    "RecheckAccepted": record(
         ["status", "request_id", "estimated", "dry_run"],
         {
             "status": {"const": "accepted"},
             "request_id": ULID,
-            "estimated": an_object(["strategies", "batches"], {"strategies": count(), "batches": count()}),
+            "estimated": record(["strategies", "batches"], {"strategies": count(), "batches": count()}),
             "dry_run": {"type": "boolean"},
-            "dag": an_object(["name", "run_id"], {"name": {"type": "string"}, "run_id": RUN_ID}),
+            "dag": record(["name", "run_id"], {"name": {"type": "string"}, "run_id": RUN_ID}),
         },
         additionalProperties=False,
     ),
-    "RecheckStatus": an_object(
+    "RecheckStatus": record(
         ["request_id", "status", "submitted_at", "last_update", "progress", "summary", "artifacts"],
         {
             "request_id": ULID,
@@ -129,9 +109,9 @@ SCHEMAS: dict[str, Schema] = {
             "dry_run": {"type": "boolean"},
             "reason": {"type": "string"},
             "trace_id": {"type": "string"},
-            "submitted_at": INSTANT,
-            "last_update": INSTANT,
-            "progress": an_object(
+            "submitted_at": DATE_TIME,
+            "last_update": DATE_TIME,
+            "progress": record(
                 progress := [
                     "total_batches",
                     "completed_batches",
@@ -140,66 +120,66 @@ SCHEMAS: dict[str, Schema] = {
                 ],
                 {name: count() for name in progress},
             ),
-            "summary": an_object(
+            "summary": record(
                 ["success", "failed", "health"],
                 {
                     "success": count(),
                     "failed": count(),
-                    "health": an_object([], {one.value: count() for one in StrategyHealth}),
+                    "health": record([], {one.value: count() for one in StrategyHealth}),
                 },
             ),
-            "artifacts": a_list(ref("RecheckArtifact")),
-            "dag": an_object(
+            "artifacts": array(ref("RecheckArtifact")),
+            "dag": record(
                 ["name", "run_id", "run_ids"],
-                {"name": {"type": "string"}, "run_id": RUN_ID, "run_ids": a_list(RUN_ID, minItems=1)},
+                {"name": {"type": "string"}, "run_id": RUN_ID, "run_ids": array(RUN_ID, minItems=1)},
             ),
         },
     ),
-    "RecheckArtifact": an_object(
+    "RecheckArtifact": record(
         ["artifact_id", "kind", "created_at", "bytes_size"],
         {
             "artifact_id": count(),
             "kind": {"type": "string", "enum": list(KINDS)},
-            "created_at": INSTANT,
+            "created_at": DATE_TIME,
             "bytes_size": count(),
         },
     ),
-    "RecheckResult": an_object(
+    "RecheckResult": record(
         ["completed_at", "health", "metrics", "result_digest", "request_id"],
         {
-            "completed_at": INSTANT,
+            "completed_at": DATE_TIME,
             "health": HEALTH,
             "metrics": NUMBERS,
             "result_digest": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
             "request_id": ULID,
         },
     ),
-    "StrategyItem": an_object(
+    "StrategyItem": record(
         ["id", "title", "instrument", "enabled", "last_health", "last_checked_at", "tags"],
         {name: _ENTRY[name] for name in ("id", "title", "instrument", "enabled", "tags")}
-        | {"last_health": HEALTH, "last_checked_at": nullable(INSTANT)},
+        | {"last_health": HEALTH, "last_checked_at": nullable(DATE_TIME)},
     ),
-    "StrategyPage": an_object(
+    "StrategyPage": record(
         ["items", "page", "page_size", "total"],
-        {"items": a_list(ref("StrategyItem")), "page": count(1), "page_size": count(10, maximum=100)}
+        {"items": array(ref("StrategyItem")), "page": count(1), "page_size": count(10, maximum=100)}
         | {"total": count()},
     ),
-    "StrategyEntry": an_object(list(_ENTRY), _ENTRY),
-    "StrategyEntryWritten": an_object([], _ENTRY),
-    "StrategyDetail": an_object(
+    "StrategyEntry": record(list(_ENTRY), _ENTRY),
+    "StrategyEntryWritten": record([], _ENTRY),
+    "StrategyDetail": record(
         ["strategy", "summary", "recent_results", "artifacts"],
         {
-            "strategy": an_object([*_ENTRY, *_SEEN], _ENTRY | _SEEN),
-            "summary": an_object(
+            "strategy": record([*_ENTRY, *_SEEN], _ENTRY | _SEEN),
+            "summary": record(
                 ["window_days", "kpi_avg", "last_completed_at"],
-                {"window_days": count(1), "kpi_avg": NUMBERS, "last_completed_at": nullable(INSTANT)},
+                {"window_days": count(1), "kpi_avg": NUMBERS, "last_completed_at": nullable(DATE_TIME)},
             ),
-            "recent_results": a_list(ref("RecheckResult")),
-            "artifacts": a_list(ref("RecheckArtifact")),
+            "recent_results": array(ref("RecheckResult")),
+            "artifacts": array(ref("RecheckArtifact")),
         },
     ),
-    "StrategyResults": an_object(["items"], {"items": a_list(ref("RecheckResult"))}),
-    "SignedArtifact": an_object(
+    "StrategyResults": record(["items"], {"items": array(ref("RecheckResult"))}),
+    "SignedArtifact": record(
         ["artifact_id", "signed_url", "expires_in", "kind", "content_type"],
         {
             "artifact_id": count(),

@@ -1,0 +1,109 @@
+"""The schemas of the runs face: what is sent, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pyoco_server.http_api.faces.runs.wire import RunRetryRequest, RunSubmitRequest
+from pyoco_server.http_api.routing.schemas import REF, TEXT, ref
+from pyoco_server.lifecycle.snapshot import RunSnapshot, RunSummary
+
+ERROR = {
+    "type": "object",
+    "required": ["detail", "message"],
+    "properties": {
+        "detail": {},
+        "err_id": {"type": "string"},
+        "msg_id": {"type": "string"},
+        "message": {"type": "string"},
+    },
+}
+ACCEPTED: dict[str, Any] = {
+    "type": "object",
+    "required": ["run_id", "status"],
+    "properties": {"run_id": {"type": "string", "format": "uuid"}, "status": {"const": "PENDING"}},
+}
+RETRIED: dict[str, Any] = ACCEPTED | {
+    "required": ["run_id", "status", "retry_of"],
+    "properties": ACCEPTED["properties"]
+    | {"retry_of": {"type": "string", "format": "uuid"}, "retry_from": {"type": "string"}},
+}
+YAML_FORM: dict[str, Any] = {
+    "type": "object",
+    "required": ["workflow", "flow_name"],
+    "properties": {
+        "workflow": {"type": "string", "format": "binary", "description": "The flow.yaml, as a file."},
+        "flow_name": {"type": "string", "description": "What the run is called; the file has no name."},
+        "tag": {"type": "string", "description": "Routing tag: who may run it."},
+    },
+}
+SUMMARIES = {"type": "array", "items": {"anyOf": [ref("RunSummary"), {"type": "object"}]}}
+_PAGE = {
+    "type": "object",
+    "required": ["items", "next_cursor"],
+    "properties": {"items": SUMMARIES, "next_cursor": {"type": ["string", "null"]}},
+}
+LIST = {"anyOf": [SUMMARIES, _PAGE]}
+LOG_PAGE = {
+    "type": "object",
+    "required": ["entries", "next_token", "complete", "truncated"],
+    "properties": {
+        "entries": {"type": "array", "items": {"type": "object"}},
+        "next_token": TEXT,
+        "complete": {"type": "boolean"},
+        "truncated": {"type": "boolean"},
+        "searched": {
+            "type": "object",
+            "description": "How far a search has looked. `paused_by`: its budget; `next_token` goes on.",
+            "required": ["to_line", "lines", "paused_by"],
+            "properties": {
+                "to_line": {"type": "integer"},
+                "lines": {"type": "integer"},
+                "paused_by": {"type": ["string", "null"], "enum": ["time", "bytes", None]},
+            },
+        },
+    },
+}
+TICKET = {
+    "type": "object",
+    "required": ["ticket", "path", "expires_at"],
+    "properties": {"ticket": TEXT, "path": TEXT, "expires_at": {"type": "number"}},
+}
+_OR_NULL, _NUMBER_OR_NULL = {"type": ["string", "null"]}, {"type": ["number", "null"]}
+_SCHEDULE: dict[str, Any] = {
+    "type": "object",
+    "required": ["schedule_id", "flow_name", "tag", "status", "schedule_type", "next_at"],
+    "properties": {
+        "schedule_id": {"type": "string", "format": "uuid"},
+        "flow_name": {"type": "string"},
+        "tag": {"type": "string"},
+        "status": {"enum": ["ACTIVE", "COMPLETED"]},
+        "schedule_type": {"enum": ["once", "interval", "cron"]},
+        "workflow_yaml_sha256": _OR_NULL | {"description": "Null: of a flow that workers know."},
+        "workflow_yaml_bytes": {"type": ["integer", "null"]},
+        "tenant_id": _OR_NULL,
+        "api_key_id": _OR_NULL,
+        "created_at": {"type": "number"},
+        "updated_at": {"type": "number"},
+        "run_at": _NUMBER_OR_NULL,
+        "interval_seconds": _NUMBER_OR_NULL,
+        "start_at": _NUMBER_OR_NULL,
+        "cron": _OR_NULL,
+        "timezone": _OR_NULL,
+        "next_run_at": _NUMBER_OR_NULL | {"description": "As next_at."},
+        "next_at": _NUMBER_OR_NULL | {"description": "When it is due, in unix seconds; null: never again."},
+        "last_at": _NUMBER_OR_NULL | {"description": "When its last run was due."},
+        "last_submitted_at": _NUMBER_OR_NULL | {"description": "When its last run was begun."},
+        "last_run_id": _OR_NULL,
+        "dispatch_count": {"type": "integer", "minimum": 0},
+        "last_error": _OR_NULL | {"description": "Why the run that is due could not be begun."},
+    },
+}
+_MODELS = [RunSubmitRequest, RunRetryRequest, RunSnapshot, RunSummary]
+SCHEMAS: dict[str, Any] = {
+    **msgspec.json.schema_components(_MODELS, ref_template=REF)[1],
+    "Error": ERROR,
+    "Schedule": _SCHEDULE,
+}

@@ -1,0 +1,48 @@
+"""The operations of one dialect, with the schemas they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from starlette.routing import BaseRoute
+
+from pyoco_server.http_api.routing.operation import Content, Operation, Refusal, json_of
+from pyoco_server.http_api.routing.schemas import Schema, ref
+
+# Credentials that are missing, that are not enough, and a broker that is away.
+ALWAYS = (401, 403, 503)
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """`error`: the name of the schema of its errors. `head`: whether HEAD is served where GET is.
+
+    `refusal`: how an error is described, if otherwise than by that schema. `security`: the OpenAPI member of
+    operations that have none of their own, where it differs from that of the document.
+    """
+
+    tag: str
+    error: str
+    operations: Sequence[Operation]
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    always: Sequence[int] = ALWAYS
+    head: bool = True
+    refusal: Refusal | None = None
+    security: Sequence[Schema] = ()
+
+    def routes(self) -> list[BaseRoute]:
+        return [operation.route(head=self.head) for operation in self.operations]
+
+    def describe(self) -> Iterator[tuple[str, str, Schema]]:
+        """Path, method and description of each operation."""
+        refusal = self.refusal or self._refusal
+        for operation in self.operations:
+            path = operation.path.replace(":path}", "}")
+            described = operation.describe(self.tag, refusal, self.always)
+            if self.security:
+                described.setdefault("security", list(self.security))
+            yield path, operation.method.lower(), described
+
+    def _refusal(self, _status: int) -> Content:
+        return json_of("Error", ref(self.error))

@@ -1,0 +1,129 @@
+"""A parameter of a request, declared once: it reads itself and describes itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from pyoco_server.errors import Invalid
+from pyoco_server.http_api.routing.kinds import Kind, TextKind, Unfit
+from pyoco_server.http_api.routing.problems import invalid
+from pyoco_server.http_api.routing.schemas import Schema
+
+T = TypeVar("T")
+Place = Literal["query", "header", "path", "body"]
+
+
+@dataclass(frozen=True)
+class Param(Generic[T]):
+    """`skips`: an empty text, or a blank one, is as if it were not there. `err_id` None: the default one."""
+
+    name: str
+    kind: Kind[T]
+    default: T
+    description: str = ""
+    place: Place = "query"
+    required: bool = False
+    skips: Literal["nothing", "empty", "blank"] = "nothing"
+    err_id: str | None = None
+
+    def read(self, request: HTTPConnection) -> T:
+        text = self._text(request)
+        if text is None or self._is_skipped(text):
+            return self.default
+        return self.parse(text)
+
+    def parse(self, text: str) -> T:
+        try:
+            return self.kind.read(text)
+        except Unfit as unfit:
+            raise self.refuse(str(unfit)) from None
+
+    def refuse(self, rest: str) -> Invalid:
+        """`rest`: of the sentence that begins with the name."""
+        return invalid(self.place, self.name, f"{self.name} {rest}", self.err_id)
+
+    def with_error(self, err_id: str) -> Param[T]:
+        return replace(self, err_id=err_id)
+
+    def describe(self) -> Schema:
+        schema = self.kind.schema()
+        if self.default not in (None, "", ()):
+            schema["default"] = self.default
+        described: Schema = {
+            "name": self.name,
+            "in": self.place,
+            "required": self.required or self.place == "path",
+            "schema": schema,
+        }
+        return described | ({"description": self.description} if self.description else {})
+
+    def _is_skipped(self, text: str) -> bool:
+        match self.skips:
+            case "nothing":
+                return False
+            case "empty":
+                return not text
+            case "blank":
+                return not text.strip()
+
+    def _text(self, request: HTTPConnection) -> str | None:
+        match self.place:
+            case "query":
+                return request.query_params.get(self.name)
+            case "header":
+                return request.headers.get(self.name)
+            case "path":
+                return str(request.path_params[self.name])
+            case "body":
+                raise AssertionError("a body is read elsewhere, and its parts are given to parse")
+
+
+@dataclass(frozen=True)
+class ListParam(Generic[T]):
+    """A parameter of the query that may be given several times."""
+
+    name: str
+    kind: Kind[T]
+    description: str = ""
+    required: bool = False
+    least: int = 0
+    most: int | None = None
+    err_id: str | None = None
+
+    def read(self, request: HTTPConnection) -> tuple[T, ...]:
+        one = Param[Any](self.name, self.kind, None, err_id=self.err_id)
+        return tuple(one.parse(text) for text in request.query_params.getlist(self.name))
+
+    def with_error(self, err_id: str) -> ListParam[T]:
+        return replace(self, err_id=err_id)
+
+    def describe(self) -> Schema:
+        schema: Schema = {"type": "array", "items": self.kind.schema()}
+        if self.least:
+            schema["minItems"] = self.least
+        if self.most is not None:
+            schema["maxItems"] = self.most
+        described: Schema = {"name": self.name, "in": "query", "required": self.required, "schema": schema}
+        return described | ({"description": self.description} if self.description else {})
+
+
+AnyParam = Param[Any] | ListParam[Any]
+
+
+def text(name: str, description: str = "", **more: Any) -> Param[str | None]:
+    """A text of the query, as it is."""
+    return Param[str | None](name, TextKind(), None, description, **more)
+
+
+def path(name: str, kind: Kind[str] | None = None) -> Param[str]:
+    """What stands in the path. Each face has its own answer for one that cannot be an id."""
+    return Param(name, kind or TextKind(), "", place="path")
+
+
+def header(
+    name: str, description: str, kind: Kind[str] | None = None, *, required: bool = False
+) -> Param[str | None]:
+    return Param[str | None](name, kind or TextKind(), None, description, place="header", required=required)
