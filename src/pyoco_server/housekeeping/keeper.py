@@ -204,7 +204,7 @@ class Housekeeper:
         return True
 
     def _was_away(self) -> None:
-        """No time has passed for anybody: leases could not be renewed either."""
+        """Do not count this time for any worker: leases could not be renewed either."""
         now = asyncio.get_running_loop().time()
         self._stillness.observe({}, now, own_write_went_through=False)
         self._lost_workers.was_away(now)

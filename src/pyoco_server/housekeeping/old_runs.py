@@ -79,7 +79,7 @@ class OldRuns:
         return sum(count for count in ended if isinstance(count, int))
 
     async def _erase(self, run_id: str) -> bool:
-        """Not by us when somebody else was faster, or when the list is wrong: the log is right."""
+        """False if another process was faster, or if the list is wrong: the log is right."""
         try:
             await erase_run(self._store, run_id, by=BY, tenant_id=None)
         except (NotFound, Conflict):

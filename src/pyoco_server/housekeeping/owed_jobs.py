@@ -58,7 +58,7 @@ class OwedJobs:
         self._cancels = Isolation("stuck cancels")
 
     async def look(self) -> int:
-        """By tag, so that a crowd of runs nobody serves does not stand before everybody else's."""
+        """By tag, so that many runs of a tag without workers do not delay the runs of other tags."""
         now = clock.now()
         owed = {
             tag: self._read_model.housekeeping.owed(tag, before=now - self._after_sec, limit=RUNS_AT_ONCE)
@@ -70,7 +70,7 @@ class OwedJobs:
     async def _look_at(self, tag: str, runs: list[Run], now: float) -> int:
         due = [run for run in runs if self._is_due(run, now)]
         line = await self._store.queue.line(tag) if due else None
-        # A tag that nobody has ever asked for has no consumer: its jobs lie there and wait.
+        # A tag that no worker has ever served has no consumer: its jobs stay in the queue.
         if line is None:
             return 0
         if line.waiting:
@@ -78,7 +78,7 @@ class OwedJobs:
         return await self._isolation.each(due, lambda run: self._give(run, now), name=lambda run: run.run_id)
 
     async def conclude_stuck_cancels(self) -> int:
-        """Asked to stop and held by nobody: only a commit by hand, or a bug, leaves a run so. End it."""
+        """End a CANCELLING run that no worker holds. Only a manual commit or a bug leaves one."""
         stuck = self._read_model.housekeeping.stuck_cancels(RUNS_AT_ONCE)
         return await self._cancels.each(stuck, self._conclude, name=lambda run: run.run_id)
 

@@ -39,7 +39,7 @@ def decided(run: Run, command: c.ClientCommand, at: float) -> Decision:
 
 
 def ready(draft: Draft, task: GraphTask) -> None:
-    """Somebody may take it; a wait is taken by nobody, and begins at once."""
+    """A client may take the task. A wait is not taken: it begins at once."""
     draft.say(e.TaskReadied(at=draft.at, task=task.id))
     if task.type is TaskKind.WAIT:
         attempt = draft.run.tasks[task.id].attempt + 1

@@ -1,7 +1,7 @@
 """What can be asked of a run. Imperative; whether it happens is decided in `decide.py`.
 
 Commands of a worker carry the fence of its claim, so that a worker that was taken over cannot write. Those of
-whoever drives a client-driven run carry none: they are judged by the state of the task alone.
+clients that drive a run carry none: they are judged by the state of the task alone.
 Limits (how many losses, how many tags) come in with the command: the core reads no configuration.
 """
 
@@ -188,7 +188,7 @@ class CancelRun(_Command, frozen=True, kw_only=True):
 
 
 class ConfirmCancelled(_Command, frozen=True, kw_only=True):
-    """The worker has stopped. Without a fence: nobody holds the run, so nobody has to stop."""
+    """The worker has stopped. Without a fence: no worker holds the run, so none has to stop."""
 
     fence: int | None = None
 

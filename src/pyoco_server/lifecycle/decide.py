@@ -117,7 +117,7 @@ def _edit(run: Run, command: c.AddTag | c.RemoveTag | c.ArchiveRun | c.EraseRun,
 
 
 def _carry(run: Run, command: c.CarryResults) -> Decision:
-    """Before anybody has begun: a worker that has claimed the run has its own news of these tasks."""
+    """Only before the run starts: a worker that has claimed it reports these tasks itself."""
     if refused := _untouched_refused(run):
         return Refused(refused)
     return tuple(command.results)
@@ -136,7 +136,7 @@ def _untouched_refused(run: Run) -> Reason | None:
 
 
 def _job_refused(run: Run, job_no: int) -> Reason | None:
-    """A job is good for a run that waits for somebody, and only the newest one."""
+    """A job is valid for a run that waits for a worker, and only if it is the newest job."""
     if refused := progress_refused(run):
         return refused
     if run.driver is not Driver.WORKER:
@@ -188,7 +188,7 @@ def _requeue(run: Run, command: c.RequeueRun, at: float) -> Decision:
 
 
 def _move_on(run: Run, command: c.StartRun | c.ResumeTask | c.PassTime, at: float) -> Decision:
-    """What everybody may ask, or time alone, of whichever driver's run."""
+    """Commands of any caller, or of time alone, for runs of both drivers."""
     if isinstance(command, c.ResumeTask) and command.task not in run.tasks:
         return Refused(Reason.UNKNOWN_TASK)
     if refused := progress_refused(run):

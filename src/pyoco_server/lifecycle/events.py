@@ -2,7 +2,7 @@
 
 Every event carries the instant it is about (`at`, unix seconds). Adding a member with a default is
 compatible; changing the meaning of one is a new event. A type this version does not know is read as
-`UnknownEvent` and changes nothing, so that an old gateway can stand beside a new one.
+`UnknownEvent` and changes nothing, so that an old gateway can run beside a new one.
 """
 
 from typing import Any
@@ -39,13 +39,13 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunDiscarded(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Its submission could not be finished and nobody was told that it exists."""
+    """Its submission could not be finished, and no caller was told that the run exists."""
 
     reason: str
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody began to drive it. (What workers run is started by a claim.)"""
+    """A client began to drive it. (A worker-driven run is started by a claim.)"""
 
 
 class RunClaimed(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,7 +71,7 @@ class RunRequeued(_Event, frozen=True, kw_only=True, omit_defaults=True):
 class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
     """`last`: those that no other task waits for; their results are the run's. None: not known.
 
-    `needs`, `any_of`: for whoever draws the flow, which tasks one waits for, and where one of them is enough.
+    `needs`, `any_of`: for drawing the flow: which tasks a task waits for, and where one of them is enough.
     """
 
     tasks: list[str]
@@ -81,7 +81,7 @@ class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskReadied(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Whoever drives the run may take it."""
+    """A client may take the task."""
 
     task: str
 

@@ -24,7 +24,7 @@ _TASK_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 class TaskKind(StrEnum):
     TASK = "task"
-    WAIT = "wait"  # nobody works at it: it is answered, or its time runs out
+    WAIT = "wait"  # no worker executes it: it is answered, or it times out
 
 
 class Join(StrEnum):

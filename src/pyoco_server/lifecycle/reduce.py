@@ -161,7 +161,7 @@ def _task_step(run: Run, event: TaskEvent, board: TaskBoard) -> Run:
     if run.waits or isinstance(event, e.TaskWaiting):
         run = replace(run, waits=_waits_after(run, event.task, board))
     if run.parked and isinstance(event, e.TaskResumed | e.TaskSucceeded | e.TaskFailed):
-        # Nobody holds it, so it is a wait that has ended: somebody has to go on.
+        # No worker holds a parked run, so a wait has ended. A worker must continue it: it needs a new job.
         run = replace(run, parked=False, **_new_job(run, event.at))
     if run.due or instant is not None:
         return _touched(run, event, due=due_after(run.due, event, instant))

@@ -19,7 +19,7 @@ CHECKPOINTS = frozenset({OutputKept.STORED, OutputKept.REFERENCED})
 class NoFork(StrEnum):
     """Why a run cannot be executed again from a task on."""
 
-    NOT_PLANNED = "not_planned"  # nobody has written down which tasks it has
+    NOT_PLANNED = "not_planned"  # no plan of its tasks is recorded
     UNKNOWN_TASK = "unknown_task"
     NOT_BEGUN = "not_begun"  # and its place among the others is not known
 

@@ -125,7 +125,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_tasks: tuple[str, ...] = ()
     # By task: the instant at which time alone changes something. Follows from events, not from the tasks.
     due: dict[str, float] = {}
-    # By task: what somebody has to answer. The same as in the tasks, for copies that have left those out.
+    # By task: its open wait. The same as in the tasks, for copies of the run that leave the tasks out.
     waits: dict[str, Wait] = {}
     # Largest size of its snapshot at each step, and the present one. Of a step that was left behind, unknown.
     bytes_full: int = 0
@@ -171,6 +171,6 @@ def has_no_worker(run: Run) -> bool:
 
 
 def owes_job(run: Run) -> bool:
-    """Somebody has to pick it up, and only a message on the queue can make somebody do so."""
+    """A worker has to claim it, and only a message on the queue makes a worker do so."""
     is_free = run.ended is None and not run.parked and run.claim is None
     return is_free and run.driver is Driver.WORKER

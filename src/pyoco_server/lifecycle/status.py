@@ -28,7 +28,7 @@ class Driver(StrEnum):
 
 class TaskStatus(StrEnum):
     PENDING = "PENDING"
-    READY = "READY"  # of a client-driven run: somebody may take it
+    READY = "READY"  # of a client-driven run: a client may take it
     RUNNING = "RUNNING"
     WAITING = "WAITING"
     SUCCEEDED = "SUCCEEDED"
@@ -40,7 +40,7 @@ class TaskStatus(StrEnum):
         return self in FINISHED
 
 
-# A wait whose key begins so ends by time alone; nobody has to answer it. Flows write it, importing nothing.
+# A wait with this key prefix ends by time alone and needs no answer. Flows write it without an import.
 SLEEP_KEY_PREFIX = "sleep:"
 
 FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
@@ -59,6 +59,6 @@ class OutputKept(StrEnum):
 
     STORED = "stored"
     REFERENCED = "referenced"
-    APPROXIMATE = "approximate"  # shown as JSON, but nobody could make the value again from it
+    APPROXIMATE = "approximate"  # shown as JSON, but the value cannot be restored from it
     TOO_LARGE = "too_large"
     UNSERIALISABLE = "unserialisable"

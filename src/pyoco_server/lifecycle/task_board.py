@@ -19,7 +19,7 @@ _UNKNOWN = TaskRecord()
 
 
 class TaskBoard:
-    """`on_put`: told of each record, and of the one whose place it takes."""
+    """`on_put`: called with each new record and the record that it replaces."""
 
     def __init__(self, records: dict[str, TaskRecord], on_put: OnPut) -> None:
         self.records = records
@@ -50,7 +50,7 @@ class TaskBoard:
                 assert_never(event)
 
     def put_back_running(self) -> None:
-        """Their worker is gone: whoever claims next starts them again, with the next attempt number."""
+        """Their worker is gone. The next worker starts them again, with the next attempt number."""
         for name, record in list(self.records.items()):
             if record.state is TaskStatus.RUNNING:
                 self._put(name, replace(record, state=TaskStatus.PENDING, ready_at=None))

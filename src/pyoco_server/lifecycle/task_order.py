@@ -65,7 +65,7 @@ def from_task_on(course: Course, tasks: Iterable[str], task: str) -> set[str]:
 
 
 def _needs(plans: list[e.TasksPlanned], began: Iterable[str]) -> dict[str, list[str]] | None:
-    """A run is planned anew by everybody who claims it, and a long plan comes in portions."""
+    """Each worker that claims a run plans it again, and a long plan comes in portions."""
     needs: dict[str, list[str]] = {}
     for plan in plans:
         needs |= {name: (plan.needs or {}).get(name, []) for name in plan.tasks}

@@ -89,7 +89,7 @@ def _succeed(draft: Draft, task: str, wait: Wait, output: object) -> None:
 
 
 def _fail(draft: Draft, name: str, wait: Wait, code: str, error: str, *, final: bool = False) -> None:
-    """A worker-driven run goes on by its flow's own rules; they are asked by whoever claims it next."""
+    """A worker-driven run continues by the rules of its flow. The worker that claims it applies them."""
     task = task_of(draft.run.graph, name)
     if draft.run.driver is Driver.CLIENT and task is not None:
         fail(draft, task, code, error, final=final)

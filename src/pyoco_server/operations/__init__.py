@@ -1,1 +1,1 @@
-"""What can be done, for whoever asks: the verbs of the product. Speaks no HTTP and no NATS."""
+"""The operations of the product, for all callers. Knows neither HTTP nor NATS."""

@@ -1,4 +1,4 @@
-"""Commands of whoever asks for them with a key: each has its effect once, and its answer is given again.
+"""Commands with an idempotency key: each has one effect, and a repeated request gets the same answer.
 
 In this order: is there such a run and task, was the key used for something else, is it allowed. A command on
 a run that was commanded lately reads nothing: see `run_cache`.
@@ -134,7 +134,7 @@ async def latest(desk: CommandContext, run_id: str, tenant_id: str | None) -> Ru
     if not newer:
         return stored.run
     if newer[0].number != stored.commits + 1:
-        # Erased, and perhaps begun anew: what we hold is no ground to fold on.
+        # The run was erased, and perhaps submitted again: the held state cannot be folded on.
         desk.held.drop(run_id)
         return (await found(desk, run_id, tenant_id)).run
     for commit in newer:
@@ -158,14 +158,14 @@ async def _check_task(desk: CommandContext, asked: KeyedCommand, task: str) -> N
 
 async def _in_turn(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
     if isinstance(asked.command, CancelRun):
-        return await _apply(desk, asked, reservation)  # a cancel queues behind nobody
+        return await _apply(desk, asked, reservation)  # a cancel does not queue
     async with desk.turns.of(asked.run_id):
         return await _apply(desk, asked, reservation)
 
 
 async def _apply(desk: CommandContext, asked: KeyedCommand, reservation: Reservation) -> Applied:
     held = desk.held.get(asked.run_id)
-    # A worker may wait for the snapshot of its run; whoever drives one itself does not.
+    # A worker may wait for the snapshot of its run. A client that drives a run does not.
     at_once = held is None or held.run.driver is Driver.WORKER
     meta = replace(asked.meta, causation_id=reservation.command_id)
     applied = await apply(

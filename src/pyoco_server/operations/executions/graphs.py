@@ -83,7 +83,10 @@ async def page(
 
 
 async def _create(store: Store, tenant_id: str | None, wanted: StoredGraph, revision: int) -> bool:
-    """Written and pointed to. False: somebody has this version; the head is moved on to theirs."""
+    """Store the graph and move the head to it.
+
+    False: another caller stored this version first. The head moves to that one.
+    """
     graph = wanted.graph
     try:
         await store.graphs.create(tenant_id, wanted)
@@ -92,7 +95,7 @@ async def _create(store: Store, tenant_id: str | None, wanted: StoredGraph, revi
         found = await store.graphs.version(tenant_id, graph.id, graph.version)
     if found is None:
         return False
-    # Somebody may have found this version, and moved the head in our place.
+    # Another caller may have found this version and moved the head already.
     with contextlib.suppress(WrongSequence):
         await store.graphs.point(tenant_id, _head(found), revision=revision)
     return found is wanted

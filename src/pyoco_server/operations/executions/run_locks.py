@@ -1,7 +1,8 @@
-"""One after the other: commands of one gateway on one run need not collide in the log.
+"""Commands of one gateway on one run are applied one after the other, so that they do not collide in the log.
 
-Without turns each of a crowd appends at the same place, one wins and the others decide anew. A turn is a
-courtesy and no lock: whoever has waited long enough goes without, for the log takes one commit at a time.
+Without these locks concurrent commands append at the same sequence: one wins and the others decide again. The
+locks only save work. After TURN_WAIT_SEC a command goes ahead without its lock, which is safe because the log
+accepts one commit at a time.
 """
 
 from __future__ import annotations

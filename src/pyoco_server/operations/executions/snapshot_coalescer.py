@@ -1,8 +1,7 @@
 """Snapshots written right after a commit, but not waited for: what is committed meanwhile joins the next one.
 
-The answer to a command stands on the commit alone. A snapshot that is behind is folded forward by whoever
-reads it, and healed, as ever. Of a run that changes all the time one is written now and then, and of its end
-at once.
+The answer to a command depends on the commit alone. A reader folds a snapshot that is behind forward and
+heals it. For a run that changes all the time a snapshot is written now and then, and for its end at once.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pyoco_server.supervision import noticed
 
 log = logging.getLogger(__name__)
 
-# Beyond so many runs at once whoever commits waits for its snapshot, and so for the broker.
+# Beyond so many runs at once a caller that commits waits for its snapshot, and so for the broker.
 UNDER_WAY_MAX = 2_048
 REMEMBERED_MAX = 4_096
 CLOSE_SEC = 2.0
@@ -54,7 +53,7 @@ class SnapshotCoalescer:
         if run_id in self._under_way:
             if stored.run.is_terminal:
                 self._hurry[run_id].set()
-            return  # whoever is at it takes this one next
+            return  # the running task writes this one next
         self._hurry[run_id] = asyncio.Event()
         writing = noticed(
             asyncio.get_running_loop().create_task(self._write(run_id)), "snapshot after a command"
@@ -90,7 +89,7 @@ class SnapshotCoalescer:
         over = stored if ours is None else replace(stored, revision=ours.revision)
         written = await self._store.runs.snapshots.overwrite(over)
         if written is None:
-            # Somebody else wrote, and only `project` finds out what: its revision is not ours to build on.
+            # Another process wrote. Only `project` finds out what; we cannot continue from its revision.
             await self._store.runs.snapshots.project(stored)
             return
         self._written[run_id] = _Written(written.revision, stored.log_seq)

@@ -1,4 +1,4 @@
-"""A dead letter for a run that ended without a delivery in anybody's hands."""
+"""Publish a dead letter for a run that ended while no worker held a delivery of its job."""
 
 from __future__ import annotations
 

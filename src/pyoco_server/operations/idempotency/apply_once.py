@@ -1,6 +1,6 @@
-"""Commands of a request that may come twice: asked with the id that its reservation gave it.
+"""Commands of a request that may be repeated: committed with the id from its reservation.
 
-If that id is in the log already, what came of it is told from there.
+If that id is in the log already, the outcome is read from the log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def applied_before(store: Store, run_id: str, commit_id: str) -> Applied |
 
 
 async def _publish_owed_job(store: Store, before: StoredRun | None, after: StoredRun) -> None:
-    """Whoever committed may not have come to it. Twice leaves one: a job has a number."""
+    """The committing process may have stopped before this. A second job is harmless: jobs are numbered."""
     if not owes_job(after.run) or (before is not None and before.run.job_no == after.run.job_no):
         return
     now = await store.runs.load(after.run.run_id, at_leader=True)

@@ -31,9 +31,9 @@ from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
-# Others with the key wait this long for whoever has it, and then take it over.
+# Other requests with the key wait this long for its holder, and then take it over.
 TAKE_OVER_AFTER_SEC = 5.0
-# And so long in all, when somebody else was faster in taking it over.
+# And so long in all, when another request took it over first.
 ATTEND_SEC_MAX = 10.0
 # The broker tells when a record was written; should that not arrive, we look all the same.
 LOOK_AGAIN_SEC = 1.0
@@ -168,7 +168,7 @@ class _Request:
         try:
             answer = await do(reservation)
             assert answer.status < FIRST_THAT_IS_NO_ANSWER, "errors are raised, never remembered"
-        except Exception as error:  # whatever it was: others must not wait for somebody who has left
+        except Exception as error:  # any error: other requests must not wait for a holder that has left
             await self._leave(record, refused=_is_refusal(error))
             raise
         return await self._settle(record, answer)
@@ -237,7 +237,7 @@ class _Request:
                 left = replace(record, held=False, holder=new_token())
                 await self._ledger.put(self._address, left, revision=revision)
         except WrongSequence:
-            pass  # somebody has taken over, and it is theirs
+            pass  # another request has taken the key over
         except Unavailable as error:
             log.warning("a reservation was left", extra=self._fields(record) | {"error": error.message})
 

@@ -1,4 +1,4 @@
-"""How whoever reads news hears that there may be some: a call without words; it comes and takes them."""
+"""How a subscriber learns that there may be changes: a call without arguments. It then reads them."""
 
 from collections.abc import Callable
 
@@ -6,4 +6,4 @@ Notify = Callable[[], None]
 
 
 def noop() -> None:
-    """Rings where nobody listens."""
+    """For places without a subscriber."""

@@ -1,4 +1,4 @@
-"""The list of runs as it changes, for whoever looks at it: told in batches, resumable, never piling up.
+"""The list of runs as it changes, for subscribers: sent in batches, resumable, with bounded memory.
 
 A reader's place is a place in the log. A reader that comes back is told the runs that have changed or were
 erased since; where those are too many, or the place is not in the log any more, to read the list again. For

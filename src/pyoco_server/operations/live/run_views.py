@@ -1,4 +1,4 @@
-"""One run as it changes, for everybody who looks at it: read once, then folded from the feed.
+"""One run as it changes, for all its subscribers: read once, then folded from the feed.
 
 However many watch a run, it is read from the broker once, kept once, and what is shown of it is made once.
 After a reconnect it is read again: the broker may have lost commits that were shown.
@@ -158,7 +158,7 @@ class RunView:
 
 
 class RunViews:
-    """The views that somebody looks at."""
+    """The views that have subscribers."""
 
     def __init__(self, store: Store, read_model: ReadModel) -> None:
         self._store = store
@@ -177,7 +177,7 @@ class RunViews:
         self._loop.wake()
 
     async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> RunView:
-        """Leave it again with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
+        """End it with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
         view = self._views.get(run_id)
         if view is None:
             view = self._views[run_id] = RunView(self._store, self._read_model, run_id)

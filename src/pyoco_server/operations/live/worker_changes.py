@@ -1,4 +1,4 @@
-"""Workers as they change, for whoever looks at them: pushed by what they write, and by their silence.
+"""Workers as they change, for subscribers: sent when a worker writes, and when it stops writing.
 
 The registry is read when an entry was written or removed, and otherwise not: a worker that is gone cannot
 say so, so a timer stands at the moment at which the first of the living would be lost, were it silent.

@@ -166,7 +166,7 @@ class LogView:
 
 
 class LogViews:
-    """The logs that somebody follows."""
+    """The logs that have subscribers."""
 
     def __init__(self, store: Store, run_views: RunViews) -> None:
         self._store = store
@@ -176,7 +176,7 @@ class LogViews:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> LogView:
-        """Leave it again with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
+        """End it with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
         run_view = await self._run_views.subscribe(run_id, tenant_id=tenant_id)
         view = self._views.get(run_id)
         if view is None:

@@ -37,7 +37,7 @@ Shown = Callable[[Request], bytes]
 
 
 class Sender(NamedTuple):
-    """Whoever sends a request, and by which thread of theirs."""
+    """The sender of a request, and the trace that it belongs to."""
 
     caller: Caller
     correlation_id: str | None = None

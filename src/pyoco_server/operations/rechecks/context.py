@@ -25,11 +25,11 @@ class EndedBatch(NamedTuple):
 
 class NotEnded(Enum):
     GOES_ON = auto()
-    MISSING = auto()  # nobody has started it yet
+    MISSING = auto()  # not started yet
 
 
 class Executor(Protocol):
-    """Evaluates batches: our own workers, or somebody else's."""
+    """Evaluates batches: our own workers, or an external system."""
 
     # Where it does not tell us of an end, we ask this often; None: we are told.
     ask_every_sec: float | None

@@ -1,8 +1,9 @@
 """The one door through which a run changes: load, decide, commit, project, and publish the job it owes.
 
-Two who want to change a run at once both go through here; the log takes one of them, and the other one
-decides again on what it finds. A refusal, or "nothing to do", is only believed when a majority of the brokers
-confirms what it was decided on. And only here is a job of a run that already exists published.
+When two callers change a run at once, the log accepts one commit and the other caller decides again on the
+new state. A refusal, or "nothing to do", is returned only after a majority of the brokers confirms the state
+that it was decided on. Jobs of runs that exist already are published here, except where a repeated request
+finds its commit in the log but no job (`submit`, `apply_once`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ DECIDE_TRIES_MAX = 32
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. `before` is the state the decision was made on; no events: nothing was to do."""
+    """The outcome. `before` is the state that the decision was made on. No events: nothing had to be done."""
 
     before: StoredRun | None
     after: StoredRun | None
@@ -120,13 +121,13 @@ def _with_newer_revision(now: StoredRun | None, known: StoredRun | None) -> Stor
 
 
 async def _step_aside(tries: int) -> None:
-    """The first collision is retried at once; in a crowd somebody has to wait a little."""
+    """The first collision is retried at once. Later ones wait a random time, because many callers compete."""
     if tries:
         await asyncio.sleep(random.uniform(0, 0.002 * tries))
 
 
 async def _follow_up(store: Store, before: StoredRun | None, after: StoredRun, *, project: bool) -> StoredRun:
-    """The commit stands. What fails here is healed by the next reader and by housekeeping."""
+    """The commit is in the log. What fails here is repaired by the next reader and by housekeeping."""
     needs_job = owes_job(after.run) and (before is None or after.run.job_no != before.run.job_no)
     try:
         if project or needs_job or after.run.gone:
@@ -142,7 +143,7 @@ async def _follow_up(store: Store, before: StoredRun | None, after: StoredRun, *
 
 
 def _may_leave_objects(before: StoredRun | None, after: StoredRun) -> bool:
-    """It ended, and not every worker that had it may have recorded, or removed, what it had stored."""
+    """The run ended, and a worker may have stored results that it neither recorded nor removed."""
     run = after.run
     was_over = before is not None and before.run.is_terminal
     return run.is_terminal and not was_over and not run.gone and (run.fence > 1 or run.losses > 0)

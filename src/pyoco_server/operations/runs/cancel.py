@@ -33,7 +33,7 @@ async def cancel_run(
     if applied.refused is not None and applied.refused.reason in (Reason.UNKNOWN, Reason.GONE):
         visible(None, run_id, tenant_id)
     if any(isinstance(event, RunCancelled) for event in applied.events):
-        # It ended in this very commit, without a worker to say so. The cancel stands, written or not.
+        # The run ended in this commit and no worker logs it. The cancel is valid without this line, too.
         await note_soon(store, run_id, CANCELLED_UNCLAIMED)
     return applied
 

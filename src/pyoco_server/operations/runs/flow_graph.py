@@ -27,7 +27,7 @@ class Drawing(NamedTuple):
 
 
 async def drawn(store: Store, run_id: str, *, tenant_id: str | None) -> Drawing:
-    """Empty for a run that nobody has begun yet. NotFound as for the run itself."""
+    """Empty for a run that has not started. NotFound as for the run itself."""
     run = (await get_run(store, run_id, tenant_id=tenant_id)).run
     if run.graph is not None:
         nodes = [Drawn(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]

@@ -1,4 +1,4 @@
-"""Which parameters a run may be given, by whoever asks for it."""
+"""Which parameters a caller may give to a run."""
 
 from __future__ import annotations
 
