@@ -275,13 +275,16 @@ async def audit(
 ) -> list[Violation]:
     """Waits until everything is over, and then looks at all of it. Without every check it waits for less."""
     await settled(store, within_sec)
+    is_cluster = store.config.nats_replicas > 1
+    for_sec = CONSUMERS_WITHIN_SEC_OF_CLUSTER if is_cluster else CONSUMERS_WITHIN_SEC
     if no_stream_or_consumer_is_left_behind in checks:
         await _soon(lambda: _has_no_notes(store), NOTES_WITHIN_SEC)
-        is_cluster = store.config.nats_replicas > 1
-        for_sec = CONSUMERS_WITHIN_SEC_OF_CLUSTER if is_cluster else CONSUMERS_WITHIN_SEC
         await _soon(lambda: _has_no_unused_consumer(store), for_sec)
     await _soon(lambda: _is_healed(store), HEALED_WITHIN_SEC)
-    return violations(await inventory(store, told, gateways, marks_file), told, checks)
+    found = await inventory(store, told, gateways, marks_file)
+    if no_stream_or_consumer_is_left_behind in checks:
+        await _look_again_at_unused_consumers(store, found, for_sec)
+    return violations(found, told, checks)
 
 
 async def settled(store: Store, within_sec: float) -> bool:
@@ -324,6 +327,39 @@ async def _has_no_unused_consumer(store: Store) -> bool:
         if not all(map(is_used, await consumers_of(store, wanted["name"]))):
             return False
     return True
+
+
+async def _look_again_at_unused_consumers(store: Store, found: Inventory, within_sec: float) -> None:
+    """A gateway that reconnects leaves its consumers, and the broker removes them after a while.
+
+    A gateway may do so while the inventory is taken. Only a consumer that stays unused was left behind.
+    """
+
+    async def still_unused() -> set[tuple[str, str]]:
+        return {
+            (stream, consumer["name"])
+            for stream in {stream for stream, _ in unused}
+            for consumer in await consumers_of(store, stream)
+            if (stream, consumer["name"]) in unused and not is_used(consumer)
+        }
+
+    async def none_is_left() -> bool:
+        return not await still_unused()
+
+    unused = {
+        (stream, consumer["name"])
+        for stream, consumers in found.consumers.items()
+        for consumer in consumers
+        if not is_used(consumer)
+    }
+    if not unused or await _soon(none_is_left, within_sec):
+        found.consumers.clear()
+        return
+    left = await still_unused()
+    found.consumers = {
+        stream: [consumer for consumer in consumers if (stream, consumer["name"]) in left]
+        for stream, consumers in found.consumers.items()
+    }
 
 
 def is_used(consumer: dict[str, Any]) -> bool:

@@ -73,9 +73,10 @@ async def results(
 async def standing(desk: RecheckContext, tenant: str, request_id: str) -> RequestProgress:
     reading = await desk.model.catch_up()
     request = reading.request(request_id, tenant)
-    if request is None and await desk.store.rechecks.request(tenant, request_id) is not None:
-        raise Unavailable("This request is stored, and not in the list yet. Try again.")
     if request is None:
+        # On a cluster the list may have been filled from a broker that was cut off from the others.
+        if desk.store.has_copies and await desk.store.rechecks.request(tenant, request_id) is not None:
+            raise Unavailable("This request is stored, and not in the list yet. Try again.")
         raise NotFound("There is no such request. Check the id.", err_id="")
     tally = reading.tally(request_id)
     shown = reading.artifacts_in(request_id, ARTIFACTS_SHOWN_MAX)

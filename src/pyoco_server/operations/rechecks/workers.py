@@ -22,6 +22,11 @@ from pyoco_server.store.store import Store
 ASIDE_BYTES = 256 * 1024
 
 
+# A broker that was cut off from its cluster answers reads from an old state for ten seconds, and a gateway
+# needs some more to leave it. The outcome of a batch is final, so a missing result is looked for this long.
+OLD_READ_SEC_MAX = 60.0
+
+
 class OwnWorkers:
     ask_every_sec: float | None = None
 
@@ -55,6 +60,8 @@ class OwnWorkers:
         try:
             return EndedBatch(at, output=await _parsed(await whole_result(self._store, run)))
         except (NotFound, ResultDamaged) as missing:
+            if self._store.has_copies and clock.now() - at < OLD_READ_SEC_MAX:
+                return NotEnded.GOES_ON  # a broker that was cut off may not have the result yet
             return EndedBatch(at, error=missing.message)
 
     async def stop(self) -> None:
