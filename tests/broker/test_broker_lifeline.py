@@ -38,9 +38,9 @@ else:
 
 GUARDED = """
 import subprocess, sys
-from pyoco_server.processes.lifeline import Guard
+from pyoco_server.processes.lifeline import ProcessGuard
 child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-guard = Guard(child.pid)
+guard = ProcessGuard(child.pid)
 print(child.pid, flush=True)
 sys.stdin.read()
 """

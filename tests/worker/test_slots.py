@@ -203,7 +203,7 @@ async def test_slots_die_with_a_worker_that_is_killed(
     command = [
         sys.executable,
         "-m",
-        "pyoco_server.cli.worker.main.main",
+        "pyoco_server.cli.worker.main",
         "--flow-resolver",
         SPEC,
         "--concurrency",
