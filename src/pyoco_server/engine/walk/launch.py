@@ -54,9 +54,7 @@ class Launcher:
     def _wire(self, attempt: TaskAttempt) -> Failure | None:
         try:
             attempt.arguments = self._wiring.arguments(attempt.spec, lambda: self._ctx_for(attempt))
-        except (
-            Exception
-        ) as exc:  # a reference may lead nowhere, or to a property of a user's object that raises
+        except Exception as exc:  # user code: a reference may lead to a property that raises
             return describe(exc)
         return None
 

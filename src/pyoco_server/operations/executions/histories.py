@@ -155,7 +155,7 @@ class Histories(Generic[G]):
         self._enter(run_id, history, ring)
         try:
             return await self._read(run_id, tenant_id, known_seq)
-        except BaseException:
+        except BaseException:  # also when cancelled: nothing else removes this subscriber
             self.unfollow(run_id, history, ring)
             raise
 

@@ -190,7 +190,7 @@ class RunViews:
                 await asyncio.shield(opening)
                 self._opening.pop(run_id, None)
             visible(None if view.is_lost else view.stored, run_id, tenant_id)
-        except BaseException:
+        except BaseException:  # also when cancelled: nothing else counts this subscriber out
             self.unsubscribe(run_id, view)
             raise
         return view

@@ -189,7 +189,7 @@ class LogViews:
                 # Shielded: the first of several may hang up while the others still wait.
                 await asyncio.shield(opening)
                 self._opening.pop(run_id, None)
-        except BaseException:
+        except BaseException:  # also when cancelled: nothing else counts this subscriber out
             self.unsubscribe(run_id, view)
             raise
         return view

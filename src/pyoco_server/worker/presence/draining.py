@@ -128,7 +128,7 @@ class Draining:
         self.is_draining = False
         try:
             await self._say()
-        except BaseException:
-            self.is_draining = True  # so it is, and the loop tries again
+        except BaseException:  # also when cancelled: the entry still says that it drains
+            self.is_draining = True  # the loop tries again
             raise
         await puller.resume()
