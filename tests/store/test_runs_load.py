@@ -237,3 +237,13 @@ async def test_what_a_snapshot_leaves_out_is_there_when_the_whole_run_is_asked_f
     assert short.run.tasks["task-3"].output is None
     assert short.run.status == whole.run.status
     await small.close()
+
+
+async def test_on_a_cluster_a_message_that_is_not_a_commit_makes_no_run(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is answered as on one broker: no run, and not an error that would never end."""
+    monkeypatch.setitem(store.jetstream.replicas, store.config.events_stream, 3)
+    await store.jetstream.publish(f"{store.config.events_subject_prefix}.stray", b"{}")
+    assert await store.runs.load("stray", at_leader=True) is None
+    assert await store.runs.load_confirmed("stray") is None

@@ -137,7 +137,8 @@ class Runs(LogReading):
             base = self._whole.before(run_id, last)
         forwarded = await self._fold_newer(run_id, base, last, at_leader)
         if forwarded is None:
-            if at_leader and not await self.is_latest(run_id, None):
+            # A commit without a number is not ours: only that one was read, and there is no run in it.
+            if at_leader and commit_no(last) and not await self.is_latest(run_id, None):
                 raise AnswerLost(self._subject(run_id))  # two nodes answered, and one of them was behind
             return None
         stored = replace(forwarded, revision=entry.revision)
