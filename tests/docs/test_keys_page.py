@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.http_api.middleware.addresses import PUBLIC
 from pyoco_server.operations.identity.callers import Scope
 from tests.docs.test_examples import blocks, typed, up
 
@@ -33,3 +34,9 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: p
 def test_every_scope_stands_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
     assert [scope for scope in Scope if f"| `{scope}` |" not in page] == []
+
+
+def test_every_address_that_needs_no_key_stands_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    listed = page.partition("Everything but ")[2].partition(" then needs a key")[0]
+    assert set(listed.split("`")[1::2]) == PUBLIC
