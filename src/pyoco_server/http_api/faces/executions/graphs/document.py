@@ -59,7 +59,7 @@ def _outer_problems(value: Any, graph_id: str) -> Iterator[DocumentProblem]:
     if not isinstance(value, dict):
         yield DocumentProblem((), 'a graph is an object like {"nodes": [{"id": "first"}]}.')
         return
-    for name in value.keys() - _MEMBERS:
+    for name in (name for name in value if name not in _MEMBERS):
         yield DocumentProblem((name,), "a graph has no such member; it has nodes.")
     if value.get("graphId", graph_id) != graph_id:
         yield DocumentProblem(("graphId",), "it is another one than in the address; leave it out.")
@@ -86,10 +86,10 @@ def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[Docum
 def _member_problems(one: Any) -> Iterator[tuple[Path, str]]:
     if not isinstance(one, dict):
         return
-    for member in one.keys() - set(_NODE_MEMBERS):
+    for member in (name for name in one if name not in _NODE_MEMBERS):
         yield (member,), f"a node has no such member; it has {', '.join(_NODE_MEMBERS)}."
     retry = one.get("retry")
-    for member in retry.keys() - set(_RETRY_MEMBERS) if isinstance(retry, dict) else ():
+    for member in (name for name in retry if name not in _RETRY_MEMBERS) if isinstance(retry, dict) else ():
         yield ("retry", member), f"a retry has no such member; it has {', '.join(_RETRY_MEMBERS)}."
 
 
