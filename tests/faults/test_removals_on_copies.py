@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyoco_server import clock
 from pyoco_server.clock import elapsed
 from pyoco_server.engine import WaitAnswer
 from pyoco_server.errors import Unavailable
@@ -15,6 +16,8 @@ from pyoco_server.housekeeping.missing_letters import MissingLetters
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, FailRun, ReportLoss, SucceedTask
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 from pyoco_server.operations.fleet.publish_dead_letter import EXECUTION_ERROR
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
+from pyoco_server.operations.rechecks.workers import OLD_READ_SEC_MAX, OwnWorkers
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.leftovers import clear_up
 from pyoco_server.read_model.runs import ReadModel
@@ -72,6 +75,25 @@ async def test_housekeeping_removes_no_result_by_a_log_that_is_cut_short(
     with pytest.raises(Unavailable):
         await clear_up(faulty_store, Noted(run_id, 1, 3600.0), not_begun_sec=60.0)
     assert len(await store.results.objects.list()) == 1
+
+
+async def test_a_recheck_is_not_given_up_because_its_result_is_not_shown_yet(
+    store: Store, faulty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outcome of a batch is final. A result that stays missing ends it; with one copy, at once."""
+    run_id = await _claimed(store)
+    reference = await store.results.put(run_id, 1, "t", 1, RESULT)
+    await _record(store, run_id, reference)
+    await apply(store, run_id, CompleteRun(fence=1))
+    await store.results.remove_all(run_id, ())
+    assert isinstance(await OwnWorkers(store).ended(run_id), EndedBatch)
+    with_copies(faulty_store)
+    assert await OwnWorkers(faulty_store).ended(run_id) is NotEnded.GOES_ON
+    later = clock.now() + OLD_READ_SEC_MAX
+    monkeypatch.setattr(clock, "now", lambda: later)
+    ended = await OwnWorkers(faulty_store).ended(run_id)
+    assert isinstance(ended, EndedBatch)
+    assert ended.error
 
 
 async def test_a_dead_letter_is_not_given_up_by_a_log_that_is_cut_short(

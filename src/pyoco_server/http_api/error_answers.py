@@ -52,7 +52,7 @@ def refusal(error: PyocoError) -> dict[str, Any]:
 
 
 def answer_for(request: HTTPConnection, error: Exception) -> Response:
-    """Also for what nobody expected: that is logged, and the client is told no more than that."""
+    """An unexpected error is logged, and the client is told no more than that."""
     if isinstance(error, PyocoError):
         return error_answer(request, error)
     note_refusal(request.scope, error)

@@ -47,7 +47,7 @@ class HotRoutes:
         try:
             response = await endpoint(request)
         except ClientDisconnect:
-            return  # nobody is left to be answered
+            return  # the client has disconnected
         except Exception as error:  # what the framework's outermost layer would do
             response = answer_for(request, error)
         try:

@@ -81,7 +81,7 @@ class RecheckMiddleware:
             async with asyncio.timeout(ANSWER_SEC_MAX):
                 response = await self._answer(request, visit)
         except ClientDisconnect:
-            return  # nobody is left to be answered
+            return  # the client has disconnected
         except TimeoutError:
             late = Unavailable("This could not be done in time. Try again, with the same key.")
             response = await self._refused(request, visit, late)
