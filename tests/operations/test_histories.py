@@ -14,11 +14,12 @@ from pyoco_server.lifecycle.commands import AddTag
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.operations.executions import histories
-from pyoco_server.operations.executions.histories import Commit, Histories
+from pyoco_server.operations.executions.histories import Histories
 from pyoco_server.operations.executions.run_cache import RunCache
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.read_model.runs import ReadModel
+from pyoco_server.store.runs.commits import Commit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until

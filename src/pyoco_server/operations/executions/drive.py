@@ -25,12 +25,9 @@ from pyoco_server.operations.executions.run_locks import RunLocks
 from pyoco_server.operations.executions.snapshot_coalescer import SnapshotCoalescer
 from pyoco_server.operations.idempotency.apply_once import attribution_of
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Once as Once
-from pyoco_server.operations.idempotency.once import RecordedAnswer as RecordedAnswer
-from pyoco_server.operations.idempotency.once import Reservation, once
+from pyoco_server.operations.idempotency.once import Once, RecordedAnswer, Reservation, once
 from pyoco_server.operations.idempotency.request_digest import RequestDigest
-from pyoco_server.operations.runs.apply import Applied as Applied
-from pyoco_server.operations.runs.apply import Reading, apply
+from pyoco_server.operations.runs.apply import Applied, Reading, apply
 from pyoco_server.operations.runs.query import visible
 from pyoco_server.operations.runs.submit import submit
 from pyoco_server.store.runs.log import StoredRun

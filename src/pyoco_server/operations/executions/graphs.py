@@ -14,8 +14,7 @@ from pyoco_server.errors import Invalid, NotFound, TooLarge, Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.lifecycle.graph import Graph, GraphTask
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.store.graphs import Head as Head
-from pyoco_server.store.graphs import StoredGraph as StoredGraph
+from pyoco_server.store.graphs import Head, StoredGraph
 from pyoco_server.store.store import Store
 
 # With the largest parameters beside it, it still fits into a commit.

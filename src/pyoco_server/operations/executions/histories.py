@@ -16,9 +16,9 @@ from typing import Generic, Protocol, TypeVar
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.live.notify import Notify as Notify
+from pyoco_server.operations.live.notify import Notify
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.runs.commits import Commit as Commit
+from pyoco_server.store.runs.commits import Commit
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, Loop
 

@@ -16,7 +16,7 @@ from pyoco_server import clock
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.live.notify import Notify, noop
-from pyoco_server.read_model.run_tally import Minute as Minute
+from pyoco_server.read_model.run_tally import Minute
 from pyoco_server.read_model.runs import ReadModel
 
 # Nobody reads a list faster than this.

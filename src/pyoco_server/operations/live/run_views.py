@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.operations.live.notify import Notify as Notify
+from pyoco_server.operations.live.notify import Notify
 from pyoco_server.operations.runs.query import get_run, visible
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import StoredRun

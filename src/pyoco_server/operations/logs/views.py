@@ -15,7 +15,8 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.operations.live.run_views import Notify, RunView, RunViews
+from pyoco_server.operations.live.notify import Notify
+from pyoco_server.operations.live.run_views import RunView, RunViews
 from pyoco_server.operations.logs.notices import awaits_notice
 from pyoco_server.store.logs.chunks import Chunk
 from pyoco_server.store.logs.writer import LogEnd, end_of

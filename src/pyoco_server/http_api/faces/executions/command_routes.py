@@ -23,18 +23,12 @@ from pyoco_server.http_api.requests.bodies import read_aside
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve, json_body, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
-from pyoco_server.operations.executions.drive import (
-    Applied,
-    KeyedCommand,
-    Once,
-    RecordedAnswer,
-    UnknownTask,
-    create,
-    drive,
-)
+from pyoco_server.operations.executions.drive import KeyedCommand, UnknownTask, create, drive
 from pyoco_server.operations.idempotency.key_scope import key_for
+from pyoco_server.operations.idempotency.once import Once, RecordedAnswer
 from pyoco_server.operations.idempotency.request_digest import fingerprint_of
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.operations.runs.apply import Applied
+from pyoco_server.store.runs.stored_run import StoredRun
 
 ACCEPTED, REPLAYED = 202, 200
 

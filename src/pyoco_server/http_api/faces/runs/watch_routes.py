@@ -20,7 +20,8 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse
-from pyoco_server.operations.live.run_views import Notify, RunView, RunViews
+from pyoco_server.operations.live.notify import Notify
+from pyoco_server.operations.live.run_views import RunView, RunViews
 from pyoco_server.operations.runs.query import StoredRun
 
 EVENT_ID = "run events"

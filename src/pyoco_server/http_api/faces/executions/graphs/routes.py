@@ -19,6 +19,7 @@ from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.operations.executions import graphs
+from pyoco_server.store.graphs import Head, StoredGraph
 
 # As it is written, with its white space; what is kept of it has a limit of its own.
 DOCUMENT_BYTES_MAX = 1_048_576
@@ -61,7 +62,7 @@ async def list_graphs(request: Request) -> Response:
     return json_answer(listed if more is None else listed | {"nextCursor": more})
 
 
-def _shown(stored: graphs.StoredGraph) -> dict[str, Any]:
+def _shown(stored: StoredGraph) -> dict[str, Any]:
     graph = stored.graph
     return {
         "graphId": graph.id,
@@ -78,7 +79,7 @@ def _node(task: Any) -> dict[str, Any]:
     return {"id": task.id, "type": task.type, "after": task.after, "join": task.join} | written
 
 
-def _head(head: graphs.Head) -> dict[str, Any]:
+def _head(head: Head) -> dict[str, Any]:
     return {
         "graphId": head.graph_id,
         "version": head.version,
