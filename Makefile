@@ -50,7 +50,8 @@ test: check dashboard-check chromium  ## all checks and all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
 
 # What needs nothing but this process: the core, the engine, and what is read and computed.
-FAST := tests/lifecycle tests/engine tests/leaves tests/recheck tests/workflow_yaml tests/supervision tests/flows
+FAST := tests/lifecycle tests/engine tests/leaves tests/config tests/expressions tests/recheck tests/workflow_yaml \
+  tests/supervision tests/flows
 
 test-fast: $(READY)  ## tests without a broker, a browser or other processes; under a minute
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not heavy and not slow and not soak" $(FAST) $(ARGS)
@@ -96,7 +97,7 @@ soak: $(READY)  ## the slow ones
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 chaos: $(READY)  ## faults by a seed, then an audit: MINUTES=30 SEED=1 BROKERS=3
-	$(BIN)/python -m tests.faults.chaos --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(ARGS)
+	$(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(ARGS)
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m pyoco_server.cli.docs

@@ -14,14 +14,14 @@ import msgspec
 import nats
 import pytest
 from nats.aio.client import Client
-from tests.conftest import free_port
-from tests.engine.building import raising
-from tests.keyring import id_of, new_key
-from tests.worker.stage import Flows, lawful, one_task, submitted, working
 
 from pyoco_server.broker.find import find_nats_server
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.store import Store
+from tests.conftest import free_port
+from tests.engine.building import raising
+from tests.keyring import id_of, new_key
+from tests.worker.stage import Flows, lawful, one_task, submitted, working
 
 ROOT = Path(__file__).parents[2]
 INBOX = "_INBOX_WORKER"

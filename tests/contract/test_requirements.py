@@ -193,7 +193,7 @@ async def test_req_0012_failures_end_as_dead_letters(
 
 
 def test_req_0013_real_processes_log_an_error_with_where_and_what(tmp_path: Path) -> None:
-    """More of it: tests/cli/test_process_logs.py, tests/cli/test_worker_logs.py."""
+    """More of it: tests/cli/test_process_logs.py, tests/cli/worker/test_worker_logs.py."""
     (tmp_path / "broken_flows.py").write_text(
         "def resolve(name):\n    raise OSError(f'no disk for {name}')\n"
     )

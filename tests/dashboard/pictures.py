@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.cli.programs import Programs, Up, wait_for
 from tests.dashboard.browser import PHONE, ROOT, Visit, chromium, visit
 from tests.dashboard.site import everything
-from tests.store.wheel_making import made
+from tests.store.fleet.wheel_making import made
 
 WINDOW = {"width": 1280, "height": 800}
 FLOWS = Path(__file__).with_name("picture_flows.py")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.cli.programs import Up
 from tests.dashboard.browser import Visit
-from tests.store.wheel_making import made
+from tests.store.fleet.wheel_making import made
 
 
 def test_start_a_flow_and_watch_it_live(shown: Visit, site: Up, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pyoco_server.store import store as store_module
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from tests.faults.faulty_client import Fault, Faults, faulty
-from tests.store.test_queue import queued
+from tests.store.queue.test_jobs import queued
 from tests.worker.stage import Flows, one_task
 
 ASKED = {

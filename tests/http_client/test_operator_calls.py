@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
-from tests.store.wheel_making import file_name, wheel_bytes
+from tests.store.fleet.wheel_making import file_name, wheel_bytes
 
 
 def test_workers_are_listed_and_hidden(client: PyocoHttpClient) -> None:

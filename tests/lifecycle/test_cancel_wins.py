@@ -9,7 +9,13 @@ from pyoco_server.lifecycle import decide as decide_module
 from pyoco_server.lifecycle import reduce as reduce_module
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
-from tests.lifecycle.exploring import OF_CLIENTS, Explored, decisions_of, explore_commands, explore_events
+from tests.lifecycle.support.exploring import (
+    OF_CLIENTS,
+    Explored,
+    decisions_of,
+    explore_commands,
+    explore_events,
+)
 
 # One more doubles the states. These take a few seconds each.
 EVENTS_LENGTH = 7

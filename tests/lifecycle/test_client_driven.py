@@ -8,9 +8,21 @@ from pyoco_server.lifecycle.decide import Reason, decide
 from pyoco_server.lifecycle.graph import GraphTask, Join, RetryPolicy
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
-from tests.lifecycle.alphabet import AT, claim, run_after
-from tests.lifecycle.graphs import START, Led, answer, asks, client_run, led, lost, take, task, wait_for, won
-from tests.lifecycle.standings import CLAIMED, refused
+from tests.lifecycle.support.alphabet import AT, claim, run_after
+from tests.lifecycle.support.graphs import (
+    START,
+    Led,
+    answer,
+    asks,
+    client_run,
+    led,
+    lost,
+    take,
+    task,
+    wait_for,
+    won,
+)
+from tests.lifecycle.support.standings import CLAIMED, refused
 
 ANY, DONE = Join.ANY_SUCCESS, Join.ALL_DONE
 A, B = task("a"), task("b", "a")

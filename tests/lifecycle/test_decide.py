@@ -8,7 +8,7 @@ from pyoco_server.lifecycle.decide import Reason, Refused, decide_all
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
-from tests.lifecycle.alphabet import (
+from tests.lifecycle.support.alphabet import (
     AT,
     COMMANDS,
     claim,
@@ -20,8 +20,8 @@ from tests.lifecycle.alphabet import (
     succeed,
     wait,
 )
-from tests.lifecycle.graphs import led, take, task, won
-from tests.lifecycle.standings import (
+from tests.lifecycle.support.graphs import led, take, task, won
+from tests.lifecycle.support.standings import (
     ASKED,
     CANCEL,
     CANCELLED,

@@ -8,8 +8,8 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
-from tests.lifecycle.alphabet import AT, COMMANDS, claim, loss, run_after, start, succeed, wait
-from tests.lifecycle.standings import (
+from tests.lifecycle.support.alphabet import AT, COMMANDS, claim, loss, run_after, start, succeed, wait
+from tests.lifecycle.support.standings import (
     ASKED,
     CANCEL,
     CANCELLED,

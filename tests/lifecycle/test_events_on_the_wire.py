@@ -8,8 +8,8 @@ import pytest
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, OnTimeout, RetryPolicy, TaskKind
 from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
-from tests.lifecycle.alphabet import AT, EVENTS, submitted
-from tests.lifecycle.client_alphabet import CLIENT_EVENTS
+from tests.lifecycle.support.alphabet import AT, EVENTS, submitted
+from tests.lifecycle.support.client_alphabet import CLIENT_EVENTS
 
 _VALUES: dict[Any, Any] = {
     float: 1763254636.1234567,

@@ -9,7 +9,7 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import TaskRecord
 from pyoco_server.lifecycle.status import TaskStatus
 from pyoco_server.lifecycle.task_board import OnPut, TaskBoard
-from tests.lifecycle.alphabet import AT, run_after, submitted
+from tests.lifecycle.support.alphabet import AT, run_after, submitted
 
 LONG = 10_000
 

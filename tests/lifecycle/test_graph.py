@@ -3,7 +3,7 @@
 import pytest
 
 from pyoco_server.lifecycle.graph import Graph, GraphTask, RetryPolicy, graph_problems, last_of, named_only
-from tests.lifecycle.graphs import task
+from tests.lifecycle.support.graphs import task
 
 
 def problems(*tasks: GraphTask) -> list[tuple[str | None, str]]:

@@ -5,7 +5,7 @@ import pytest
 from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.status import LossCause
-from tests.lifecycle.alphabet import claim, loss, run_after, wait
+from tests.lifecycle.support.alphabet import claim, loss, run_after, wait
 
 PARK = (claim(), wait(1, "b"), c.ParkRun(fence=1, waiting=["b"]))
 RESUME = c.ResumeTask(task="b", wait_key="k")

@@ -7,9 +7,9 @@ from pyoco_server.lifecycle.decide import Reason, decide
 from pyoco_server.lifecycle.graph import BACKOFF_SEC_MAX, Join, OnTimeout, RetryPolicy
 from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.lifecycle.status import RunStatus
-from tests.lifecycle.alphabet import AT, claim, run_after, start, submitted
-from tests.lifecycle.graphs import PASS, Led, answer, asks, led, lost, take, task, wait_for, won
-from tests.lifecycle.standings import refused
+from tests.lifecycle.support.alphabet import AT, claim, run_after, start, submitted
+from tests.lifecycle.support.graphs import PASS, Led, answer, asks, led, lost, take, task, wait_for, won
+from tests.lifecycle.support.standings import refused
 
 TIMED = task("a", timeout_sec=10)
 

@@ -10,10 +10,10 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of, summary_of
 from pyoco_server.lifecycle.status import Driver
-from tests.lifecycle.alphabet import AT, COMMANDS
-from tests.lifecycle.client_alphabet import CLIENT_COMMANDS, LATER
-from tests.lifecycle.random_graphs import client_histories
-from tests.lifecycle.random_runs import (
+from tests.lifecycle.support.alphabet import AT, COMMANDS
+from tests.lifecycle.support.client_alphabet import CLIENT_COMMANDS, LATER
+from tests.lifecycle.support.random_graphs import client_histories
+from tests.lifecycle.support.random_runs import (
     QUICK,
     THOROUGH,
     Commit,

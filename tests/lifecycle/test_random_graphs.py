@@ -8,18 +8,18 @@ from pyoco_server.lifecycle.decide import Refused, decide
 from pyoco_server.lifecycle.graph import GraphTask
 from pyoco_server.lifecycle.reduce import reduce
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
-from tests.lifecycle.alphabet import AT
-from tests.lifecycle.checkers import (
+from tests.lifecycle.support.alphabet import AT
+from tests.lifecycle.support.checkers import (
     Seen,
     decision_violations,
     job_violations,
     step_violations,
     stuck_violations,
 )
-from tests.lifecycle.graph_checkers import graph_violations
-from tests.lifecycle.graphs import Led, answer, client_run, lost, take, won
-from tests.lifecycle.random_graphs import Deed, client_histories, deed_for, deeds, graphs
-from tests.lifecycle.random_runs import QUICK, THOROUGH, Commit, log_of
+from tests.lifecycle.support.graph_checkers import graph_violations
+from tests.lifecycle.support.graphs import Led, answer, client_run, lost, take, won
+from tests.lifecycle.support.random_graphs import Deed, client_histories, deed_for, deeds, graphs
+from tests.lifecycle.support.random_runs import QUICK, THOROUGH, Commit, log_of
 
 CHOICES = st.lists(st.integers(0, 5), min_size=200, max_size=200)
 

@@ -8,9 +8,9 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Refused, decide, decide_all
 from pyoco_server.lifecycle.reduce import fold, reduce
 from pyoco_server.lifecycle.run import Run
-from tests.lifecycle.alphabet import AT, EVENTS
-from tests.lifecycle.checkers import Seen, job_violations, step_violations, stuck_violations
-from tests.lifecycle.random_runs import QUICK, THOROUGH, Intent, command_for, log_of, play, wishes
+from tests.lifecycle.support.alphabet import AT, EVENTS
+from tests.lifecycle.support.checkers import Seen, job_violations, step_violations, stuck_violations
+from tests.lifecycle.support.random_runs import QUICK, THOROUGH, Intent, command_for, log_of, play, wishes
 
 
 @THOROUGH

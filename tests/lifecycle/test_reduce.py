@@ -6,7 +6,7 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.reduce import fold, reduce
 from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, Run, TaskRecord
 from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
-from tests.lifecycle.alphabet import AT, EVENTS, submitted
+from tests.lifecycle.support.alphabet import AT, EVENTS, submitted
 
 CLAIM = e.RunClaimed(at=AT, worker_id="w1", instance_id="w1-i", fence=1)
 

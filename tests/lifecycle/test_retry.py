@@ -13,8 +13,8 @@ from pyoco_server.lifecycle.retry import carried, checkpoints, results, retry_re
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.snapshot import run_of, snapshot_of
 from pyoco_server.lifecycle.status import LossCause, OutputKept, RunStatus, TaskStatus
-from tests.lifecycle.alphabet import AT, claim, fail, run_after, start, submitted, succeed
-from tests.lifecycle.standings import (
+from tests.lifecycle.support.alphabet import AT, claim, fail, run_after, start, submitted, succeed
+from tests.lifecycle.support.standings import (
     ASKED,
     CANCEL,
     CANCELLED,

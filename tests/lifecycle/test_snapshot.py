@@ -10,8 +10,8 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import ERROR_CHARS_MAX, ERROR_SLIM_CHARS, MESSAGE_CHARS_MAX, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, compact_run_snapshot, run_of, snapshot_of, summary_of
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
-from tests.lifecycle.alphabet import AT, claim, fail, run_after, start, submitted, succeed, wait
-from tests.lifecycle.graphs import START, Led, client_run, take, task
+from tests.lifecycle.support.alphabet import AT, claim, fail, run_after, start, submitted, succeed, wait
+from tests.lifecycle.support.graphs import START, Led, client_run, take, task
 
 INSTANT = 1763254636.1234567  # as long as an instant gets
 MAX_BYTES = 262_144

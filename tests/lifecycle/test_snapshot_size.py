@@ -11,9 +11,9 @@ from pyoco_server.lifecycle.reduce import Folding, fold
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
 from pyoco_server.lifecycle.snapshot_size import ROOM_BYTES
-from tests.lifecycle.alphabet import AT, submitted
-from tests.lifecycle.random_graphs import client_histories
-from tests.lifecycle.random_runs import QUICK, Commit, Limit, limits, log_of, play, wishes
+from tests.lifecycle.support.alphabet import AT, submitted
+from tests.lifecycle.support.random_graphs import client_histories
+from tests.lifecycle.support.random_runs import QUICK, Commit, Limit, limits, log_of, play, wishes
 
 MAX_BYTES = 262_144
 WIDE = 2**63 - 1

@@ -10,7 +10,7 @@ import httpx
 
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for, until
-from tests.executions.driving import Driver
+from tests.http_api.faces.executions.driving import Driver
 from tests.promises.stack import Gateway, processes
 from tests.worker.stage import lawful
 

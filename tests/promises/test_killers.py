@@ -20,7 +20,7 @@ from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, config_for, until
 from tests.promises.outage import Outcomes, submitted
 from tests.promises.stack import processes
-from tests.worker.slot_stage import is_alive
+from tests.worker.slots.slot_stage import is_alive
 from tests.worker.stage import letters
 
 SPEC = f"{Path(__file__).with_name('killers.py')}:resolve"

@@ -20,7 +20,7 @@ from tests import issuer
 from tests.conftest import NatsServer, until
 from tests.http_api.serving import serving
 from tests.keyring import new_key, with_wrong_secret
-from tests.operations.test_authenticate_jwt import BAD
+from tests.operations.identity.test_authenticate_jwt import BAD
 from tests.recheck.faces import asked, expect_flat, jwt_headers, post, recheck_config, recheck_face
 from tests.recheck.stage import evaluating
 

@@ -38,7 +38,7 @@ from pyoco_server.worker.slots.pool import Slots
 from tests.conftest import NatsServer, config_for, free_port, until
 from tests.issuer import write_jwks
 from tests.tidy.repository import PACKAGE, dotted, parsed, python_files
-from tests.worker.slot_stage import SPEC
+from tests.worker.slots.slot_stage import SPEC
 from tests.worker.stage import Flows, submitted
 
 

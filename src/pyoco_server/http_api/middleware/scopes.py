@@ -1,7 +1,7 @@
 """Which scope a request needs: by the first part of its path, and by whether it only reads.
 
-One table for all faces, checked before any route. `tests/http_api/test_route_classes.py` holds it to the
-routes that exist: each is public, of the caller's tenant, or needs a scope that is given by name.
+One table for all faces, checked before any route. `tests/http_api/routing/test_route_classes.py` compares it
+with the routes that exist: each is public, of the caller's tenant, or needs a scope that is given by name.
 """
 
 from __future__ import annotations
