@@ -157,7 +157,7 @@ async def test_err_0008_the_end_cannot_be_written_yet(
 
         monkeypatch.setattr(worker._store.runs, "append", sometimes)
         run_id = (await client.post("/runs", json={"flow_name": "noop"})).json()["run_id"]
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "COMPLETED"
     assert "ERR-PYOCO-0008" in logged(caplog)
 
@@ -169,7 +169,7 @@ async def test_err_0009_it_cannot_be_said_that_a_run_is_in_progress(
     quick = replace(config, ack_progress_interval_sec=0.02)
     async with serving(quick) as client, working(quick, stage.flows) as worker:
         await client.post("/runs", json={"flow_name": "waits"})
-        task = asyncio.create_task(worker.run_once(timeout=5.0))
+        task = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(lambda: "ERR-PYOCO-0009" in logged(caplog))
         stage.go_on.set()
         await task
@@ -199,7 +199,7 @@ async def test_err_0011_a_dead_letter_cannot_be_sent(
             return await publish(subject, *rest)
 
         monkeypatch.setattr(worker._store.jetstream, "publish", but_no_letters)
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "FAILED"
     assert "ERR-PYOCO-0011" in logged(caplog)
 
@@ -276,7 +276,7 @@ async def test_err_0021_a_cancel_that_is_not_heeded(
     quick = replace(config, cancel_grace_period_sec=0.1)
     async with serving(quick) as client, working(quick, Flows(stubborn=one_task(stubborn))) as worker:
         run_id = (await client.post("/runs", json={"flow_name": "stubborn"})).json()["run_id"]
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         await client.post(f"/runs/{run_id}/cancel")
         assert await running == run_id

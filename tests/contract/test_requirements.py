@@ -122,7 +122,7 @@ async def test_req_0008_a_worker_executes_its_tags_only(config: NatsBackendConfi
     ):
         other = (await client.post("/runs", json={"flow_name": "noop", "tag": "cpu"})).json()["run_id"]
         ours = (await client.post("/runs", json={"flow_name": "noop", "tag": "gpu"})).json()["run_id"]
-        assert await worker.run_once(timeout=5.0) == ours
+        assert await worker.run_once(timeout=20.0) == ours
         assert await worker.run_once(timeout=0.1) is None
         assert (await ended(client, ours))["worker_id"] == "gpu"
         assert (await client.get(f"/runs/{other}")).json()["status"] == "PENDING"
@@ -144,7 +144,7 @@ async def test_req_0009_the_job_goes_after_the_end_is_written(
 
         monkeypatch.setattr(store.runs, "append", held_at_the_end)
         run_id = (await client.post("/runs", json={"flow_name": "noop"})).json()["run_id"]
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(is_at_the_end.is_set)
         # Asked over the worker's own connection: an ACK that was sent before has arrived by then.
         assert await jobs_queued(store) == 1
@@ -158,7 +158,7 @@ async def test_req_0010_a_long_run_is_not_delivered_again(config: NatsBackendCon
     quick = replace(config, consumer_ack_wait_sec=0.5, ack_progress_interval_sec=0.1)
     async with serving(quick) as client, working(quick, stage.flows) as worker, working(quick) as other:
         run_id = (await client.post("/runs", json={"flow_name": "waits"})).json()["run_id"]
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(stage.started.is_set)
         assert await other.run_once(timeout=1.5) is None  # three times the AckWait
         stage.go_on.set()
@@ -170,7 +170,7 @@ async def test_req_0011_a_large_snapshot_leaves_out_records_and_says_so(config: 
     flows = Flows(large=one_task(lambda: "x" * 20_000))
     async with serving(small) as client, working(small, flows) as worker:
         run_id = (await client.post("/runs", json={"flow_name": "large"})).json()["run_id"]
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         store = await Store.connect(small, name="test")
         snapshot = await store.runs.snapshots.get(run_id)
         await store.close()
@@ -285,7 +285,7 @@ async def test_req_0018_a_flow_yaml_is_submitted_and_executed(config: NatsBacken
             files={"workflow": ("flow.yaml", text, "application/yaml")},
         )
         assert answer.status_code == 200, answer.text
-        assert await worker.run_once(timeout=5.0) == answer.json()["run_id"]
+        assert await worker.run_once(timeout=20.0) == answer.json()["run_id"]
         run = await ended(client, answer.json()["run_id"])
     assert (run["status"], run["flow_name"], run["workflow_yaml_bytes"]) == (
         "COMPLETED",
@@ -383,7 +383,7 @@ async def test_req_0024_a_running_run_is_told_and_ends_cancelled(
     patient = replace(config, cancel_grace_period_sec=600)
     async with serving(patient) as client, working(patient, stage.flows) as worker:
         run_id = (await client.post("/runs", json={"flow_name": "waits"})).json()["run_id"]
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(stage.started.is_set)
         assert (await client.post(f"/runs/{run_id}/cancel")).json()["status"] == "CANCELLING"
         assert await asyncio.wait_for(running, 30) == run_id

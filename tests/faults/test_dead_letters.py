@@ -116,7 +116,7 @@ async def test_a_note_of_a_run_that_goes_on_writes_nothing_and_is_removed_at_its
     await store.owed_letters.note(run_id, MAX_DELIVER)
     assert (await missing.look(), await no_notes(store)) == (0, False)
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
     missing._look_at = 0.0
     assert (await missing.look(), await no_notes(store), await letters(store)) == (0, True, [])
 
@@ -130,7 +130,7 @@ async def test_a_letter_that_a_worker_could_not_publish_is_written_later(
         patch.setattr(store_module, "BrokerClient", faulty(faults))
         async with working(config, Flows(fails=one_task(_fails))) as worker:
             run_id = await submitted(store, "fails")
-            assert await worker.run_once(timeout=5.0) == run_id
+            assert await worker.run_once(timeout=20.0) == run_id
             await queue_drained(store)
     await ended_as(store, run_id, "FAILED")
     assert (await letters(store), await missing.look()) == ([], 1)
@@ -146,7 +146,7 @@ async def test_a_worker_that_dies_after_the_commit_leaves_a_run_that_gets_its_le
     claim = ClaimRun(worker_id="w", instance_id="w.dead", job_no=1)
     await apply(store, run_id, claim, FailRun(fence=1, reason="execution_error", error="no"))
     async with working(store.config) as worker:
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
     assert (await letters(store), await missing.look()) == ([], 1)
     assert (await the_letter(store))["run_id"] == run_id
@@ -163,9 +163,9 @@ async def test_a_job_without_a_run_comes_back_until_its_letter_is_stored(
         patch.setattr(store_module, "BrokerClient", faulty(faults))
         async with working(several) as worker:
             await store.jetstream.publish(f"{config.work_subject_prefix}.default", b"no job")
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
             assert await letters(store) == []
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
             await queue_drained(store)
     assert (await the_letter(store))["reason"] == "invalid_job"
 

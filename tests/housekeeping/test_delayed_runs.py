@@ -43,7 +43,7 @@ async def test_a_run_starts_when_its_time_has_come(store: Store, read_model: Rea
     assert await jobs_queued(store) == 1
     await lawful(store, run_id)
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
     await ended_as(store, run_id, "COMPLETED")
 
 

@@ -200,7 +200,8 @@ class TestBetweenRounds:
     async def keeper(self, store: Store, read_model: ReadModel) -> AsyncIterator[Housekeeper]:
         keeper = Housekeeper(store, read_model)
         keeper.start()
-        await until(lambda: keeper.is_holder)
+        # Not before the lease is stored: a round would write at the same revision, and lose it.
+        await until(lambda: keeper.is_holder and keeper._revision)
         await keeper.round()
         yield keeper
         await keeper.stop()

@@ -64,7 +64,7 @@ async def test_an_unlisted_claim_is_handed_back_and_another_worker_completes_the
     assert (await commits_of(store, run_id))[-1] == ["RunLost"]
     assert await jobs_queued(store) == 1
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
     await ended_as(store, run_id, "COMPLETED")
 
 

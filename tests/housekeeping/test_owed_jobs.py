@@ -72,7 +72,7 @@ async def test_a_run_whose_job_is_gone_gets_a_new_one_and_is_executed(
     assert (await commits_of(store, run_id))[-1] == ["RunRequeued"]
     assert (await the_run(store, run_id)).job_no == 2
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
     await ended_as(store, run_id, "COMPLETED")
 
@@ -96,7 +96,7 @@ async def test_a_run_that_went_on_begins_with_the_first_wait_again(
     await lose_jobs(store)
     assert await given(owed, clock, ahead_sec=61.0) == 1
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
     assert await given(owed, clock, ahead_sec=200.0) == 0
     assert owed._given == {}
 
@@ -171,7 +171,7 @@ async def test_a_run_that_is_held_or_over_is_owed_nothing(store: Store, owed: Ow
     async with working(store.config) as worker:
         await lose_jobs(store)
         over = await submitted(store)
-        assert await worker.run_once(timeout=5.0) == over
+        assert await worker.run_once(timeout=20.0) == over
         await queue_drained(store)
     assert await given(owed, clock, ahead_sec=1_000_000.0) == 0
     assert (await lawful(store, held)).status == "RUNNING"

@@ -29,7 +29,7 @@ async def test_a_submitted_run_is_stored_queued_and_executed(
     assert (fresh["status"], fresh["params"], fresh["tags"]) == ("PENDING", {"name": "you"}, ["demo", "x"])
     assert len(await store.runs.events(run_id)) == 1
     worker = await PyocoNatsWorker.connect(config, flow_resolver=demo.resolver, worker_id="w", tags=["demo"])
-    assert await worker.run_once(timeout=5.0) == run_id
+    assert await worker.run_once(timeout=20.0) == run_id
     await worker.close()
     done = await client.get_run(run_id)
     assert done["status"] == "COMPLETED"

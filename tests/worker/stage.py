@@ -216,7 +216,7 @@ async def expect_alive(store: Store, worker: PyocoNatsWorker) -> None:
 async def until_handled(worker: PyocoNatsWorker, run_id: str, *, tries: int = 10) -> None:
     """Take jobs until one of this run was handled; others may be delivered before it."""
     for _ in range(tries):
-        if await worker.run_once(timeout=5.0) == run_id:
+        if await worker.run_once(timeout=20.0) == run_id:
             return
     raise AssertionError("no job of the run came")
 

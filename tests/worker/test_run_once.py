@@ -25,9 +25,9 @@ from tests.worker.stage import (
 async def test_it_handles_one_job_and_answers_its_run_id(store: Store) -> None:
     first, second = await submitted(store), await submitted(store)
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == first
+        assert await worker.run_once(timeout=20.0) == first
         assert (await status_of(store, first), await status_of(store, second)) == ("COMPLETED", "PENDING")
-        assert await worker.run_once(timeout=5.0) == second
+        assert await worker.run_once(timeout=20.0) == second
         await queue_drained(store)
 
 
@@ -50,7 +50,7 @@ async def test_it_takes_jobs_of_all_its_tags_and_of_no_other(store: Store) -> No
     async with working(store.config, tags=tags) as worker:
         stranger = await submitted(store, tag="elsewhere")
         wanted = {await submitted(store, tag=tag) for tag in tags}
-        handled = {await worker.run_once(timeout=5.0) for _ in tags}
+        handled = {await worker.run_once(timeout=20.0) for _ in tags}
         assert handled == wanted
         assert await worker.run_once(timeout=0.1) is None
         assert await status_of(store, stranger) == "PENDING"
@@ -87,7 +87,7 @@ async def test_the_ack_is_the_last_act(store: Store, monkeypatch: pytest.MonkeyP
     async with working(store.config, Flows(steps=chain(lambda: 1, lambda: 2))) as worker:
         _write_down_acts(worker, monkeypatch, acts)
         run_id = await submitted(store, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
     about = [act for act in acts if run_id in act or act == "ACK"]
     commit = f"answered {store.config.events_subject_prefix}.{run_id}"

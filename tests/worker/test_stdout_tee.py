@@ -37,7 +37,7 @@ async def test_tasks_are_heard_and_the_program_is_not(
 
     async with working(store.config, Flows(speaks=one_task(speak))) as worker:
         run_id = await submitted(store, "speaks")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         assert await asyncio.to_thread(begun.wait, 20)
         sys.stdout.write("of the program\n")
         logging.getLogger("mine").warning("of the program too")

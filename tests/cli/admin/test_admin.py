@@ -28,7 +28,7 @@ def programs(tmp_path: Path, config: NatsBackendConfig) -> Programs:
 async def completed(store: Store, config: NatsBackendConfig) -> str:
     run_id = (await submit(store, Submission(flow_name="hello", tag="demo"))).run.run_id
     worker = await PyocoNatsWorker.connect(config, flow_resolver=demo.resolver, worker_id="w", tags=["demo"])
-    assert await worker.run_once(timeout=5.0) == run_id
+    assert await worker.run_once(timeout=20.0) == run_id
     await worker.close()
     return run_id
 

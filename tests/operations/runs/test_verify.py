@@ -67,7 +67,7 @@ async def test_a_run_as_it_should_be_is_ok(store: Store) -> None:
 async def test_what_a_worker_commits_is_chained_from_the_first_on(store: Store) -> None:
     run_id = await submitted(store, "one")
     async with working(store.config, Flows(one=one_task(lambda: 1))) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
     verified = await found(store, run_id)
     assert (verified.problems, verified.unchained) == ([], 0)
     assert verified.commits >= 3

@@ -49,10 +49,10 @@ async def test_a_claim_that_cannot_be_written_is_put_off_and_executed_later(
     flows = Flows()
     async with working(store.config, flows) as worker:
         _fail_once(worker, monkeypatch, lambda events: isinstance(events[0], RunClaimed))
-        assert await worker.run_once(timeout=5.0) is None
+        assert await worker.run_once(timeout=20.0) is None
         assert (await status_of(store, run_id), await jobs_queued(store), flows.asked) == ("PENDING", 1, [])
         assert await worker.run_once(timeout=0.5) is None, "it comes again only after two seconds"
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         assert (flows.asked, await letters(store)) == (["noop"], [])
@@ -66,7 +66,7 @@ async def test_a_claim_whose_answer_was_lost_is_found_in_the_log_and_executed(
     flows = Flows()
     async with working(store.config, flows) as worker:
         _fail_once(worker, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         run = await the_run(store, run_id)
@@ -89,7 +89,7 @@ async def test_a_run_that_was_cancelled_before_its_claim_was_found_begins_no_tas
             return await load(*asked, **options)
 
         monkeypatch.setattr(worker._store.runs, "load", load_after_the_cancel)
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "CANCELLED")
     assert not executed.is_set()
@@ -114,7 +114,7 @@ async def test_a_claim_that_nothing_could_be_found_out_about_is_handed_back_by_h
         _fail_once(cut, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
         with monkeypatch.context() as trouble:
             trouble.setattr(cut._store.runs, "load", _away)
-            assert await cut.run_once(timeout=5.0) is None
+            assert await cut.run_once(timeout=20.0) is None
         assert (await status_of(store, run_id), flows.asked) == ("RUNNING", [])
         async with working(config, flows, worker_id="other") as other:
             await until_handled(other, run_id, tries=20)
@@ -143,7 +143,7 @@ async def test_a_cancel_of_a_run_whose_claim_was_lost_ends_it(
         _fail_once(cut, monkeypatch, lambda events: isinstance(events[0], RunClaimed), after_it=True)
         with monkeypatch.context() as trouble:
             trouble.setattr(cut._store.runs, "load", _away)
-            assert await cut.run_once(timeout=5.0) is None
+            assert await cut.run_once(timeout=20.0) is None
         await cancel_run(store, run_id)
         assert await status_of(store, run_id) == "CANCELLING"
 
@@ -163,7 +163,7 @@ async def test_an_end_that_cannot_be_written_yet_is_written_later(
     flows = Flows()
     async with working(store.config, flows) as worker:
         _fail_once(worker, monkeypatch, lambda events: isinstance(events[-1], RunCompleted))
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         assert flows.asked == ["noop"]
@@ -175,7 +175,7 @@ async def test_an_end_whose_answer_was_lost_is_written_once(
     run_id = await submitted(store)
     async with working(store.config) as worker:
         _fail_once(worker, monkeypatch, lambda events: isinstance(events[-1], RunCompleted), after_it=True)
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         assert await count_of(store, run_id, "RunCompleted") == 1
@@ -188,7 +188,7 @@ async def test_the_failure_of_an_unknown_flow_is_written_later(
     run_id = await submitted(store, "unheard_of")
     async with working(store.config) as worker:
         _fail_once(worker, monkeypatch, lambda events: not isinstance(events[0], RunClaimed), after_it)
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "flow_not_found"
         assert [letter["reason"] for letter in await letters(store)] == ["flow_not_found"]
@@ -212,7 +212,7 @@ async def test_a_broker_killed_in_the_middle_of_a_run_delays_it(own_nats_server:
 
     async with working(config, Flows(steps=chain(first, second))) as worker:
         run_id = await submitted(store, "steps")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         own_nats_server.kill()
         await until(lambda: not worker._store.is_connected)
@@ -247,7 +247,7 @@ async def test_twenty_refusals_for_broker_trouble_fail_nobody(
             trouble.setattr(worker._store.runs, "append", _away)
             trouble.setattr(worker._store.runs, "load", _away)
             while len(naks) < config.consumer_max_deliver:
-                assert await worker.run_once(timeout=5.0) is None
+                assert await worker.run_once(timeout=20.0) is None
         assert len(naks) == 20
         assert await worker.run_once(timeout=0.2) is None, "the broker delivers it no more"
         assert (await status_of(store, run_id), flows.asked) == ("PENDING", [])

@@ -54,7 +54,7 @@ async def test_a_cancel_reaches_the_code_and_earlier_results_are_kept(store: Sto
     flows = Flows(steps=chain(lambda: "kept", heedful, lambda: "never"))
     async with working(store.config, flows) as worker:
         run_id = await submitted(store, "steps")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(heedful.started.is_set)
         applied = await cancel_run(store, run_id, by="somebody")
         assert applied.after is not None
@@ -81,7 +81,7 @@ async def test_code_that_raises_when_it_sees_the_cancel_does_not_make_it_a_failu
 
     async with working(store.config, Flows(raises=one_task(raises))) as worker:
         run_id = await submitted(store, "raises")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         await cancel_run(store, run_id)
         assert await asyncio.wait_for(running, 5.0) == run_id
@@ -98,7 +98,7 @@ async def test_an_async_task_is_interrupted_where_it_waits(store: Store) -> None
 
     async with working(store.config, Flows(waits=one_task(waits))) as worker:
         run_id = await submitted(store, "waits")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         await cancel_run(store, run_id)
         assert await asyncio.wait_for(running, 5.0) == run_id
@@ -112,7 +112,7 @@ async def test_stubborn_code_is_left_behind_after_the_grace(
     async with working(store.config, Flows(stubborn=one_task(waiting(started, release)))) as worker:
         run_id = await submitted(store, "stubborn")
         with caplog.at_level(logging.ERROR, "pyoco_server.worker"):
-            running = asyncio.create_task(worker.run_once(timeout=5.0))
+            running = asyncio.create_task(worker.run_once(timeout=20.0))
             await until(started.is_set)
             await until(lambda: _is_recorded_running(store, run_id))
             await cancel_run(store, run_id)
@@ -144,7 +144,7 @@ async def test_a_cancel_between_the_claim_and_the_first_task_keeps_it_from_start
     monkeypatch.setattr(threads.Threads, "_execute", after_the_cancel)
     async with working(store.config, Flows(late=one_task(executed.set))) as worker:
         runs.append(await submitted(store, "late"))
-        assert await worker.run_once(timeout=5.0) == runs[0]
+        assert await worker.run_once(timeout=20.0) == runs[0]
         await queue_drained(store)
         await ended_as(store, runs[0], "CANCELLED")
         assert not executed.is_set()
@@ -161,7 +161,7 @@ async def test_a_cancel_during_the_last_task_does_not_leave_it_cancelling(store:
 
     async with working(store.config, Flows(last=one_task(cancels_itself))) as worker:
         runs.append(await submitted(store, "last"))
-        assert await worker.run_once(timeout=5.0) == runs[0]
+        assert await worker.run_once(timeout=20.0) == runs[0]
         await queue_drained(store)
         await ended_as(store, runs[0], "CANCELLED")
 

@@ -30,7 +30,7 @@ from tests.worker.stage import (
 async def test_a_flow_the_worker_does_not_know_ends_the_run_failed(store: Store) -> None:
     run_id = await submitted(store, "unheard_of", params={"a": 1})
     async with working(store.config, worker_id="w1") as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.pyoco.reason == "flow_not_found"
@@ -59,7 +59,7 @@ async def test_a_resolver_that_raises_ends_the_run_failed(store: Store, error: B
 
     run_id = await submitted(store, "broken")
     async with working(store.config, broken) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.pyoco.reason == "execution_error"
@@ -77,7 +77,7 @@ async def test_an_error_that_cannot_be_written_as_it_is_still_ends_the_run(
     caplog.set_level(logging.CRITICAL, "pyoco_server.worker")  # a captured log has to be writable too
     run_id = await submitted(store)
     async with working(store.config, broken) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.error == "execution_error: ValueError: half a character: \\udc80"
@@ -89,7 +89,7 @@ async def test_a_resolver_that_gives_no_flow_ends_the_run_failed(store: Store) -
 
     run_id = await submitted(store, "nothing")
     async with working(store.config, nothing) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "execution_error"
         await expect_alive(store, worker)
@@ -99,7 +99,7 @@ async def test_a_task_that_raises_ends_the_run_failed_with_a_letter(store: Store
     flows = Flows(fails=chain(lambda: 1, raising(ValueError("on purpose")), lambda: 3))
     run_id = await submitted(store, "fails")
     async with working(store.config, flows) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert "on purpose" in (failed.error or "")
@@ -114,7 +114,7 @@ async def test_a_task_that_raises_ends_the_run_failed_with_a_letter(store: Store
 async def test_a_task_that_exits_the_process_only_fails_its_run(store: Store) -> None:
     run_id = await submitted(store, "exits")
     async with working(store.config, Flows(exits=one_task(raising(SystemExit(1))))) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await ended_as(store, run_id, "FAILED")
         await expect_alive(store, worker)
 
@@ -125,12 +125,12 @@ async def test_failed_runs_leave_no_letter_where_that_is_switched_off(nats_serve
     flows = Flows(fails=one_task(raising(ValueError("no"))))
     async with working(config, flows) as worker:
         run_id = await submitted(store, "fails")
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "FAILED")
         assert await letters(store) == []
         # A job nobody can execute is another matter.
         unknown = await submitted(store, "unheard_of")
-        assert await worker.run_once(timeout=5.0) == unknown
+        assert await worker.run_once(timeout=20.0) == unknown
         assert (await the_letter(store))["reason"] == "flow_not_found"
     await store.close()

@@ -31,7 +31,7 @@ NOT_JSON = [b"", b"\x00\xff\xfe garbage", b"{", b'"text"', b"[]", b"null", b"7",
 async def test_bytes_that_are_no_job_are_terminated_with_a_letter(store: Store, data: bytes) -> None:
     async with working(store.config, worker_id="w1") as worker:
         await publish_job(store, data)
-        assert await worker.run_once(timeout=5.0) is None
+        assert await worker.run_once(timeout=20.0) is None
         await queue_drained(store)
         letter = await the_letter(store)
         assert letter["reason"] == "invalid_job"
@@ -50,9 +50,9 @@ async def test_the_broker_is_told_to_terminate_an_invalid_job_and_no_other(store
     await broker.flush()
     async with working(config, Flows()) as worker:
         await submitted(store, "nobody_has_it")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await publish_job(store, b"no job")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         advisory = json.loads((await told.next_msg(timeout=10)).data)
         await queue_drained(store)
     assert (advisory["consumer"], advisory["stream_seq"]) == (f"{config.consumer_prefix}_default", 2)
@@ -83,7 +83,7 @@ async def test_wrong_types_are_an_invalid_job_that_begins_no_run(
     async with working(store.config, flows) as worker:
         job = foreign_job() | changes
         await publish_job(store, job)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
         letter = await the_letter(store)
         assert letter["reason"] == "invalid_job"
@@ -98,7 +98,7 @@ async def test_a_job_without_a_required_member_is_an_invalid_job(store: Store, m
     del job[missing]
     async with working(store.config) as worker:
         await publish_job(store, job)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
         assert (await the_letter(store))["reason"] == "invalid_job"
         await expect_alive(store, worker)
@@ -112,7 +112,7 @@ async def test_a_job_nested_deeply_is_executed_or_invalid_but_never_comes_back(
     data = head % str(uuid.uuid4()).encode() + b"[" * levels + b"]" * levels + b"}}"
     async with working(store.config) as worker:
         await publish_job(store, data)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
         if levels > 1000:
             assert (await the_letter(store))["reason"] == "invalid_job"
@@ -124,7 +124,7 @@ async def test_an_invalid_job_of_a_run_that_exists_ends_it_failed(store: Store) 
     await store.jetstream.api(f"STREAM.PURGE.{store.config.work_stream}")
     async with working(store.config) as worker:
         await publish_job(store, foreign_job(run_id, params=[1]))
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.pyoco.reason == "invalid_job"
@@ -137,9 +137,9 @@ async def test_an_invalid_job_of_a_run_that_exists_ends_it_failed(store: Store) 
 async def test_an_invalid_job_does_not_change_how_a_run_has_ended(store: Store) -> None:
     run_id = await submitted(store)
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await publish_job(store, foreign_job(run_id, params=[1]))
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         assert (await the_letter(store))["reason"] == "invalid_job"
@@ -150,7 +150,7 @@ async def test_every_invalid_job_has_a_letter_of_its_own(store: Store) -> None:
     async with working(store.config) as worker:
         for params in ([1], [2]):
             await publish_job(store, foreign_job(run_id, params=params))
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
         await queue_drained(store)
         payloads = [msgspec.json.decode(letter["payload"])["params"] for letter in await letters(store)]
         assert payloads == [[1], [2]]
@@ -159,5 +159,5 @@ async def test_every_invalid_job_has_a_letter_of_its_own(store: Store) -> None:
 async def test_a_letter_carries_at_most_64_kib_of_the_message(store: Store) -> None:
     async with working(store.config) as worker:
         await publish_job(store, b"x" * 100_000)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         assert len((await the_letter(store))["payload"]) == 64 * 1024

@@ -45,9 +45,9 @@ async def test_a_job_without_a_log_is_put_off_three_times_and_then_a_letter(
     async with working(store.config, flows) as worker:
         await store.queue.publish(submission, not_yet_stored(submission, log_seq=log_seq))
         for _ in range(3):
-            assert await worker.run_once(timeout=5.0) == submission.run_id
+            assert await worker.run_once(timeout=20.0) == submission.run_id
             assert await jobs_queued(store) == 1
-        assert await worker.run_once(timeout=5.0) == submission.run_id
+        assert await worker.run_once(timeout=20.0) == submission.run_id
         await queue_drained(store)
         assert await store.runs.load(submission.run_id, at_leader=True) is None
         [letter] = await letters(store)
@@ -61,9 +61,9 @@ async def test_a_job_that_overtook_its_log_is_executed_once_the_log_is_there(sto
     submission = a_submission()
     async with working(store.config) as worker:
         await store.queue.publish(submission, not_yet_stored(submission))
-        assert await worker.run_once(timeout=5.0) == submission.run_id
+        assert await worker.run_once(timeout=20.0) == submission.run_id
         await store.runs.create(submission, new_commit_id())
-        assert await worker.run_once(timeout=5.0) == submission.run_id
+        assert await worker.run_once(timeout=20.0) == submission.run_id
         await queue_drained(store)
         await ended_as(store, submission.run_id, "COMPLETED")
 
@@ -77,7 +77,7 @@ async def test_a_doubled_job_is_executed_once(store: Store) -> None:
             job = encode_job(submission, submission.tags)
             await publish_job(store, job, Nats_Msg_Id=copy, Pyoco_Job=1, Pyoco_Log_Seq=stored.log_seq)
         for _ in range(2):
-            assert await worker.run_once(timeout=5.0) == submission.run_id
+            assert await worker.run_once(timeout=20.0) == submission.run_id
         await queue_drained(store)
         await ended_as(store, submission.run_id, "COMPLETED")
         assert await count_of(store, submission.run_id, "RunClaimed") == 1
@@ -90,9 +90,9 @@ async def test_a_job_with_another_number_is_acknowledged_unexecuted(store: Store
     async with working(store.config, flows) as worker:
         await apply(store, run_id, RequeueRun(job_no=1, reason="test"))
         assert await jobs_queued(store) == 2
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         assert (await status_of(store, run_id), flows.asked) == ("PENDING", [])
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "COMPLETED")
         assert flows.asked == ["noop"]
@@ -100,13 +100,13 @@ async def test_a_job_with_another_number_is_acknowledged_unexecuted(store: Store
 
 async def completed(store: Store, worker: PyocoNatsWorker) -> str:
     run_id = await submitted(store)
-    assert await worker.run_once(timeout=5.0) == run_id
+    assert await worker.run_once(timeout=20.0) == run_id
     return run_id
 
 
 async def failed(store: Store, worker: PyocoNatsWorker) -> str:
     run_id = await submitted(store, "fails")
-    assert await worker.run_once(timeout=5.0) == run_id
+    assert await worker.run_once(timeout=20.0) == run_id
     return run_id
 
 
@@ -134,7 +134,7 @@ async def test_a_job_of_a_run_that_is_over_is_acknowledged_unexecuted(
         await publish_job(store, job, Nats_Msg_Id="late", Pyoco_Job=1)
         await publish_job(store, job)  # and as another producer would repeat it
         for _ in range(await jobs_queued(store)):
-            assert await worker.run_once(timeout=5.0) == run_id
+            assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         assert await ended_as(store, run_id, status) == before
         assert len(flows.asked) == executed
@@ -147,13 +147,13 @@ async def test_a_run_held_by_another_instance_is_left_to_it(store: Store) -> Non
     flows = Flows()
     await apply(store, run_id, ClaimRun(worker_id="other", instance_id="other.1", job_no=1))
     async with working(store.config, flows) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         assert (await jobs_queued(store), flows.asked) == (1, [])
         held = await lawful(store, run_id)
         assert (held.status, held.worker_id) == ("RUNNING", "other")
         # It is not ours to acknowledge: it comes again, after two seconds.
         assert await worker.run_once(timeout=0.5) is None
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         assert flows.asked == []
 
 
@@ -162,7 +162,7 @@ async def test_a_run_cancelled_before_the_claim_is_never_executed(store: Store) 
     flows = Flows()
     await cancel_run(store, run_id)
     async with working(store.config, flows) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "CANCELLED")
         assert (flows.asked, await count_of(store, run_id, "RunClaimed")) == ([], 0)
@@ -177,7 +177,7 @@ async def test_a_cancel_nobody_concluded_is_concluded_by_the_worker_that_gets_th
     await store.runs.append(replace(stored), (asked,), new_commit_id())
     flows = Flows()
     async with working(store.config, flows) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         await ended_as(store, run_id, "CANCELLED")
         assert flows.asked == []

@@ -65,7 +65,7 @@ async def test_the_stored_snapshot_has_the_members_of_appendix_f(store: Store) -
     before = time.time()
     async with working(store.config, flows, worker_id="w1") as worker:
         run_id = await submitted(store, "steps", params={"number": 21}, tags=["a", "b"])
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     await ended_as(store, run_id, "COMPLETED")
     stored = await _raw_snapshot(store, run_id)
     assert set(stored) >= REQUIRED | RECOMMENDED
@@ -85,7 +85,7 @@ async def test_the_stored_snapshot_has_the_members_of_appendix_f(store: Store) -
 async def test_task_records_are_as_pyoco_writes_them(store: Store) -> None:
     async with working(store.config, Flows(steps=chain(double, describe))) as worker:
         run_id = await submitted(store, "steps", params={"number": 21})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     records = (await _raw_snapshot(store, run_id))["task_records"]
     assert list(records) == ["t1", "t2"]
     for record in records.values():
@@ -101,7 +101,7 @@ async def test_task_records_are_as_pyoco_writes_them(store: Store) -> None:
 async def test_the_submitted_flow_name_is_kept_where_the_flow_has_another(store: Store) -> None:
     async with working(store.config, Flows(nightly=one_task(lambda: 1))) as worker:
         run_id = await submitted(store, "nightly")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         assert (await ended_as(store, run_id, "COMPLETED")).flow_name == "nightly"
 
 
@@ -115,7 +115,7 @@ async def test_a_running_run_reads_running_and_beats_without_being_updated(store
 
     async with working(store.config, Flows(slow=chain(lambda: 1, slow)), worker_id="w1") as worker:
         run_id = await submitted(store, "slow")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         await until(lambda: _shows_second_task(store, run_id))
         first = await lawful(store, run_id)
@@ -136,7 +136,7 @@ async def test_a_run_longer_than_the_ack_wait_is_not_delivered_again(store: Stor
     flows = Flows(slow=one_task(waiting(started, go_on)))
     async with working(store.config, flows) as worker, working(store.config, flows) as other:
         run_id = await submitted(store, "slow")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         # Longer than the ack wait: another worker asks for jobs all the time, and gets none.
         assert await other.run_once(timeout=2.75) is None
@@ -163,7 +163,7 @@ async def test_a_delivery_is_kept_also_after_a_defect_while_that_was_said(
     monkeypatch.setattr(Delivery, "in_progress", fail_once)
     async with working(store.config, Flows(slow=one_task(waiting(started, go_on)))) as worker:
         run_id = await submitted(store, "slow")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(lambda: said >= 3)
         go_on.set()
         assert await running == run_id
@@ -176,7 +176,7 @@ async def test_async_tasks_are_awaited(store: Store) -> None:
 
     async with working(store.config, Flows(later=one_task(later))) as worker:
         run_id = await submitted(store, "later", params={"number": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         assert (await ended_as(store, run_id, "COMPLETED")).task_records["only"].output == 2
 
 
@@ -188,7 +188,7 @@ async def test_a_task_finds_fence_and_run_in_its_context(store: Store) -> None:
 
     async with working(store.config, Flows(look=one_task(look))) as worker:
         run_id = await submitted(store, "look", tags=["x"], correlation_id="c-1")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await ended_as(store, run_id, "COMPLETED")
     assert (seen["run_id"], seen["fence"], seen["tag"], seen["tags"]) == (run_id, 1, "default", ["x"])
     assert seen["correlation_id"] == "c-1"
@@ -201,7 +201,7 @@ async def test_a_flow_that_stops_itself_does_not_stay_running(store: Store) -> N
     flow = lambda: flow_of(first := make_task("first", stop), make_task("second", double, [first]))  # noqa: E731
     async with working(store.config, Flows(stops=flow)) as worker:
         run_id = await submitted(store, "stops", params={"number": 1})
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         assert "stopped from inside" in ((await ended_as(store, run_id, "FAILED")).error or "")
 

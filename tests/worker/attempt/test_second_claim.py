@@ -80,7 +80,7 @@ async def test_finished_tasks_are_not_executed_again_and_attempts_count_on(
     ):
         run_id = await submitted(store, "steps")
         with caplog.at_level(logging.WARNING, "pyoco_server.worker"):
-            running = asyncio.create_task(first.run_once(timeout=5.0))
+            running = asyncio.create_task(first.run_once(timeout=20.0))
             await until(stage.hangs.is_set)
             await until(lambda: _is_running(store, run_id, "t2"))
             await apply(store, run_id, lost(1))
@@ -109,11 +109,11 @@ async def test_a_late_commit_of_the_old_worker_is_refused_while_the_new_one_work
     old, new = Stage(), Stage()
     async with working(store.config, old.flows) as first, working(store.config, new.flows) as second:
         run_id = await submitted(store, "steps")
-        one = asyncio.create_task(first.run_once(timeout=5.0))
+        one = asyncio.create_task(first.run_once(timeout=20.0))
         await until(old.hangs.is_set)
         await until(lambda: _is_running(store, run_id, "t2"))
         await apply(store, run_id, lost(1))
-        other = asyncio.create_task(second.run_once(timeout=5.0))
+        other = asyncio.create_task(second.run_once(timeout=20.0))
         await until(new.hangs.is_set)
         await until(lambda: _is_running(store, run_id, "t2"))
         held = await lawful(store, run_id)
@@ -135,7 +135,7 @@ async def test_a_cancel_ends_a_run_whose_worker_is_lost_and_the_old_worker_canno
     stage = Stage()
     async with working(store.config, stage.flows) as worker:
         run_id = await submitted(store, "steps")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(stage.hangs.is_set)
         await cancel_run(store, run_id)
         await apply(store, run_id, lost(1))
@@ -159,7 +159,7 @@ async def test_a_result_that_was_not_kept_is_computed_again(store: Store) -> Non
     stage.flows = Flows(steps=chain(unkept, second_of_two))
     async with working(store.config, stage.flows) as first, working(store.config, stage.flows) as second:
         run_id = await submitted(store, "steps")
-        running = asyncio.create_task(first.run_once(timeout=5.0))
+        running = asyncio.create_task(first.run_once(timeout=20.0))
         await until(stage.hangs.is_set)
         await until(lambda: _is_running(store, run_id, "t2"))
         await apply(store, run_id, lost(1))

@@ -51,7 +51,7 @@ async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store
         assert (idle["instance_id"], idle["tags"]) == (worker.instance_id, ["a", "b"])
         assert before <= idle["last_seen_at"] <= time.time()
         run_id = await submitted(store, "slow", tag="a")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         busy = await _entry_when(store, "w1", state="RUNNING")
         assert (busy["current_run_id"], busy["current_run_ids"]) == (run_id, [run_id])
@@ -76,7 +76,7 @@ async def test_a_worker_is_idle_then_running_then_idle_then_stopped(store: Store
 async def test_last_run_status_is_a_status_of_runs(store: Store) -> None:
     async with working(store.config, worker_id="w1") as worker:
         await submitted(store, "unheard_of")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         assert (await _entry_when(store, "w1", last_run_status="FAILED"))["state"] == "IDLE"
 
 
@@ -149,7 +149,7 @@ async def test_what_could_not_be_said_of_a_run_is_said_later(
 
         monkeypatch.setattr(registry, "merge", fails_once)
         run_id = await submitted(store)
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await asyncio.wait_for(refused.wait(), 5.0)
         assert (await _entry_when(store, "w1", last_run_id=run_id))["last_run_status"] == "COMPLETED"
 
@@ -223,7 +223,7 @@ async def test_the_lease_lists_the_runs_that_the_worker_has_with_their_fences(st
     async with working(store.config, flows, worker_id="w1") as worker:
         await until(lambda: _holds(store, worker, {}))
         run_id = await submitted(store, "slow")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         await until(lambda: _holds(store, worker, {run_id: 1}))
         go_on.set()

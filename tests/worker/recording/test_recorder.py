@@ -142,7 +142,7 @@ async def test_what_cannot_be_recorded_ends_the_run_failed(
     second = threading.Event()
     async with working(store.config, Flows(big=chain(lambda: 1, second.set))) as worker:
         run_id = await submitted(store, "big")
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert "cannot be recorded" in (failed.error or "")
@@ -157,7 +157,7 @@ async def test_an_engine_that_breaks_ends_the_run_failed(
     async with working(store.config) as worker:
         run_id = await submitted(store)
         monkeypatch.setattr(threads.Threads, "_execute", lambda *_: raising(RuntimeError("fault"))())
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         assert (await ended_as(store, run_id, "FAILED")).pyoco.reason == "execution_error"
         monkeypatch.undo()

@@ -177,7 +177,7 @@ async def test_results_that_fill_many_commits_are_all_kept(store: Store) -> None
 
     async with working(store.config, Flows(wide=flow)) as worker:
         run_id = await submitted(store, "wide")
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         snapshot = await ended_as(store, run_id, "COMPLETED")
         assert snapshot.task_records_truncated
@@ -214,6 +214,6 @@ def test_the_size_of_a_kept_result_is_told() -> None:
 async def _record_of(store: Store, func: Any) -> SnapshotRecord:
     async with working(store.config, Flows(gives=one_task(func))) as worker:
         run_id = await submitted(store, "gives")
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         await queue_drained(store)
         return (await ended_as(store, run_id, "COMPLETED")).task_records["only"]

@@ -417,7 +417,7 @@ async def test_a_worker_inside_a_program_uses_new_wheels_for_its_next_run(
 
         async def version() -> str:
             run_id = await submitted(store, "pkg_in_program")
-            assert await worker.run_once(timeout=5.0) == run_id
+            assert await worker.run_once(timeout=20.0) == run_id
             run = await the_run(store, run_id)
             return str(run.tasks["only"].output[0]) if run.tasks else str(run.error)
 

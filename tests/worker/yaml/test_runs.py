@@ -252,7 +252,7 @@ async def test_threads_of_a_program_execute_workflows_too(store: Store) -> None:
     async with working(store.config, lambda flow_name: flows(flow_name)) as worker:
         for job in (closed, opened):
             await publish_job(store, job)
-            assert await worker.run_once(timeout=5.0) == job["run_id"]
+            assert await worker.run_once(timeout=20.0) == job["run_id"]
     assert outputs(await ended(store, opened["run_id"])) == {"a": "here"}
     assert (await ended(store, closed["run_id"])).status is RunStatus.FAILED
     assert flows.asked == []

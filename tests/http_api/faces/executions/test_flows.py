@@ -124,7 +124,7 @@ async def test_a_flow_that_fails_and_one_that_nobody_knows(drive: Driver, store:
     failing, unknown = await drive.create("flow:bad"), await drive.create("flow:nowhere")
     async with working(store.config, Flows(bad=one_task(raising(ValueError("boom"))))) as worker:
         for _ in range(2):
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
     shown = await drive.get(failing)
     assert (shown["status"], shown["error"]["nodeId"]) == ("FAILED", "only")
     assert "boom" in shown["nodes"][0]["error"]["message"]

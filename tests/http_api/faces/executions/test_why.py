@@ -69,7 +69,7 @@ async def test_a_worker_that_gives_no_sign_of_life_is_named_with_the_moment_of_t
     run_id = await submitted(store, "slow")
     flows = Flows(slow=one_task(waiting(started, go_on)))
     async with working(store.config, flows, worker_id="w7") as worker:
-        handling = asyncio.create_task(worker.run_once(timeout=5.0))
+        handling = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         assert await told(drive, run_id) == [("AT_WORKER", "Worker w7 runs it.")]
         monkeypatch.setattr(workers_module, "LEASE_OVERDUE", -1.0)  # as if its next sign were overdue already

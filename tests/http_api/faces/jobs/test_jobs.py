@@ -94,8 +94,8 @@ async def test_a_job_that_ran_says_what_came_of_it(
     flows = Flows(main=chain(lambda: 1, lambda: {"answer": 42}), fails=one_task(lambda: 1 / 0))
     async with working(config, flows) as worker:
         good, bad = await created(client), await created(client, flow="fails")
-        await worker.run_once()
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
+        await worker.run_once(timeout=20.0)
         good, bad = await ended(client, good["id"]), await ended(client, bad["id"])
     assert (good["status"], good["progress"], good["result"]) == ("completed", 100, {"answer": 42})
     assert INSTANT.fullmatch(good["startedAt"])
@@ -112,7 +112,7 @@ async def test_progress_is_the_part_of_tasks_that_are_over(
     begun, go_on = threading.Event(), threading.Event()
     async with working(config, Flows(main=chain(lambda: 1, waiting(begun, go_on)))) as worker:
         job = await created(client)
-        performing = asyncio.create_task(worker.run_once())
+        performing = asyncio.create_task(worker.run_once(timeout=20.0))
 
         async def half() -> bool:
             now = (await client.get(f"/jobs/{job['id']}")).json()
@@ -129,7 +129,7 @@ async def test_a_job_that_was_canceled_keeps_the_progress_it_had(
     begun, go_on = threading.Event(), threading.Event()
     async with working(config, Flows(main=chain(lambda: 1, waiting(begun, go_on)))) as worker:
         job = await created(client)
-        performing = asyncio.create_task(worker.run_once())
+        performing = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(begun.is_set)
         assert (await client.delete(f"/jobs/{job['id']}")).status_code == 204
         go_on.set()
@@ -231,7 +231,7 @@ async def test_a_pending_job_is_cancelled_without_a_worker_and_never_executed(
         assert (answer.status_code, answer.content) == (204, b"")
         assert (await client.get(f"/jobs/{job['id']}")).json()["status"] == "canceled"
     async with working(config, Flows(main=one_task(lambda: executed.append(1)))) as worker:
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
         assert executed == []
     assert (await client.get(f"/jobs/{job['id']}")).json()["status"] == "canceled"
 
@@ -242,7 +242,7 @@ async def test_a_running_job_reads_running_until_it_has_stopped(
     begun, go_on = threading.Event(), threading.Event()
     async with working(config, Flows(main=one_task(waiting(begun, go_on)))) as worker:
         job = await created(client)
-        performing = asyncio.create_task(worker.run_once())
+        performing = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(begun.is_set)
         assert (await client.delete(f"/jobs/{job['id']}")).status_code == 204
         assert (await client.get(f"/jobs/{job['id']}")).json()["status"] == "running"
@@ -259,7 +259,7 @@ async def test_a_purged_job_is_gone_on_every_face(
     large = "x" * 100_000
     async with working(config, Flows(main=one_task(lambda: large))) as worker:
         job = await created(client, tags=["t"])
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
         await ended(client, job["id"])
     refused(await client.delete(f"/jobs/{job['id']}?purge=perhaps"), 422, "INVALID_REQUEST")
     assert (await client.delete(f"/jobs/{job['id']}?purge=false")).status_code == 204
@@ -337,7 +337,7 @@ async def test_an_idempotency_key_makes_one_job(client: httpx.AsyncClient, confi
     assert sorted(answer.headers.get("idempotency-replayed", "") for answer in answers) == ["", *["true"] * 4]
     job = answers[0].json()
     async with working(config, Flows(main=one_task(lambda: None))) as worker:
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
     await ended(client, job["id"])
     again = await client.post("/jobs", json={"parameters": {"n": 1}}, headers=headers)
     assert (again.status_code, again.json()) == (201, job)

@@ -149,7 +149,7 @@ async def test_after_the_end_there_is_nothing_more(
 ) -> None:
     async with working(config, Flows(main=one_task(lambda: None))) as worker:
         job = (await created(gateway.client))["id"]
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
         await ended(gateway.client, job)
     reader = await read_to_the_end(gateway, job)
     assert reader.messages[-1] == "run completed"
@@ -208,7 +208,7 @@ async def test_status_is_told_when_it_changes_and_the_end_after_the_last_line(
         job = (await created(gateway.client))["id"]
         async with Reader(gateway, job) as reader:
             await until(lambda: reader.seen)
-            performing = asyncio.create_task(worker.run_once())
+            performing = asyncio.create_task(worker.run_once(timeout=20.0))
             await until(begun.is_set)
             await gateway.client.post(f"/jobs/{job}/tags", json={"tag": "seen"})
             await until(lambda: any(event.data.get("tags") == ["seen"] for event in reader.seen))

@@ -132,7 +132,7 @@ async def test_a_finished_log_is_complete_at_its_last_page(
 ) -> None:
     async with working(config, Flows(main=one_task(lambda: None))) as worker:
         job = (await created(client))["id"]
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
         await ended(client, job)
         # The log was there before the end was written: nobody has to wait for it.
         first = await page_of(client, job, limit=1)
@@ -308,7 +308,7 @@ async def test_lines_that_were_left_out_are_said_to_be_missing(
 
     async with working(few, Flows(main=one_task(speak))) as worker:
         job = (await created(client))["id"]
-        await worker.run_once()
+        await worker.run_once(timeout=20.0)
         await ended(client, job)
     page = await page_of(client, job, limit=3)
     assert page["truncated"]

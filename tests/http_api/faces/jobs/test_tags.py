@@ -99,7 +99,7 @@ async def test_tags_do_not_disturb_a_running_job_and_work_on_a_finished_one(
     async with working(config, Flows(main=one_task(waiting(begun, go_on)))) as worker:
         job = await created(client)
         path = f"/jobs/{job['id']}/tags"
-        performing = asyncio.create_task(worker.run_once())
+        performing = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(begun.is_set)
         answers = await asyncio.gather(*(client.post(path, json={"tag": f"t{n}"}) for n in range(20)))
         assert {answer.status_code for answer in answers} == {200}

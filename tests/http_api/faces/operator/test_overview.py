@@ -45,7 +45,7 @@ async def test_flows_are_those_announced_and_those_run(
     flows.flows = {"noop": "Does nothing", "unused": ""}  # type: ignore[attr-defined]
     async with working(config, flows) as worker:
         run_id = await submit(client, "noop")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await submit(client, "unknown-to-workers", tag="gpu")
         known = {flow["flow_name"]: flow for flow in (await client.get("/flows")).json()}
     assert list(known) == ["noop", "unknown-to-workers", "unused"]
@@ -77,7 +77,7 @@ async def test_a_run_shows_which_task_waits_for_which(
     async with working(config, Flows(row=chain(first, second, third))) as worker:
         run_id = await submit(client, "row")
         assert (await client.get(f"/runs/{run_id}/graph")).json()["nodes"] == []
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     drawn = (await client.get(f"/runs/{run_id}/graph")).json()
     assert drawn["ordered"] is True
     assert {node["id"]: node["after"] for node in drawn["nodes"]} == {
@@ -129,7 +129,7 @@ async def test_workers_are_told_as_they_come_work_and_go(gateway: Live, config: 
         async with working(config, Flows(noop=one_task(first))) as worker:
             assert (await told(stream, "IDLE"))["worker_id"] == worker.worker_id
             run_id = await submit(gateway.client, "noop")
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
             last = await told(stream, "IDLE", last_run_id=run_id)
             assert last["last_run_status"] == "COMPLETED"
         assert (await told(stream, "STOPPED_GRACEFUL"))["stop_reason"]

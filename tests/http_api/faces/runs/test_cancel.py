@@ -49,7 +49,7 @@ async def test_a_running_run_is_cancelling_until_its_code_has_stopped(
 
     async with working(store.config, Flows(slow=one_task(stops_late))) as worker:
         run_id = await submit(client, "slow")
-        running = asyncio.create_task(worker.run_once(timeout=5.0))
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
         assert (await cancel(client, run_id))["status"] == "CANCELLING"
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "CANCELLING"
@@ -66,7 +66,7 @@ async def test_a_run_that_is_over_is_answered_as_it_ended(client: httpx.AsyncCli
     async with working(store.config, Flows(fails=one_task(raising(ValueError("no"))))) as worker:
         completed, failed = await submit(client), await submit(client, "fails")
         for _ in range(2):
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
     for run_id, status in ((completed, "COMPLETED"), (failed, "FAILED")):
         before = (await client.get(f"/runs/{run_id}")).json()
         assert await cancel(client, run_id) == before

@@ -76,12 +76,12 @@ async def test_the_task_and_what_comes_after_it_is_executed_again(
     diamond = Diamond()
     async with working(store.config, Flows(diamond=diamond.build)) as worker:
         old = await submit(client, "diamond", params={"n": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         before = await shown(client, old)
         new = await forked(client, old, "left")
         pending = await shown(client, new)
         assert pending["tasks"] == {"fetch": "SUCCEEDED", "right": "SUCCEEDED"}
-        assert await worker.run_once(timeout=5.0) == new
+        assert await worker.run_once(timeout=20.0) == new
     assert diamond.executed == {"fetch": 1, "left": 2, "right": 1, "join": 2}
     after = await shown(client, new)
     assert (after["status"], after["retry_of"], after["retry_from"]) == ("COMPLETED", old, "left")
@@ -102,11 +102,11 @@ async def test_what_had_not_succeeded_is_executed_too_whatever_was_chosen(
     diamond.broken = True
     async with working(store.config, Flows(diamond=diamond.build)) as worker:
         old = await submit(client, "diamond", params={"n": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         diamond.broken = False
         done = (await shown(client, old))["tasks"]
         new = await forked(client, old, "right")
-        assert await worker.run_once(timeout=5.0) == new
+        assert await worker.run_once(timeout=20.0) == new
     assert done["fetch"] == "SUCCEEDED"
     assert diamond.executed["fetch"] == 1
     assert diamond.executed["left"] == 2
@@ -117,7 +117,7 @@ async def test_a_cancelled_run_is_forked_and_stays_cancelled(client: httpx.Async
     ran: list[str] = []
     async with working(store.config, Flows(release=release_flow(ran))) as worker:
         old = await submit(client, "release")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await client.post(f"/runs/{old}/cancel")
         new = await forked(client, old, "release")
         await until_handled(worker, new)
@@ -134,7 +134,7 @@ async def test_an_approval_before_the_task_stays_answered_and_one_that_is_chosen
     ran: list[str] = []
     async with working(store.config, Flows(release=release_flow(ran))) as worker:
         old = await submit(client, "release")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await resume(store, old, "release", "yes")
         await until_handled(worker, old)
         answered = await forked(client, old, "deploy")
@@ -169,7 +169,7 @@ async def test_a_loop_goes_on_from_the_iteration_that_was_chosen(
 
     async with working(store.config, Flows(loop=build)) as worker:
         old = await submit(client, "loop")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         whole = ["load", "step[0]", "check[0]", "step[1]", "check[1]", "save"]
         assert ran == whole
         # Of a retry, too, which begins with results it did not make.
@@ -192,11 +192,11 @@ async def test_a_fork_can_be_forked_and_retried(client: httpx.AsyncClient, store
     diamond = Diamond()
     async with working(store.config, Flows(diamond=diamond.build)) as worker:
         old = await submit(client, "diamond", params={"n": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         fork = await forked(client, old, "join")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         again = await forked(client, fork, "left")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         plain = (await client.post(f"/runs/{again}/retry")).json()
     assert diamond.executed == {"fetch": 1, "left": 2, "right": 1, "join": 3}
     assert plain == {"run_id": plain["run_id"], "status": "PENDING", "retry_of": again}
@@ -218,9 +218,9 @@ async def test_other_parameters_are_for_what_is_executed_again(
     diamond = Diamond()
     async with working(store.config, Flows(diamond=diamond.build)) as worker:
         old = await submit(client, "diamond", params={"n": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         new = (await client.post(f"/runs/{old}/retry", json=body)).json()["run_id"]
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     run = await shown(client, new)
     assert (run["params"], run["retry_of"]) == ({"n": 5}, old)
     assert diamond.executed == {"fetch": 1, "left": 1, "right": 1, "join": 1} | executed
@@ -269,7 +269,7 @@ async def test_what_does_not_fit_together_is_refused_with_what_to_change(
     diamond = Diamond()
     async with working(store.config, Flows(diamond=diamond.build)) as worker:
         old = await submit(client, "diamond", params={"n": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     answer = await client.post(f"/runs/{old}/retry", content=body, headers={"Accept-Language": "en"})
     assert answer.status_code == 422
     assert answer.content.startswith(refused), answer.text
@@ -298,7 +298,7 @@ async def test_a_branch_that_was_not_taken_cannot_be_chosen(client: httpx.AsyncC
 
     async with working(store.config, Flows(branch=build)) as worker:
         old = await submit(client, "branch", params={"way": "left"})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     answer = await client.post(f"/runs/{old}/retry", json={"from": "task", "task": "right"})
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["msg"] == (
@@ -361,7 +361,7 @@ async def test_a_fork_with_a_key_is_made_once(client: httpx.AsyncClient, store: 
     diamond = Diamond()
     async with working(store.config, Flows(diamond=diamond.build)) as worker:
         old = await submit(client, "diamond", params={"n": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     path, key = f"/runs/{old}/retry", {"Idempotency-Key": "fork-once"}
     unknown = {"from": "task", "task": "lift"}
     assert (await client.post(path, json=unknown, headers=key)).status_code == 422

@@ -37,7 +37,7 @@ async def test_runs_are_listed_newest_first_as_summaries(client: httpx.AsyncClie
 async def test_a_run_that_changed_comes_first(client: httpx.AsyncClient, store: Store) -> None:
     async with working(store.config) as worker:
         first, second = await submit(client), await submit(client, tag="elsewhere")
-        assert await worker.run_once(timeout=5.0) == first
+        assert await worker.run_once(timeout=20.0) == first
     assert await ids(client) == [first, second]
 
 
@@ -53,7 +53,7 @@ async def test_filters_narrow_it_down_and_combine(client: httpx.AsyncClient, sto
         done = await submit(client, "noop", tag="cpu")
         failed = await submit(client, "fails", tag="cpu")
         for _ in range(2):
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
     pending = await submit(client, "noop", tag="gpu", tags=["cpu"])
     assert await ids(client, status="COMPLETED") == [done]
     assert await ids(client, status="FAILED") == [failed]
@@ -69,7 +69,7 @@ async def test_filters_narrow_it_down_and_combine(client: httpx.AsyncClient, sto
 async def test_include_gives_whole_snapshots(client: httpx.AsyncClient, store: Store) -> None:
     async with working(store.config) as worker:
         run_id = await submit(client, params={"a": 1})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     shown = (await client.get("/runs", params={"include": "full"})).json()
     assert shown == [(await client.get(f"/runs/{run_id}", params={"include": "full"})).json()]
     assert shown[0]["task_records"]["only"]["output"] == "done"

@@ -73,7 +73,7 @@ async def test_only_what_was_updated_after_an_instant_comes(client: httpx.AsyncC
     instant = (await client.get(f"/runs/{waits}")).json()["updated_at"]
     assert await pages(client, {"updated_after": instant}) == []
     async with working(store.config) as worker:
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     new = await submit(client)
     found = await pages(client, {"updated_after": instant, "limit": 1})
     assert [item["run_id"] for item in found] == [new, waits]

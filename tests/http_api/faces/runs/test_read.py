@@ -43,7 +43,7 @@ async def test_records_are_shown_when_they_are_asked_for(
 ) -> None:
     async with working(store.config, FLOWS) as worker:
         run_id = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     plain = (await client.get(f"/runs/{run_id}")).json()
     assert set(plain) == SHOWN
     assert (plain["status"], plain["tasks"]) == ("COMPLETED", {"t1": "SUCCEEDED", "t2": "SUCCEEDED"})
@@ -62,7 +62,7 @@ async def test_an_unknown_include_is_refused(client: httpx.AsyncClient) -> None:
 async def test_tasks_are_shown_with_their_records(client: httpx.AsyncClient, store: Store) -> None:
     async with working(store.config, FLOWS) as worker:
         run_id = await submit(client, "fails")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     shown = (await client.get(f"/runs/{run_id}/tasks")).json()
     assert set(shown) == {"run_id", "flow_name", "status", "tasks"} | RECORDS
     assert (shown["status"], shown["tasks"]) == ("FAILED", {"t1": "FAILED"})
@@ -89,7 +89,7 @@ async def test_a_wait_answers_as_soon_as_the_run_is_over(client: httpx.AsyncClie
     async with working(store.config) as worker:
         run_id = await submit(client)
         waiting = asyncio.create_task(client.get(f"/runs/{run_id}", params={"wait": "30"}))
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
         answer = await asyncio.wait_for(waiting, 10.0)
     assert answer.json()["status"] == "COMPLETED"
     again = await client.get(f"/runs/{run_id}", params={"wait": "30"})
@@ -120,7 +120,7 @@ async def test_a_run_of_another_producer_is_seen_like_any_other(
     job = foreign_job(params={"a": 1})
     async with working(store.config) as worker:
         await publish_job(store, job)
-        assert await worker.run_once(timeout=5.0) == job["run_id"]
+        assert await worker.run_once(timeout=20.0) == job["run_id"]
     shown = (await client.get(f"/runs/{job['run_id']}")).json()
     assert (shown["status"], shown["params"]) == ("COMPLETED", {"a": 1})
     assert [run["run_id"] for run in (await client.get("/runs")).json()] == [job["run_id"]]

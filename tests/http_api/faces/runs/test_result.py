@@ -142,7 +142,7 @@ async def test_whoever_waits_is_answered_at_the_end(client: httpx.AsyncClient, s
     started, go_on = threading.Event(), threading.Event()
     async with working(store.config, Flows(waits=one_task(waiting(started, go_on)))) as worker:
         run_id = await submit(client, "waits")
-        working_on = asyncio.create_task(worker.run_once(timeout=5.0))
+        working_on = asyncio.create_task(worker.run_once(timeout=20.0))
         asking = asyncio.create_task(result(client, run_id, wait=30))
         await until(started.is_set)
         assert not asking.done()

@@ -80,14 +80,14 @@ async def test_only_what_had_failed_is_executed_again(
     steps = Steps(first)
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps", params={"n": 1}, tag="default", tags=["blue"])
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         before = (await client.get(f"/runs/{failed}", params={"include": "full"})).json()
         assert before["status"] == "FAILED"
         steps.broken = False
         new = await retried(client, failed)
         pending = (await client.get(f"/runs/{new}")).json()
         assert (pending["status"], pending["tasks"]) == ("PENDING", {"t1": "SUCCEEDED"})
-        assert await worker.run_once(timeout=5.0) == new
+        assert await worker.run_once(timeout=20.0) == new
     assert steps.executed == {"t1": 1, "t2": 2, "t3": 1}
     shown = (await client.get(f"/runs/{new}", params={"include": "full"})).json()
     assert (shown["status"], shown["retry_of"]) == ("COMPLETED", failed)
@@ -106,7 +106,7 @@ async def test_the_first_commit_says_everything(client: httpx.AsyncClient, store
     steps = Steps()
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     new = await retried(client, failed)
     (first,) = await commits_of(store, new)
     assert first[0] == "RunSubmitted"
@@ -118,10 +118,10 @@ async def test_from_the_start_everything_is_executed_again(client: httpx.AsyncCl
     steps = Steps()
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         steps.broken = False
         new = await retried(client, failed, **{"from": "start"})
-        assert await worker.run_once(timeout=5.0) == new
+        assert await worker.run_once(timeout=20.0) == new
     assert steps.executed == {"t1": 2, "t2": 2, "t3": 1}
     assert (await client.get(f"/runs/{new}")).json()["retry_of"] == failed
     await lawful(store, new)
@@ -131,13 +131,13 @@ async def test_a_retry_can_be_retried(client: httpx.AsyncClient, store: Store) -
     steps = Steps(LARGE)
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         again = await retried(client, failed, **{"from": "failed"})
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await apply(store, failed, EraseRun())
         steps.broken = False
         last = await retried(client, again)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     assert steps.executed == {"t1": 1, "t2": 3, "t3": 1}
     assert (await client.get(f"/runs/{last}")).json()["status"] == "COMPLETED"
 
@@ -148,11 +148,11 @@ async def test_a_large_result_of_a_run_that_was_erased_is_the_retrys_own(
     steps = Steps(LARGE)
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         steps.broken = False
         new = await retried(client, failed)
         await store.results.remove_all(failed)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     assert steps.executed == {"t1": 1, "t2": 2, "t3": 1}
     assert (await client.get(f"/runs/{new}")).json()["status"] == "COMPLETED"
 
@@ -161,11 +161,11 @@ async def test_a_large_result_that_is_missing_is_made_again(client: httpx.AsyncC
     steps = Steps(LARGE)
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         await store.results.remove_all(failed)
         steps.broken = False
         await retried(client, failed)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     assert steps.executed == {"t1": 2, "t2": 2, "t3": 1}
 
 
@@ -176,12 +176,12 @@ async def test_a_large_result_that_is_not_what_was_recorded_is_made_again(
     steps = Steps(LARGE)
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         reference = (await the_run(store, failed)).tasks["t1"].output
         await store.results.objects.put(reference["object"], b'"something else"')
         steps.broken = False
         answer = await client.post(f"/runs/{failed}/retry", json=wanted)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     assert steps.executed == {"t1": 2, "t2": 2, "t3": 1}
     assert (await the_run(store, answer.json()["run_id"])).status == "COMPLETED"
 
@@ -190,7 +190,7 @@ async def test_a_copied_large_result_is_as_it_was_recorded(client: httpx.AsyncCl
     steps = Steps(LARGE)
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         new = await retried(client, failed)
     was, now = [(await the_run(store, run_id)).tasks["t1"].output for run_id in (failed, new)]
     assert now["object"].startswith(f"{new}/0/")

@@ -34,7 +34,7 @@ async def test_the_gateway_starts_it_in_time(client: httpx.AsyncClient, store: S
     await until(is_queued)
     assert time.time() >= start_at
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == run_id
+        assert await worker.run_once(timeout=20.0) == run_id
     assert (await client.get(f"/runs/{run_id}")).json()["status"] == "COMPLETED"
 
 

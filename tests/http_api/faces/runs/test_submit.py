@@ -57,7 +57,7 @@ async def test_correlation_reaches_the_code(client: httpx.AsyncClient, store: St
     async with working(store.config, flows) as worker:
         headers = {"X-Correlation-Id": "order-7", "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
         answer = await client.post("/runs", json={"flow_name": "look"}, headers=headers)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     assert seen == ["order-7"]
     ended = await ended_as(store, answer.json()["run_id"], "COMPLETED")
     assert (ended.pyoco.correlation_id, ended.pyoco.traceparent) == ("order-7", headers["traceparent"])
@@ -128,7 +128,7 @@ async def test_params_nested_as_deep_as_we_promise_are_executed(
     answer = await client.post("/runs", content=_nested(63))
     assert answer.status_code == 200
     async with working(store.config) as worker:
-        assert await worker.run_once(timeout=5.0) == answer.json()["run_id"]
+        assert await worker.run_once(timeout=20.0) == answer.json()["run_id"]
         await ended_as(store, answer.json()["run_id"], "COMPLETED")
     assert (await client.get(f"/runs/{answer.json()['run_id']}")).status_code == 200
 

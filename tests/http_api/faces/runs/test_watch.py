@@ -46,7 +46,7 @@ async def resumed(gateway: Live, run_id: str, last_event_id: str | None) -> http
 async def finished(gateway: Live, config: NatsBackendConfig, flow_name: str = "noop") -> str:
     async with working(config) as worker:
         run_id = await submit(gateway.client, flow_name)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
     return run_id
 
 
@@ -64,7 +64,7 @@ async def test_a_run_is_followed_from_its_beginning_to_its_end(gateway: Live, st
             async for event in events(answer):
                 seen.append(event)
                 if event.status == "PENDING":
-                    working_on = asyncio.create_task(worker.run_once(timeout=5.0))
+                    working_on = asyncio.create_task(worker.run_once(timeout=20.0))
                 elif event.data["snapshot"]["tasks"].get("only") == "RUNNING":
                     go_on.set()
         await working_on
@@ -215,7 +215,7 @@ async def test_a_run_that_is_erased_ends_its_streams(gateway: Live, store: Store
             coming = events(answer)
             await anext(coming)
             go_on.set()
-            await worker.run_once(timeout=5.0)
+            await worker.run_once(timeout=20.0)
             rest = [event.status async for event in coming]
     await apply(store, run_id, EraseRun())
     assert rest[-1] == "COMPLETED"
@@ -290,7 +290,7 @@ async def test_a_run_with_many_tasks_is_not_shown_more_often_than_anybody_looks(
         run_id = await submit(gateway.client, "many")
         watching = asyncio.create_task(watched(gateway, run_id))
         await until(lambda: len(gateway.gateway.streams) == 1)
-        await worker.run_once(timeout=5.0)
+        await worker.run_once(timeout=20.0)
         seen = await watching
     assert len(seen) <= 3
     assert seen[-1].data["snapshot"]["tasks"] == {f"t{n}": "SUCCEEDED" for n in range(1, 11)}
