@@ -11,13 +11,14 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.lifecycle.commands import AddTag, ClaimRun
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.keyed_request import RecordedAnswer, Reservation
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 from tests.faults.faulty_client import Fault, Faults
+from tests.operations.idempotency.keyed import once
 from tests.worker.stage import count_of, jobs_queued, submitted, the_run
 
 KEY = IdempotencyKey(tenant="acme", principal="ci", method="POST", path="/runs", key="order-4711")

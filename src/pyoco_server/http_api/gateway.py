@@ -67,7 +67,7 @@ class Gateway:
         self.observed = Counters()
         self.read_model.notifications.on_new_commit(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)
-        self.desk = CommandContext(self.store)
+        self.commands = CommandContext(self.store)
         self.histories = Histories(self.store, self.read_model, make_history)
         self.log_pages = LogPages(self.store)
         self.log_views = LogViews(self.store, self.run_views)
@@ -179,7 +179,7 @@ class Gateway:
                 self.rechecks.model.why_not,
             ),
             Service("recheck executor", stop=self.rechecks.executor.stop),
-            Service("commands", stop=self.desk.close, reconnected=self.desk.forget),
+            Service("commands", stop=self.commands.snapshots.close, reconnected=self.commands.runs.forget),
             Service("histories", self.histories.start, self.histories.stop, self.histories.reconnected),
             Service("watched runs", self.run_views.start, self.run_views.stop, self.run_views.reconnected),
             Service("requests", self._serve, reconnected=self.run_news.stands_otherwise),

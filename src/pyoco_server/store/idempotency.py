@@ -2,7 +2,7 @@
 
 A record lies below two hashes, of whose key it is and of where it was used, so that the keys of a caller are
 found without a list of all. Answers too large for one message lie in parts beside it. Everything here expires
-by itself. What a record means for a request is decided in `operations.idempotency.once`.
+by itself. What a record means for a request is decided in `operations.idempotency.keyed_request`.
 """
 
 from __future__ import annotations

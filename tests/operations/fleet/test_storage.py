@@ -11,7 +11,7 @@ from pyoco_server.housekeeping.due_schedules import DueSchedules
 from pyoco_server.jetstream.errors import NoStorage
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.keyed_request import RecordedAnswer, Reservation
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.erase import erase_run
 from pyoco_server.operations.runs.submit import Submission, submit
@@ -20,6 +20,7 @@ from pyoco_server.store.storage_reserve import NoRoom
 from pyoco_server.store.store import Store
 from pyoco_server.worker.recording.run_log import RunLog
 from tests.conftest import until
+from tests.operations.idempotency.keyed import once
 
 KEY = IdempotencyKey(tenant="acme", principal="ci", method="POST", path="/runs", key="order-4711")
 LIMIT_BYTES = 400_000

@@ -15,16 +15,17 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import AddTag, CancelRun, Command, RemoveTag, RequeueRun
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
-from pyoco_server.operations.idempotency import once as once_module
+from pyoco_server.operations.idempotency import keyed_request
 from pyoco_server.operations.idempotency.apply_once import applied_before, apply_once
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Once, RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.keyed_request import KeyedAnswer, RecordedAnswer, Reservation
 from pyoco_server.operations.identity.callers import ANYBODY
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.operations.runs.cancel import as_asked, cancel_run
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission, submit, validate
 from pyoco_server.store.store import Store
+from tests.operations.idempotency.keyed import once
 from tests.store.making import Mishap
 from tests.worker.stage import (
     Flows,
@@ -44,8 +45,8 @@ WANTED = Submission(flow_name="noop", params={"n": 1}, correlation_id="first")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once_module, "TAKE_OVER_AFTER_SEC", 0.2)
-    monkeypatch.setattr(once_module, "ATTEND_SEC_MAX", 30.0)
+    monkeypatch.setattr(keyed_request, "TAKE_OVER_AFTER_SEC", 0.2)
+    monkeypatch.setattr(keyed_request, "WAIT_SEC_MAX", 30.0)
 
 
 class Death:
@@ -72,7 +73,7 @@ class Death:
         await asyncio.wait([dying])
 
 
-async def submit_once(store: Store, wanted: Submission = WANTED) -> Once:
+async def submit_once(store: Store, wanted: Submission = WANTED) -> KeyedAnswer:
     valid = validate(wanted, store.config)
 
     async def do(reservation: Reservation) -> RecordedAnswer:
@@ -83,7 +84,7 @@ async def submit_once(store: Store, wanted: Submission = WANTED) -> Once:
     return await once(store, KEY, b"{}", do)
 
 
-async def command_once(store: Store, run_id: str, asked: Command) -> tuple[Once, Applied | None]:
+async def command_once(store: Store, run_id: str, asked: Command) -> tuple[KeyedAnswer, Applied | None]:
     seen: list[Applied] = []
 
     async def do(reservation: Reservation) -> RecordedAnswer:
@@ -213,7 +214,7 @@ async def test_a_cancel_that_is_found_again_is_shown_as_it_was_asked(
 ) -> None:
     run_id = await submitted(store)
 
-    async def cancelled(at: Store) -> Once:
+    async def cancelled(at: Store) -> KeyedAnswer:
         async def do(reservation: Reservation) -> RecordedAnswer:
             applied = await cancel_run(at, run_id, by="me", reason="enough", reservation=reservation)
             return RecordedAnswer(status=200, body=as_asked(applied).run.status.encode())
@@ -249,7 +250,7 @@ async def test_results_that_a_retry_carries_over_are_there_once(
     for one in (store, other_store):
         monkeypatch.setattr(one, "config", small)
 
-    async def retried(at: Store) -> Once:
+    async def retried(at: Store) -> KeyedAnswer:
         async def do(reservation: Reservation) -> RecordedAnswer:
             stored = await retry(at, old.run_id, RetryRequest(), ANYBODY, reservation=reservation)
             return RecordedAnswer(status=200, body=stored.run.run_id.encode())

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pyoco_server.errors import Invalid
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey, checked_key, owner_of
-from pyoco_server.operations.idempotency.request_digest import differing, fingerprint_of
+from pyoco_server.operations.idempotency.request_digest import differing, digest_of
 
 KEY = IdempotencyKey(tenant="t", principal="p", method="POST", path="/runs", key="secret-key")
 PARTS = st.one_of(st.none(), st.text(max_size=5))
@@ -56,28 +56,28 @@ def test_a_face_may_ask_for_more(values: list[str], words: str) -> None:
 
 
 async def test_digests_are_those_of_canonical_json() -> None:
-    taken = await fingerprint_of(b'{"strategies":["a","b"],"reason":"x","trace_id":"t"}')
+    taken = await digest_of(b'{"strategies":["a","b"],"reason":"x","trace_id":"t"}')
     assert taken.digest == "sha256:ee81cff8b486a28a05c985bf76ecc57041a61991dbadb3bbb1ff4cf9e4bb80cd"
     assert set(taken.members) == {"strategies", "reason"}
-    assert (await fingerprint_of({"strategies": ["a", "b"], "reason": "x"})) == taken
+    assert (await digest_of({"strategies": ["a", "b"], "reason": "x"})) == taken
 
 
 async def test_the_same_name_written_in_two_ways_is_the_same_member() -> None:
-    one = await fingerprint_of('{"\u304c":1,"x":1}'.encode())
-    two = await fingerprint_of('{"\u304b\u3099":1,"x":2}'.encode())
+    one = await digest_of('{"\u304c":1,"x":1}'.encode())
+    two = await digest_of('{"\u304b\u3099":1,"x":2}'.encode())
     assert differing(one.members, two.members) == ["x"]
 
 
 async def test_a_large_body_is_read_all_the_same() -> None:
     large = b'{"a":"' + b"x" * 100_000 + b'"}'
-    assert (await fingerprint_of(large)) == (await fingerprint_of({"a": "x" * 100_000}))
+    assert (await digest_of(large)) == (await digest_of({"a": "x" * 100_000}))
 
 
 @given(BODIES, BODIES)
 async def test_digests_are_equal_exactly_when_no_member_differs(
     one: dict[str, int], two: dict[str, int]
 ) -> None:
-    first, second = await fingerprint_of(one), await fingerprint_of(two)
+    first, second = await digest_of(one), await digest_of(two)
     changed = [name for name in sorted(one.keys() | two.keys()) if one.get(name) != two.get(name)]
     assert differing(first.members, second.members) == changed
     assert (first.digest == second.digest) == (not changed)

@@ -1,4 +1,4 @@
-"""Requests with an idempotency key, between HTTP and `operations.idempotency.once`. For every face.
+"""Requests with an idempotency key, between HTTP and `operations.idempotency.keyed_request`. For every face.
 
 What a face calls the header, whether it needs one and which status a repetition has, it says itself.
 """
@@ -24,7 +24,7 @@ from pyoco_server.operations.idempotency.key_scope import (
     hashed,
     key_for,
 )
-from pyoco_server.operations.idempotency.once import Once
+from pyoco_server.operations.idempotency.keyed_request import KeyedAnswer
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
@@ -63,7 +63,7 @@ def key_of(
     return key_for(caller_of(request), request.method, path_of(request.scope), key)
 
 
-def once_answer(outcome: Once, *, replay_status: int | None = None) -> Response:
+def once_answer(outcome: KeyedAnswer, *, replay_status: int | None = None) -> Response:
     """The very bytes. `replay_status`: of a repetition, where a face answers that with another one."""
     headers = outcome.headers | ({REPLAYED: "true"} if outcome.replayed else {})
     status = replay_status if outcome.replayed and replay_status else outcome.status

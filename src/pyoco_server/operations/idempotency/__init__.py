@@ -1,4 +1,4 @@
-"""One effect for all requests with one key: `key_scope` (whose key, used where), `request_digest` (what was
-asked), `once` (reserve, execute, answer again), `apply_once` (a command in it), `lookup` (what became of
-a key).
+"""One effect for all requests with one key: `key_scope` (who used the key, and where), `request_digest` (what
+was asked), `keyed_request` (reserve, remember, answer again), `apply_once` (a command of such a request),
+`lookup` (the requests of a key).
 """

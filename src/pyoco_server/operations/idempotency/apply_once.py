@@ -11,7 +11,7 @@ from pyoco_server.lifecycle.commands import Command
 from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import owes_job
-from pyoco_server.operations.idempotency.once import Reservation
+from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply, publish_job
 from pyoco_server.store.runs.commits import Commit
 from pyoco_server.store.runs.log import StoredRun

@@ -1,4 +1,4 @@
-"""What a request asked for, as digests: equal for all ways to write the same, and silent about values."""
+"""A digest of what a request asks for: equal for all ways to write the same JSON, without its values."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from pyoco_server.canonical_json import (
 )
 from pyoco_server.errors import Invalid
 
-# Only to name what differs: beyond these the digest of the whole still tells.
+# Members are only used to name what differs. Beyond these limits the digest of the whole still decides.
 MEMBERS_MAX = 64
 MEMBER_CHARS_MAX = 64
 MEMBER_DIGITS = 16
-# Above this reading takes long enough that others should be answered meanwhile.
+# Larger bodies are read in a thread, so that other requests are answered meanwhile.
 ASIDE_BYTES = 32 * 1024
 
 
 class RequestDigest(msgspec.Struct, frozen=True, kw_only=True):
-    """`digest` decides; `members`, of an object's top level, only explain."""
+    """`digest` decides. `members`, the digests of the top-level members, only explain a difference."""
 
     digest: str
     members: dict[str, str] = {}
 
 
-async def fingerprint_of(asked: bytes | Mapping[str, Any], *, size: int = 0) -> RequestDigest:
-    """Of a body as it was received (an empty one is `{}`), or of the parts of one that was `size` bytes."""
+async def digest_of(asked: bytes | Mapping[str, Any], *, size: int = 0) -> RequestDigest:
+    """Of a body as received (empty means `{}`), or of its value, which was `size` bytes."""
     if (len(asked) if isinstance(asked, bytes) else size) > ASIDE_BYTES:
-        return await asyncio.to_thread(_taken, asked)
-    return _taken(asked)
+        return await asyncio.to_thread(_digest, asked)
+    return _digest(asked)
 
 
 def differing(first: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Names of members that were added, left out or changed; empty when that was not remembered."""
+    """Names of members that were added, left out or changed; empty if no members were stored."""
     return sorted(name for name in first.keys() | now.keys() if first.get(name) != now.get(name))
 
 
-def _taken(asked: bytes | Mapping[str, Any]) -> RequestDigest:
+def _digest(asked: bytes | Mapping[str, Any]) -> RequestDigest:
     try:
         value = parse(asked if asked.strip() else b"{}") if isinstance(asked, bytes) else dict(asked)
         plain = msgspec.json.decode(canonical_bytes(value))

@@ -8,15 +8,14 @@ died, is started by housekeeping.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pyoco_server import clock
 from pyoco_server.errors import Invalid
-from pyoco_server.ids import new_ulid
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Once, RecordedAnswer, Reservation, once
-from pyoco_server.operations.idempotency.request_digest import RequestDigest, fingerprint_of
+from pyoco_server.operations.idempotency.keyed_request import Reservation
+from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.rechecks.context import RecheckContext, client_of, tenant_of
 from pyoco_server.operations.rechecks.plans import plan_of, put_plan
@@ -26,14 +25,12 @@ from pyoco_server.recheck.asked import AskedRecheck
 from pyoco_server.recheck.batches import batches_of
 from pyoco_server.recheck.records import Request
 
-ACCEPTED = 202
 CHOSEN_MAX = 100_000
 # Started before the answer; the rest follows behind it.
 STARTED_AT_ONCE_MAX = 100
 SIDE_BY_SIDE = 16
 
 Chosen = list[tuple[str, str]]
-Shown = Callable[[Request], bytes]
 
 
 class Sender(NamedTuple):
@@ -45,19 +42,17 @@ class Sender(NamedTuple):
 
 
 async def accept(
-    desk: RecheckContext, sender: Sender, key: IdempotencyKey, body: bytes, asked: AskedRecheck, shown: Shown
-) -> Once:
-    """`shown`: the answer, of a request that is accepted."""
-    wanted = await fingerprint_of(body)
-    chosen = await _chosen(desk, tenant_of(sender.caller), asked, key, wanted)
-
-    async def do(reservation: Reservation) -> RecordedAnswer:
-        request = await _store_request(desk, sender, asked, chosen, reservation)
-        if not request.dry_run:
-            await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
-        return RecordedAnswer(status=ACCEPTED, body=shown(request))
-
-    return await once(desk.store, key, wanted, do, resource_id=new_ulid(), needs_room=True)
+    desk: RecheckContext,
+    sender: Sender,
+    asked: AskedRecheck,
+    chosen: Chosen | Invalid,
+    reservation: Reservation,
+) -> Request:
+    """Store the request and start its first batches. `chosen`: from `choose`."""
+    request = await _store_request(desk, sender, asked, chosen, reservation)
+    if not request.dry_run:
+        await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
+    return request
 
 
 async def start_batches(desk: RecheckContext, request: Request, numbers: Iterable[int]) -> None:
@@ -75,13 +70,13 @@ async def start_batches(desk: RecheckContext, request: Request, numbers: Iterabl
             raise end
 
 
-async def _chosen(
-    desk: RecheckContext, tenant: str, asked: AskedRecheck, key: IdempotencyKey, wanted: RequestDigest
+async def choose(
+    desk: RecheckContext, caller: Caller, asked: AskedRecheck, key: IdempotencyKey, wanted: RequestDigest
 ) -> Chosen | Invalid:
     """What the catalogue refuses reserves nothing. But what was accepted once is answered so again: then the
     refusal is handed on, for the case that nothing came of it.
     """
-    reading = await desk.model.catch_up()
+    tenant, reading = tenant_of(caller), await desk.model.catch_up()
     try:
         if asked.chosen is not None:
             return _matching(reading, tenant, asked)

@@ -6,7 +6,7 @@ from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import CancelRequested, RunCancelled
 from pyoco_server.operations.idempotency.apply_once import apply_once
-from pyoco_server.operations.idempotency.once import Reservation
+from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.logs.notices import CANCELLED_UNCLAIMED, note_soon
 from pyoco_server.operations.runs.apply import Applied, Reading, apply, folded
 from pyoco_server.operations.runs.query import visible

@@ -18,7 +18,7 @@ from pyoco_server.lifecycle.retry import NoFork, carried, fork_refused, retry_re
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.lifecycle.task_order import Course, begins_at, course_of
-from pyoco_server.operations.idempotency.once import Reservation
+from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.params import check_params, invalid_member
 from pyoco_server.operations.runs.query import visible

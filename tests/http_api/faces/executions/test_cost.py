@@ -65,7 +65,7 @@ async def test_what_another_gateway_did_is_found_out_and_costs_one_more_try(
         ours, theirs = Driver(here.client), Driver(there.client)
         execution_id = await ours.started("a", "b")
         await theirs.take(execution_id, "a")
-        held = here.gateway.desk.held.get(execution_id)
+        held = here.gateway.commands.runs.get(execution_id)
         assert held is not None
         assert held.run.tasks["a"].state == "READY", "this gateway has not heard of it yet"
         await ours.ok(execution_id, "a/progress", progress=5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -14,7 +13,7 @@ from pyoco_server.canonical_json import digest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.middleware.access_log import hide_keys
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations.idempotency import once as once_module
+from pyoco_server.operations.idempotency.keyed_request import KeyedRequest
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -231,14 +230,15 @@ async def test_a_request_under_way_has_no_answer_yet(
     client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
-    carry_out = once_module._Request.carry_out
+    reserve = KeyedRequest.__aenter__
 
-    async def slowly(turn: Any, do: Any) -> Any:
+    async def slowly(request: KeyedRequest) -> KeyedRequest:
+        reserved = await reserve(request)
         begun.set()
         await go_on.wait()
-        return await carry_out(turn, do)
+        return reserved
 
-    monkeypatch.setattr(once_module._Request, "carry_out", slowly)
+    monkeypatch.setattr(KeyedRequest, "__aenter__", slowly)
     first = asyncio.create_task(client.post("/runs", json=BODY, headers=KEY))
     await begun.wait()
     shown = (await client.get("/idempotency/order-4711")).json()

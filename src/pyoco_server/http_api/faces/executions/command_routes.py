@@ -23,12 +23,16 @@ from pyoco_server.http_api.requests.bodies import read_aside
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve, json_body, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
-from pyoco_server.operations.executions.drive import KeyedCommand, UnknownTask, create, drive
+from pyoco_server.operations.executions.drive import (
+    RunCommand,
+    UnknownTask,
+    check_target,
+    create,
+    drive,
+)
 from pyoco_server.operations.idempotency.key_scope import key_for
-from pyoco_server.operations.idempotency.once import Once, RecordedAnswer
-from pyoco_server.operations.idempotency.request_digest import fingerprint_of
-from pyoco_server.operations.runs.apply import Applied
-from pyoco_server.store.runs.stored_run import StoredRun
+from pyoco_server.operations.idempotency.keyed_request import KeyedAnswer, KeyedRequest, RecordedAnswer
+from pyoco_server.operations.idempotency.request_digest import digest_of
 
 ACCEPTED, REPLAYED = 202, 200
 
@@ -36,33 +40,23 @@ ACCEPTED, REPLAYED = 202, 200
 async def create_execution(request: Request) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    wanted, said = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
-    asked = await fingerprint_of(said, size=len(envelope.raw))
-    make = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
-
-    def tell(stored: StoredRun, command_id: str) -> RecordedAnswer:
-        ids = event_ids(None, [make(stored.run.run_id)], command_id)
-        place = {"Location": f"/executions/{stored.run.run_id}"}
-        return RecordedAnswer(
+    wanted, value = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
+    digest = await digest_of(value, size=len(envelope.raw))
+    submission = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
+    key = key_for(caller, request.method, path_of(request.scope), envelope.key)
+    meta = CommitMeta(actor=Actor(ActorKind.USER, caller.principal), correlation_id=envelope.correlation_id)
+    async with KeyedRequest(gateway.store, key, digest, needs_room=True) as keyed:
+        if keyed.earlier is not None:
+            return _answer(keyed.earlier, envelope)
+        reservation = keyed.reservation
+        created = await create(gateway.commands, submission, meta, reservation)
+        accepted = RecordedAnswer(
             status=ACCEPTED,
-            body=_accepted(stored.run.run_id, "CreateExecution", envelope),
-            headers=place,
-            event_ids=ids,
+            body=_accepted(created.run_id, "CreateExecution", envelope),
+            headers={"Location": f"/executions/{created.run_id}"},
+            event_ids=event_ids(None, [created], reservation.command_id),
         )
-
-    given = await create(
-        gateway.desk,
-        key=key_for(caller, request.method, path_of(request.scope), envelope.key),
-        asked=asked,
-        submission=make,
-        meta=lambda command_id: CommitMeta(
-            actor=Actor(ActorKind.USER, caller.principal),
-            correlation_id=envelope.correlation_id,
-            causation_id=command_id,
-        ),
-        tell=tell,
-    )
-    return _answered(given, envelope)
+        return _answer(await keyed.remember(accepted), envelope)
 
 
 def _endpoint(form: CommandForm) -> Serve:
@@ -75,39 +69,44 @@ def _endpoint(form: CommandForm) -> Serve:
 async def _command(request: Request, form: CommandForm) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
-    body, said = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
+    body, value = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
     execution_id = request_context.execution_id_of(request)
     node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
-    asked = KeyedCommand(
+    asked = RunCommand(
         run_id=execution_id,
+        tenant_id=caller.tenant_id,
         name=form.name,
         command=form.build(caller.principal, node_id or "", body),
-        key=key_for(caller, request.method, path_of(request.scope), envelope.key),
-        asked=await fingerprint_of(said, size=len(envelope.raw)),
         meta=CommitMeta(actor=Actor(form.actor, caller.principal), correlation_id=envelope.correlation_id),
         task=node_id,
     )
-
-    def tell(applied: Applied, command_id: str) -> RecordedAnswer:
-        assert applied.after is not None
-        if applied.refused is not None:
-            raise rejection(form.name, applied.refused.reason, applied.after.run, node_id)
-        ids = event_ids(applied.before.run if applied.before else None, applied.events, command_id)
-        return RecordedAnswer(
-            status=ACCEPTED, body=_accepted(execution_id, form.name, envelope), event_ids=ids
-        )
-
+    key = key_for(caller, request.method, path_of(request.scope), envelope.key)
+    digest = await digest_of(value, size=len(envelope.raw))
     try:
-        given = await drive(gateway.desk, asked, tell)
+        await check_target(gateway.commands, asked)
+        async with KeyedRequest(gateway.store, key, digest, resource_id=execution_id) as keyed:
+            if keyed.earlier is not None:
+                return _answer(keyed.earlier, envelope)
+            reservation = keyed.reservation
+            applied = await drive(gateway.commands, asked, reservation)
+            assert applied.after is not None
+            if applied.refused is not None:
+                raise rejection(form.name, applied.refused.reason, applied.after.run, node_id)
+            before = applied.before.run if applied.before else None
+            accepted = RecordedAnswer(
+                status=ACCEPTED,
+                body=_accepted(execution_id, form.name, envelope),
+                event_ids=event_ids(before, applied.events, reservation.command_id),
+            )
+            return _answer(await keyed.remember(accepted), envelope)
     except UnknownTask:
         raise NodeNotFound(request_context.shown(node_id or "")) from None
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
-    return _answered(given, envelope)
 
 
 def _accepted(execution_id: str, command: str, envelope: Envelope) -> bytes:
-    """As it is remembered: without the key, which is nobody's but the caller's."""
+    """The body that is stored: without the key, which only the caller may read."""
     return msgspec.json.encode(
         {
             "executionId": execution_id,
@@ -118,7 +117,7 @@ def _accepted(execution_id: str, command: str, envelope: Envelope) -> bytes:
     )
 
 
-def _answered(given: Once, envelope: Envelope) -> Response:
+def _answer(given: KeyedAnswer, envelope: Envelope) -> Response:
     key = b',"idempotencyKey":' + msgspec.json.encode(envelope.key) + b"}"
     headers = given.headers | ({"Idempotency-Replayed": "true"} if given.replayed else {})
     status = REPLAYED if given.replayed else given.status

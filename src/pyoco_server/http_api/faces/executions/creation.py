@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -21,8 +21,8 @@ from pyoco_server.operations.runs.submit import Submission, validate
 
 async def submission_of(
     store: Store, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
-) -> Callable[[str], RunSubmitted]:
-    """Checked, and in want of an id only. Raises for a graph that is not there."""
+) -> RunSubmitted:
+    """Valid, without an id. Raises for a graph that does not exist."""
     is_flow = wanted.graphId.startswith(wire.FLOW)
     if not is_flow and wanted.tag is not None:
         raise invalid("body", "tag", "tag says which workers run a flow:…; it means nothing here.")
@@ -30,12 +30,11 @@ async def submission_of(
         raise invalid("body", "graphVersion", "graphVersion is of registered graphs; a flow:… has none.")
     submission = validate(_submission(caller, wanted, correlation_id, headers), store.config)
     if is_flow:
-        return lambda run_id: replace(submission, run_id=run_id)
+        return submission
     if not GRAPH_ID.fullmatch(wanted.graphId):
         raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
     stored = await graphs.find(store, caller, wanted.graphId, wanted.graphVersion)
-    driven = replace(submission, driver=Driver.CLIENT, graph=stored.graph, tags=[])
-    return lambda run_id: replace(driven, run_id=run_id)
+    return replace(submission, driver=Driver.CLIENT, graph=stored.graph, tags=[])
 
 
 def _submission(

@@ -32,7 +32,7 @@ async def get_execution(request: Request) -> Response:
     gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
-        run = await drive.latest(gateway.desk, execution_id, tenant_id)
+        run = await drive.latest(gateway.commands, execution_id, tenant_id)
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     return json_answer(wire.execution(run))
@@ -93,7 +93,7 @@ async def explain(request: Request) -> Response:
     gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
     tenant_id = caller_of(request).tenant_id
     try:
-        run = await drive.latest(gateway.desk, execution_id, tenant_id)
+        run = await drive.latest(gateway.commands, execution_id, tenant_id)
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     reasons = await why.why(gateway.store, gateway.read_model, run)
@@ -130,7 +130,7 @@ async def chronicle_of(request: Request) -> EventHistory:
         chronicle = await request_context.histories_of(gateway).read(
             execution_id,
             tenant_id=caller_of(request).tenant_id,
-            known_seq=gateway.desk.held.log_seq(execution_id),
+            known_seq=gateway.commands.runs.log_seq(execution_id),
         )
     except NotFound:
         raise ExecutionNotFound(execution_id) from None

@@ -48,7 +48,7 @@ async def open_events(
     """`given`: the seq of the event that was read last."""
     events = Events(request_context.histories_of(gateway), execution_id, _seen(given))
     try:
-        await events.open(tenant_id, gateway.desk.held.log_seq(execution_id))
+        await events.open(tenant_id, gateway.commands.runs.log_seq(execution_id))
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
     if events.is_ahead and not events.is_over:

@@ -25,7 +25,7 @@ from pyoco_server.http_api.routing.operation import Content, Operation, json_bod
 from pyoco_server.http_api.routing.schemas import TEXT, array, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
 from pyoco_server.operations.runs import cancel, erase, query, run_list, submit, tagging
 from pyoco_server.operations.runs.query import StoredRun
 
@@ -37,15 +37,16 @@ async def create_job(request: Request) -> Response:
     key = key_of(request)
     if key is None:
         return created(await submit.submit(gateway.store, submission))
-
-    async def begin(reservation: Reservation) -> RecordedAnswer:
-        begun = replace(submission, run_id=reservation.resource_id)
-        answer = created(await submit.submit(gateway.store, begun, commit_id=reservation.command_id))
-        return RecordedAnswer(
+    async with KeyedRequest(gateway.store, key, body, needs_room=True) as keyed:
+        if keyed.earlier is not None:
+            return once_answer(keyed.earlier)
+        reservation = keyed.reservation
+        submission = replace(submission, run_id=reservation.resource_id)
+        answer = created(await submit.submit(gateway.store, submission, commit_id=reservation.command_id))
+        recorded = RecordedAnswer(
             status=201, body=bytes(answer.body), headers={"Location": answer.headers["location"]}
         )
-
-    return once_answer(await once(gateway.store, key, body, begin, needs_room=True))
+        return once_answer(await keyed.remember(recorded))
 
 
 def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSubmitted:

@@ -22,8 +22,11 @@ from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve
 from pyoco_server.http_api.routing.schemas import BINARY
+from pyoco_server.ids import new_ulid
+from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
+from pyoco_server.operations.idempotency.request_digest import digest_of
 from pyoco_server.operations.rechecks import look
-from pyoco_server.operations.rechecks.accept import Sender, accept
+from pyoco_server.operations.rechecks.accept import Sender, accept, choose
 from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
 from pyoco_server.recheck.asked import AskedRecheck, recheck_all_asked, recheck_asked
 
@@ -45,9 +48,15 @@ async def _accepted(request: Request, read: Callable[[Any], AskedRecheck]) -> Re
     assert key is not None
     headers = request.headers
     sender = Sender(caller_of(request), correlation_id_of(headers), traceparent_of(headers))
-    outcome = await accept(desk_of(request), sender, key, body, asked, wire.accepted)
-    note_about(request, outcome.resource_id)
-    return once_answer(outcome)
+    desk, digest = desk_of(request), await digest_of(body)
+    chosen = await choose(desk, sender.caller, asked, key, digest)
+    async with KeyedRequest(desk.store, key, digest, resource_id=new_ulid(), needs_room=True) as keyed:
+        answer = keyed.earlier
+        if answer is None:
+            accepted = await accept(desk, sender, asked, chosen, keyed.reservation)
+            answer = await keyed.remember(RecordedAnswer(status=202, body=wire.accepted(accepted)))
+    note_about(request, answer.resource_id)
+    return once_answer(answer)
 
 
 async def get_request(request: Request) -> Response:

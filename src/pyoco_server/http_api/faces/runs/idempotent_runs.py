@@ -15,7 +15,7 @@ from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.requests.idempotency import once_answer
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs import cancel, retry, submit
 
@@ -23,28 +23,33 @@ from pyoco_server.operations.runs import cancel, retry, submit
 async def submit_once(
     store: Store, key: IdempotencyKey, asked: bytes | dict[str, Any], submission: RunSubmitted
 ) -> Response:
-    async def do(reservation: Reservation) -> RecordedAnswer:
-        named = replace(submission, run_id=reservation.resource_id)
-        stored = await submit.submit(store, named, commit_id=reservation.command_id)
-        return _answer(wire.accepted(stored), reservation.event_ids(1))
-
-    return once_answer(await once(store, key, asked, do, needs_room=True))
+    async with KeyedRequest(store, key, asked, needs_room=True) as keyed:
+        if keyed.earlier is not None:
+            return once_answer(keyed.earlier)
+        reservation = keyed.reservation
+        submission = replace(submission, run_id=reservation.resource_id)
+        stored = await submit.submit(store, submission, commit_id=reservation.command_id)
+        return await _remember(keyed, wire.accepted(stored), reservation.event_ids(1))
 
 
 async def retry_once(
     store: Store, key: IdempotencyKey, asked: bytes, run_id: str, wanted: retry.RetryRequest, caller: Caller
 ) -> Response:
-    async def do(reservation: Reservation) -> RecordedAnswer:
+    async with KeyedRequest(store, key, asked, needs_room=True) as keyed:
+        if keyed.earlier is not None:
+            return once_answer(keyed.earlier)
+        reservation = keyed.reservation
         stored = await retry.retry(store, run_id, wanted, caller, reservation=reservation)
-        return _answer(wire.retried(stored), reservation.event_ids(1))
-
-    return once_answer(await once(store, key, asked, do, needs_room=True))
+        return await _remember(keyed, wire.retried(stored), reservation.event_ids(1))
 
 
 async def cancel_once(
     store: Store, key: IdempotencyKey, asked: bytes, run_id: str, reason: str | None, caller: Caller
 ) -> Response:
-    async def do(reservation: Reservation) -> RecordedAnswer:
+    async with KeyedRequest(store, key, asked, resource_id=run_id) as keyed:
+        if keyed.earlier is not None:
+            return once_answer(keyed.earlier)
+        reservation = keyed.reservation
         applied = await cancel.cancel_run(
             store,
             run_id,
@@ -54,9 +59,7 @@ async def cancel_once(
             reservation=reservation,
         )
         shown = wire.snapshot(cancel.as_asked(applied), records=False)
-        return _answer(shown, reservation.event_ids(len(applied.events)))
-
-    return once_answer(await once(store, key, asked, do, resource_id=run_id))
+        return await _remember(keyed, shown, reservation.event_ids(len(applied.events)))
 
 
 def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
@@ -68,5 +71,6 @@ def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
     return {**texts, "workflow": hashlib.sha256(workflow).hexdigest()}
 
 
-def _answer(shown: dict[str, Any], event_ids: list[str]) -> RecordedAnswer:
-    return RecordedAnswer(status=200, body=msgspec.json.encode(shown), event_ids=event_ids)
+async def _remember(keyed: KeyedRequest, shown: dict[str, Any], event_ids: list[str]) -> Response:
+    answer = RecordedAnswer(status=200, body=msgspec.json.encode(shown), event_ids=event_ids)
+    return once_answer(await keyed.remember(answer))

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, IdempotencyConflict, Internal, Invalid, NotFound, Unavailable
-from pyoco_server.operations.idempotency import once as once_module
+from pyoco_server.operations.idempotency import keyed_request
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
-from pyoco_server.operations.idempotency.once import Do, Once, RecordedAnswer, Reservation, once
+from pyoco_server.operations.idempotency.keyed_request import KeyedAnswer, RecordedAnswer, Reservation
 from pyoco_server.store.idempotency import Record, RecordState
 from pyoco_server.store.store import Store
 from tests.conftest import until
+from tests.operations.idempotency.keyed import Do, once
 from tests.store.making import Mishap
 
 KEY = IdempotencyKey(tenant="acme", principal="ci", method="POST", path="/runs", key="order-4711")
@@ -62,8 +63,8 @@ async def record_of(store: Store, key: IdempotencyKey = KEY) -> Record | None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rules with less waiting."""
-    monkeypatch.setattr(once_module, "TAKE_OVER_AFTER_SEC", 0.2)
-    monkeypatch.setattr(once_module, "ATTEND_SEC_MAX", 30.0)
+    monkeypatch.setattr(keyed_request, "TAKE_OVER_AFTER_SEC", 0.2)
+    monkeypatch.setattr(keyed_request, "WAIT_SEC_MAX", 30.0)
 
 
 async def test_the_first_has_the_effect_and_the_next_its_bytes(store: Store, other_store: Store) -> None:
@@ -71,7 +72,7 @@ async def test_the_first_has_the_effect_and_the_next_its_bytes(store: Store, oth
     first = await once(store, KEY, BODY, effects)
     again = await once(other_store, KEY, BODY, effects)
     (made,) = effects.made
-    assert first == Once(
+    assert first == KeyedAnswer(
         status=202,
         body=b'{ "id" : "%s" }' % made.resource_id.encode(),
         headers={"Location": "/x"},
@@ -169,8 +170,8 @@ async def test_who_waits_is_told_by_the_broker(
     store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without that this would take longer than it may."""
-    for limit in ("TAKE_OVER_AFTER_SEC", "ATTEND_SEC_MAX", "LOOK_AGAIN_SEC"):
-        monkeypatch.setattr(once_module, limit, 600.0)
+    for limit in ("TAKE_OVER_AFTER_SEC", "WAIT_SEC_MAX", "LOOK_AGAIN_SEC"):
+        monkeypatch.setattr(keyed_request, limit, 600.0)
     held = Held(Effects())
     first = asyncio.create_task(once(store, KEY, BODY, held))
     await held.begun.wait()
@@ -188,9 +189,9 @@ async def test_who_waits_is_told_by_the_broker(
 async def test_who_is_not_told_looks_again(
     store: Store, other_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(once_module, "TAKE_OVER_AFTER_SEC", 600.0)
-    monkeypatch.setattr(once_module, "ATTEND_SEC_MAX", 600.0)
-    monkeypatch.setattr(once_module, "LOOK_AGAIN_SEC", 0.05)
+    monkeypatch.setattr(keyed_request, "TAKE_OVER_AFTER_SEC", 600.0)
+    monkeypatch.setattr(keyed_request, "WAIT_SEC_MAX", 600.0)
+    monkeypatch.setattr(keyed_request, "LOOK_AGAIN_SEC", 0.05)
     monkeypatch.setattr(other_store.ledger, "_news", "nobody.speaks.here")
     held = Held(Effects())
     first = asyncio.create_task(once(store, KEY, BODY, held))
@@ -281,7 +282,7 @@ async def test_trouble_is_not_remembered_and_the_next_goes_on_at_once(store: Sto
     assert (left.state, left.held, left.status) == (RecordState.RESERVED, False, 0)
     effects = Effects()
     # Nobody is waited for: the time for that is not over when this is.
-    async with asyncio.timeout(once_module.TAKE_OVER_AFTER_SEC):
+    async with asyncio.timeout(keyed_request.TAKE_OVER_AFTER_SEC):
         assert not (await once(store, KEY, BODY, effects)).replayed
     assert (effects.made[0].resource_id, effects.made[0].redriven) == (left.resource_id, True)
 
@@ -328,7 +329,7 @@ async def test_a_lost_acknowledgement_is_looked_up(
 async def test_whoever_cannot_take_over_in_time_is_told_to_come_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(once_module, "ATTEND_SEC_MAX", -1.0)
+    monkeypatch.setattr(keyed_request, "WAIT_SEC_MAX", -1.0)
     with pytest.raises(Unavailable, match="still under way") as busy:
         await once(store, KEY, BODY, Effects())
     assert busy.value.retry_after_sec == 1.0
@@ -387,7 +388,7 @@ async def test_a_gateway_that_was_suspended_knows_that_others_may_have_taken_ove
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept_sec, knew = 0.0, []
-    monkeypatch.setattr(once_module, "elapsed", lambda: elapsed() + slept_sec, raising=False)
+    monkeypatch.setattr(keyed_request, "elapsed", lambda: elapsed() + slept_sec, raising=False)
 
     async def sleeps(reservation: Reservation) -> RecordedAnswer:
         nonlocal slept_sec
