@@ -9,7 +9,7 @@ from typing import Any
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
-from pyoco_server.engine import Engine, NullListener, RunOutcome, WaitAnswer, WaitPrompt
+from pyoco_server.engine import Engine, Listener, RunOutcome, WaitAnswer, WaitPrompt
 
 DEADLINE_SEC = 20.0
 Acknowledge = Callable[[], None]
@@ -55,7 +55,7 @@ class Obedient:
         return "returned"
 
 
-class Diary(NullListener):
+class Diary(Listener):
     """Writes down every callback as a tuple that begins with its kind."""
 
     def __init__(self) -> None:

@@ -180,7 +180,7 @@ def test_without_leave_nothing_more_is_started_and_with_it_the_run_goes_on() -> 
 
 
 def test_a_missed_wake_up_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.walk.scheduler.HELD_LOOK_SEC", 0.01)
+    monkeypatch.setattr("pyoco_server.engine.walk.scheduler.HELD_CHECK_SEC", 0.01)
     leave = Leave(1)
     with running(Engine(may_start=leave), chain_of(3)) as outcome:
         await_signal(leave.refused)

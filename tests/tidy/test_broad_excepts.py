@@ -16,8 +16,6 @@ BROAD = frozenset({"Exception", "BaseException"})
 USER_CODE = {
     "engine/tasks/attempt.py": 1,
     "engine/tasks/failure.py": 2,
-    "engine/walk/launch.py": 1,
-    "engine/walk/waits.py": 1,
     "log_lines.py": 1,
     "worker/flows/params.py": 1,
     "worker/recording/values.py": 2,

@@ -1,26 +1,24 @@
-"""Execute a pyoco `Flow`: the only place that runs user code. Knows no NATS, no HTTP, no KV, no event loop.
+"""Execute a pyoco `Flow`: the only package that runs user code. It uses no NATS, no HTTP, no event loop.
 
 The modules, from the public interface inwards:
 
     engine       the live runs
     run          one run, from its first callback to its outcome
-    graph, program        two walks through a flow: as wide as its edges allow, or step by step through loops
-    plan, ready; program_index, loop_record    what the walks know of the flow
+    graph, program        two walks through a flow: in parallel along its edges, or step by step through loops
+    plan, ready; program_index, loop_record    the flow as the walks use it
     scheduler    fills threads, waits, winds down, within its limits
     waits        tasks without code: open until they are answered
-    in_flight    how an attempt ends: success, retry (backoff), failure, expiry (timers)
-    launch, wiring, attempt, thread_pool    arguments, user code, threads
+    in_flight    how an attempt starts and ends: success, retry (backoff), failure, expiry (timers)
+    wiring, attempt, thread_pool    arguments, user code, threads
     control, reporter, listener    requests to a run, and what it reports
     current_attempt    the attempt that a thread belongs to
 """
 
-from pyoco_server.engine.answer import WaitAnswer
-from pyoco_server.engine.cancelled import Cancelled
 from pyoco_server.engine.control import Event
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
-from pyoco_server.engine.listener import Listener, NullListener, StopRun, WaitPrompt
+from pyoco_server.engine.listener import Listener, StopRun, WaitAnswer, WaitPrompt
 from pyoco_server.engine.outcome import OutcomeStatus, RunOutcome
-from pyoco_server.engine.tasks.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX
+from pyoco_server.engine.tasks.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Cancelled
 
 __all__ = [
     "ERROR_BYTES_MAX",

@@ -1,6 +1,6 @@
-"""What other threads may do to a run: cancel, abandon, acknowledge a result, answer a wait. Owns the mailbox.
+"""Requests to a run: cancel, abandon, acknowledge a result, answer a wait. Owns the mailbox.
 
-Everything here is safe to call from any thread at any time, also twice, also when the run is over.
+Every function here may be called from any thread at any time, also twice, also when the run is over.
 """
 
 import threading
@@ -10,12 +10,12 @@ from queue import SimpleQueue
 from pyoco.core.models import RunContext, RunStatus
 
 from pyoco_server import clock
-from pyoco_server.engine.answer import WaitAnswer
+from pyoco_server.engine.listener import WaitAnswer
 from pyoco_server.engine.outcome import OutcomeStatus
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 
-# For so many runs that have not begun here yet a cancel, or answers, are remembered; oldest forgotten first.
-# A forgotten answer is no loss: the run cannot be parked then, and finds it when it comes back.
+# A cancel or an answer may arrive before its run has begun here: this many are kept, the oldest are dropped.
+# A dropped answer is not lost: the run cannot be parked, and its next claim finds the answer.
 EARLY_CANCELS_MAX = 1024
 EARLY_ANSWERED_MAX = 1024
 
@@ -29,7 +29,7 @@ class ResultAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The wait with this record name has ended, and the log knows."""
+    """The wait with this record name has ended, and its end is in the log."""
 
     name: str
     answer: WaitAnswer
@@ -37,21 +37,21 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """A flag has changed; look at them."""
+    """A flag of the control has changed."""
 
 
 Event = AttemptEnded | ResultAcknowledged | Answered | Woken
 
 
 class Control:
-    """The outside's handle on one run."""
+    """The handle on one run for other threads."""
 
     def __init__(self, run_context: RunContext) -> None:
         self.run_context = run_context
         self.events: SimpleQueue[Event] = SimpleQueue()
-        self.is_stopping = False  # tasks are asked to return, whatever the run's status says
-        self.is_abandoned = False  # nothing waits for running tasks any more
-        self.is_held = False  # tasks are ready, and may not be started now
+        self.is_stopping = False  # tasks are asked to return, with any status of the run
+        self.is_abandoned = False  # running tasks are no longer waited for
+        self.is_held = False  # tasks are ready but may not be started now
         self._lock = threading.Lock()
         self._is_closed = False
         if not self.is_cancelling():
@@ -85,47 +85,43 @@ class Control:
             self._is_closed = True
             if self.is_cancelling() and status is not OutcomeStatus.ABANDONED:
                 status = OutcomeStatus.CANCELLED
-            if status is not OutcomeStatus.PARKED:  # the run is not over then, and pyoco has no word for it
-                self._end(status)
+            if status is not OutcomeStatus.PARKED:  # a parked run is not over, and pyoco has no such status
+                # pyoco has no ABANDONED either. Tasks left behind must continue to see a cancelled run.
+                known = OutcomeStatus.CANCELLED if status is OutcomeStatus.ABANDONED else status
+                self.run_context.status = RunStatus[known]
+                self.run_context.end_time = clock.now()
         return status
-
-    def _end(self, status: OutcomeStatus) -> None:
-        # pyoco has no word for ABANDONED, and left-behind tasks should go on seeing a cancelled run.
-        known = OutcomeStatus.CANCELLED if status is OutcomeStatus.ABANDONED else status
-        self.run_context.status = RunStatus[known]
-        self.run_context.end_time = clock.now()
 
 
 class RunRegistry:
-    """Finds live runs by id, and remembers cancels and answers that came before their run."""
+    """Finds live runs by id, and keeps cancels and answers that arrived before their run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._live: set[Control] = set()  # as many as runs at once: few
-        self._early: dict[str, None] = {}
+        self._live: set[Control] = set()  # few: one for each run at once
+        self._early: dict[str, bool] = {}  # cancelled before they began, oldest first
         self._early_answers: dict[str, dict[str, WaitAnswer]] = {}  # by run, then by task
 
-    def enter(self, control: Control) -> None:
+    def add(self, control: Control) -> None:
         run_id = control.run_context.run_id
         with self._lock:
             self._live.add(control)
-            is_cancelled = run_id in self._early
-            self._early.pop(run_id, None)
+            is_cancelled = self._early.pop(run_id, False)
             for name, answer in self._early_answers.pop(run_id, {}).items():
                 control.answer(name, answer)
         if is_cancelled:
             control.cancel()
 
-    def leave(self, control: Control) -> None:
+    def remove(self, control: Control) -> None:
         with self._lock:
             self._live.discard(control)
 
-    def find(self, run_id: str) -> list[Control]:
-        """The live runs of this id; if there is none, the id is remembered as cancelled."""
+    def find_or_cancel_early(self, run_id: str) -> list[Control]:
+        """The live runs with this id. If there is none, the run is cancelled when it begins."""
         with self._lock:
-            found = [control for control in self._live if control.run_context.run_id == run_id]
+            found = self._find_live(run_id)
             if not found:
-                self._early[run_id] = None
+                self._early[run_id] = True
                 if len(self._early) > EARLY_CANCELS_MAX:
                     del self._early[next(iter(self._early))]
         return found
@@ -136,12 +132,15 @@ class RunRegistry:
                 control.wake_if_held()
 
     def answer(self, run_id: str, name: str, answer: WaitAnswer) -> None:
-        """Passed on to the live runs of this id; if there is none, kept for the one to come."""
+        """Pass the answer to the live runs with this id, or keep it until the run begins."""
         with self._lock:
-            found = [control for control in self._live if control.run_context.run_id == run_id]
+            found = self._find_live(run_id)
             for control in found:
                 control.answer(name, answer)
             if not found:
                 self._early_answers.setdefault(run_id, {})[name] = answer
                 if len(self._early_answers) > EARLY_ANSWERED_MAX:
                     del self._early_answers[next(iter(self._early_answers))]
+
+    def _find_live(self, run_id: str) -> list[Control]:
+        return [control for control in self._live if control.run_context.run_id == run_id]

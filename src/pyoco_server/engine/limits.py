@@ -1,14 +1,15 @@
-"""What one run may use: threads, time, whether it may start anything at all, how it waits. Values only."""
+"""What one run is given: threads, time, how it waits, and the results of earlier claims. Values only."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from queue import SimpleQueue
+from typing import Any
 
 from pyoco_server.engine.control import Event
 
-# Gives the next event out of the mailbox, or raises Empty after so many seconds (None: no limit). The
-# last argument: threads of the run may put events there too, not only callers from outside.
+# Returns the next event of the mailbox, or raises Empty after so many seconds (None: no limit). The last
+# argument: threads of the run may put events there too, not only other callers.
 Receive = Callable[[SimpleQueue[Event], float | None, bool], Event]
 
 
@@ -17,12 +18,23 @@ def receive(mailbox: SimpleQueue[Event], timeout_sec: float | None, _beside_othe
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Results of earlier claims, by record name. Failures count where they are final.
+
+    They are final for a wait and for a task that fails alone.
+    """
+
+    results: Mapping[str, Any] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RunLimits:
     parallelism: int
     timeout_sec: float | None = None
     may_start: Callable[[], bool] | None = None
-    # A task beside which no other could run is executed by the scheduler's own thread: two switches between
-    # threads cost more than a small task. Only where the process can be ended: the thread cannot be left.
+    # The scheduler's own thread executes a task that has no other task beside it: two switches between
+    # threads cost more than a small task. Only for processes that can be killed: the thread cannot be left.
     lone_tasks_here: bool = False
     receive: Receive = receive
 

@@ -3,18 +3,26 @@
 All callbacks of a run come from the thread that called `Engine.run`, one at a time.
 
 Names are record names: the task's, or `step[2]` for an iteration of a task in a loop, or `step#2` for the
-second place of a program where the task is reached. A task in a loop is also reported as a whole.
+second position of a program at which the task is reached. A task in a loop is also reported as a whole.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pyoco_server.flows.waits import OnTimeout
 
 
 class StopRun(Exception):
     """Raised by a listener: the run was taken over. The engine stops and returns ABANDONED."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitAnswer:
+    """The end of a wait: the task's result, or an error if it was rejected or its deadline has passed."""
+
+    output: Any = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +35,19 @@ class WaitPrompt:
     on_timeout: OnTimeout
 
 
-class Listener(Protocol):
-    """Callbacks of a run. Subclass `NullListener` to implement only some of them."""
+class Listener:
+    """Callbacks of a run. By default they do nothing, and successes are acknowledged at once."""
 
     def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
-        """Right before `planned`, of a flow without control flow: which tasks each task that waits waits for.
+        """Right before `planned`, for a flow without control flow: the tasks that each task needs.
 
-        `any_of`: those for which one of them is enough.
+        `any_of`: the tasks for which one of those they need is enough.
         """
 
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         """Once, first: every task of the flow by its plain name, each after the tasks it needs.
 
-        `last`: those that no other waits for, in a flow without control flow.
+        `last`: the tasks that no other task needs, in a flow without control flow.
         """
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
@@ -58,6 +66,7 @@ class Listener(Protocol):
 
         A run does not wait for acknowledgements on which no task depends.
         """
+        acknowledged()
 
     def task_failed(
         self,
@@ -72,49 +81,7 @@ class Listener(Protocol):
         """Attempt 0 means that the task never started, because a task it needs had failed."""
 
     def task_cancelled(self, name: str) -> None:
-        """The task will not end by itself any more, whether or not it had started."""
+        """The task will not succeed or fail any more, whether or not it had started."""
 
     def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
-        """Also if an earlier claim of the run has reported it. `Engine.answer` brings its end."""
-
-
-class NullListener(Listener):
-    """Ignores every callback, and acknowledges at once."""
-
-    def wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
-        return
-
-    def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
-        return
-
-    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
-        return
-
-    def task_succeeded(
-        self,
-        name: str,
-        attempt: int,
-        output: Any,
-        started_at: float,
-        ended_at: float,
-        acknowledged: Callable[[], None],
-    ) -> None:
-        acknowledged()
-
-    def task_failed(
-        self,
-        name: str,
-        attempt: int,
-        error: str,
-        traceback: str,
-        started_at: float,
-        ended_at: float,
-        will_retry: bool,
-    ) -> None:
-        return
-
-    def task_cancelled(self, name: str) -> None:
-        return
-
-    def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
-        return
+        """Also if an earlier claim of the run has reported it. `Engine.answer` ends the wait."""

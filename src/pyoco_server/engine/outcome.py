@@ -15,13 +15,13 @@ class OutcomeStatus(StrEnum):
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
-    ABANDONED = "ABANDONED"  # the listener stopped it: the run was taken over
-    PARKED = "PARKED"  # only waits are left: it is run again with their answers
+    ABANDONED = "ABANDONED"  # the listener stopped it: another worker holds the run
+    PARKED = "PARKED"  # only waits are left: it is executed again with their answers
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """What `Engine.run` returns. `results` holds what succeeded, whatever the status."""
+    """What `Engine.run` returns. `results` has the results of all tasks that succeeded, with any status."""
 
     status: OutcomeStatus
     results: dict[str, Any]
@@ -29,7 +29,7 @@ class RunOutcome:
     error: str | None = None
     failed_task: str | None = None
     traceback: str | None = None
-    cause: Failure | None = None  # FAILED: the exception behind it, where there was one
+    cause: Failure | None = None  # FAILED: the exception, if there was one
     left_behind: int = 0  # threads that are still in user code
     waiting: tuple[str, ...] = ()  # PARKED: the record names of the open waits
 
@@ -46,7 +46,7 @@ class Ending:
 
 
 class Halt(Exception):
-    """Unwinds a walk through a flow, however deep in loops it is. Never leaves the engine."""
+    """Unwinds a walk through a flow, at any depth of loops. Never leaves the engine."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.status)

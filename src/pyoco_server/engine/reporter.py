@@ -1,4 +1,4 @@
-"""Record what happens to a run's tasks, then call the listener. Owns pyoco's task states and records."""
+"""Records what happens to a run's tasks, then calls the listener. Owns pyoco's task states and records."""
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
@@ -12,16 +12,15 @@ from pyoco_server.engine.tasks.failure import Failure
 
 
 class Reporter:
-    """After `mute` (the listener has raised) it still records, but calls the listener no more."""
+    """After `mute` (the listener has raised) it still records, and does not call the listener."""
 
     def __init__(self, run_context: RunContext, listener: Listener) -> None:
         self._run = run_context
         self._listener = listener
         self._unfinished: dict[str, None] = {}  # in the planned order
-        self._is_muted = False
 
     def mute(self) -> None:
-        self._is_muted = True
+        self._listener = Listener()
 
     def report_wired(self, needs: Mapping[str, Sequence[str]], any_of: Sequence[str]) -> None:
         self._listener.wired(needs, any_of)
@@ -29,7 +28,7 @@ class Reporter:
     def report_planned(
         self, names: Sequence[str], recorded: Container[str] = (), last: Sequence[str] = ()
     ) -> None:
-        """What an earlier claim has recorded is finished, also if this one does not reach it."""
+        """Tasks that an earlier claim has recorded are finished, also if this claim does not reach them."""
         for name in names:
             self._run.tasks[name] = TaskState.PENDING
             self._run.ensure_task_record(name)
@@ -37,7 +36,7 @@ class Reporter:
         self._listener.planned(names, last)
 
     def report_recorded(self, name: str, output: Any) -> None:
-        """Known from an earlier claim of this run: recorded here, not reported again."""
+        """A result of an earlier claim of this run: recorded here, not reported again."""
         self._finish(name, TaskState.SUCCEEDED)
         self._run.ensure_task_record(name).output = output
 
@@ -45,19 +44,17 @@ class Reporter:
         self._finish(name, TaskState.FAILED)
         self._run.ensure_task_record(name).error = failure.error
 
-    def report_waiting(self, attempt: TaskAttempt, asked: WaitPrompt) -> None:
-        """pyoco has no such state: a task that waits is RUNNING there."""
-        self._begin(attempt, asked.prompt)
-        if not self._is_muted:
-            self._listener.task_waiting(attempt.name, attempt.number, asked)
+    def report_waiting(self, attempt: TaskAttempt, prompt: WaitPrompt) -> None:
+        """pyoco has no such state: a waiting task is RUNNING there."""
+        self._begin(attempt, prompt.prompt)
+        self._listener.task_waiting(attempt.name, attempt.number, prompt)
 
-    def take_inputs(self, name: str, of: str) -> None:
+    def copy_inputs(self, name: str, of: str) -> None:
         self._run.ensure_task_record(name).inputs = self._run.ensure_task_record(of).inputs
 
     def report_started(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
         self._begin(attempt, inputs)
-        if not self._is_muted:
-            self._listener.task_started(attempt.name, attempt.number, inputs)
+        self._listener.task_started(attempt.name, attempt.number, inputs)
 
     def report_succeeded(
         self, attempt: TaskAttempt, output: Any, ended_at: float, ack: Callable[[], None]
@@ -65,8 +62,7 @@ class Reporter:
         name = attempt.name
         self._finish(name, TaskState.SUCCEEDED, attempt.started_at, ended_at)
         self._run.ensure_task_record(name).output = output
-        if not self._is_muted:
-            self._listener.task_succeeded(name, attempt.number, output, attempt.started_at, ended_at, ack)
+        self._listener.task_succeeded(name, attempt.number, output, attempt.started_at, ended_at, ack)
 
     def report_failed(
         self, attempt: TaskAttempt, failure: Failure, ended_at: float, will_retry: bool = False
@@ -74,30 +70,27 @@ class Reporter:
         name, started_at = attempt.name, attempt.started_at
         self._finish(name, TaskState.FAILED, started_at, ended_at)
         if will_retry:
-            self._run.tasks[name] = (
-                TaskState.RUNNING
-            )  # the record is FAILED until the next attempt, as in pyoco
+            # The record is FAILED until the next attempt, as in pyoco.
+            self._run.tasks[name] = TaskState.RUNNING
             self._unfinished[name] = None
         record = self._run.ensure_task_record(name)
         record.error, record.traceback = failure.error, failure.traceback
-        if not self._is_muted:
-            self._listener.task_failed(
-                name, attempt.number, failure.error, failure.traceback, started_at, ended_at, will_retry
-            )
+        self._listener.task_failed(
+            name, attempt.number, failure.error, failure.traceback, started_at, ended_at, will_retry
+        )
 
-    def report_doomed(self, name: str, because_of: str, *, is_known: bool = False) -> None:
-        """Will never start: reported as a failure of attempt 0, unless an earlier claim has done so."""
+    def report_not_run(self, name: str, because_of: str, *, is_known: bool = False) -> None:
+        """The task can never start: a failure of attempt 0, unless an earlier claim has reported it."""
         now = clock.now()
         error = f"Not run, because task '{because_of}' failed"
         self._finish(name, TaskState.FAILED, ended_at=now)
         self._run.ensure_task_record(name).error = error
-        if not self._is_muted and not is_known:
+        if not is_known:
             self._listener.task_failed(name, 0, error, "", now, now, False)
 
     def report_cancelled(self, name: str) -> None:
         self._finish(name, TaskState.CANCELLED, ended_at=clock.now())
-        if not self._is_muted:
-            self._listener.task_cancelled(name)
+        self._listener.task_cancelled(name)
 
     def cancel_all_but(self, running: Collection[str]) -> None:
         for name in [name for name in self._unfinished if name not in running]:

@@ -1,13 +1,13 @@
-"""One run from its first callback to its outcome. Owns the order of acts and what each ending means."""
+"""One run from its first callback to its outcome. Owns the order of steps and what each ending means."""
 
 import math
+from contextlib import closing
 from pathlib import Path
 
 from pyoco.core.models import Flow
 
-from pyoco_server.engine.checkpoints import Checkpoints
 from pyoco_server.engine.control import Control
-from pyoco_server.engine.limits import RunLimits
+from pyoco_server.engine.limits import Checkpoints, RunLimits
 from pyoco_server.engine.listener import Listener, StopRun
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus, RunOutcome
 from pyoco_server.engine.reporter import Reporter
@@ -18,12 +18,12 @@ from pyoco_server.engine.walk.program import ProgramWalk
 from pyoco_server.engine.walk.program_index import program_of
 from pyoco_server.engine.walk.scheduler import Scheduler
 
-# After a failure the outcome is certain: siblings get this long to return, then they are left behind.
+# After a failure the outcome is fixed: running tasks get this long to return, then they are left behind.
 STOP_GRACE_SEC = 0.5
 
 
 class EngineRun:
-    """Made for one call of `Engine.run`, and used up by it."""
+    """Made for one call of `Engine.run`."""
 
     def __init__(
         self,
@@ -44,15 +44,20 @@ class EngineRun:
         self._scheduler = Scheduler(control, self._ctx, self._reporter, limits)
 
     def perform(self) -> RunOutcome:
-        try:
-            return self._conclude(self._ending())
-        except BaseException:  # of the listener, or Ctrl-C in our thread: stop the tasks, then let it pass
-            self._reporter.mute()
-            self._scheduler.wind_down(STOP_GRACE_SEC)
-            self._control.close(OutcomeStatus.ABANDONED)
-            raise
-        finally:
-            self._folder.close()
+        outcome = None
+        with closing(self._folder):
+            try:
+                outcome = self._conclude(self._ending())
+            finally:
+                if outcome is None:
+                    self._stop_tasks()
+        return outcome
+
+    def _stop_tasks(self) -> None:
+        """The listener has raised, or this thread was interrupted."""
+        self._reporter.mute()
+        self._scheduler.wind_down(STOP_GRACE_SEC)
+        self._control.close(OutcomeStatus.ABANDONED)
 
     def _ending(self) -> Ending:
         try:
@@ -67,7 +72,7 @@ class EngineRun:
             self._walk()
         except Halt as halt:
             if halt.ending.status is OutcomeStatus.PARKED:
-                return halt.ending  # nothing runs, and what has not begun will
+                return halt.ending  # nothing runs, and the rest is executed later
             is_failure = halt.ending.status is OutcomeStatus.FAILED
             self._scheduler.wind_down(STOP_GRACE_SEC if is_failure else math.inf)
             return halt.ending
@@ -91,9 +96,9 @@ class EngineRun:
 
     def _conclude(self, ending: Ending) -> RunOutcome:
         status = self._control.close(ending.status)
-        results = dict(self._ctx.results)  # a copy: tasks left behind still hold the context
+        results = dict(self._ctx.results)  # a copy: tasks left behind still use the context
         left = self._scheduler.left_behind
-        if status is not ending.status:  # a cancel came in before the end was fixed
+        if status is not ending.status:  # a cancel arrived before the end was fixed
             return RunOutcome(status, results, self._ctx, left_behind=left)
         return RunOutcome(
             status,

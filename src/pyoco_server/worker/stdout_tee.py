@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, Whereabouts
+from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 from pyoco_server.worker.slots.capture import LineStream, LogLines
 
 # at, stream, who, lines, level
@@ -74,10 +74,12 @@ class _Tee:
         return getattr(self.stream, name)
 
 
-def _pass_on(at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
-    on_lines = _runs.get(where.run_id) if where is not None else None
-    if on_lines is not None and where is not None:
-        on_lines(at, stream, where, lines, level)
+def _pass_on(
+    at: float, stream: str, attempt: CurrentAttempt | None, lines: list[str], level: str | None
+) -> None:
+    on_lines = _runs.get(attempt.run_id) if attempt is not None else None
+    if on_lines is not None and attempt is not None:
+        on_lines(at, stream, attempt, lines, level)
 
 
 _log_lines = LogLines(_pass_on)

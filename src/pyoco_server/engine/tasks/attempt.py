@@ -1,4 +1,4 @@
-"""One attempt at a task: call the user's function in the thread we are in, and be able to interrupt it.
+"""One attempt at a task: call the user's function in the current thread; other threads can interrupt it.
 
 Owns the boundary to user code. Does not decide what a failure means.
 """
@@ -20,10 +20,10 @@ from pyoco_server.engine.walk.plan import TaskSpec
 
 @dataclass(slots=True, eq=False)
 class TaskAttempt:
-    """Belongs to the scheduler's thread, except for `perform`, which runs in one of the crew's."""
+    """Belongs to the scheduler's thread, except for `perform`, which a pooled thread may call."""
 
     spec: TaskSpec
-    name: str  # it is recorded and reported under this name: the task's, or that of one iteration
+    name: str  # the record name: the task's, or that of one iteration
     retries_left: int = 0
     deadline: float = math.inf  # monotonic; shared by all attempts at the task
     number: int = 0  # counts from 1; 0 before its start
@@ -41,7 +41,7 @@ class TaskAttempt:
             output = self.spec.func(**self.arguments)
             if inspect.iscoroutine(output):
                 output = asyncio.run(self._await(output))
-        except BaseException as exc:  # user code may raise anything; sys.exit() must not end our thread
+        except BaseException as exc:  # user code: it may raise anything; sys.exit() must not end this thread
             return AttemptEnded(self, clock.now(), None, describe(exc))
         finally:
             CURRENT.reset(before)
@@ -58,11 +58,11 @@ class TaskAttempt:
                 loop.call_soon_threadsafe(task.cancel)
 
     def abandon(self) -> None:
-        """Nothing waits for this attempt any more; its result is ignored."""
+        """Stop waiting for this attempt: its result will be ignored."""
         self.is_abandoned = True
         self.interrupt()
 
-    def again(self) -> "TaskAttempt":
+    def next_attempt(self) -> "TaskAttempt":
         return TaskAttempt(self.spec, self.name, self.retries_left - 1, self.deadline, self.number)
 
     async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -77,7 +77,7 @@ class TaskAttempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """An attempt's thread has come back."""
+    """The user's function has returned or raised."""
 
     attempt: TaskAttempt
     ended_at: float

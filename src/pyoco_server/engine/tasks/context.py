@@ -1,4 +1,4 @@
-"""The `ctx` that tasks see: pyoco's Context with a folder made on demand and a cancel flag that stays up."""
+"""The `ctx` of tasks: pyoco's Context, with a folder made on demand and a cancel flag that stays set."""
 
 import copy
 import threading
@@ -12,14 +12,14 @@ from typing import Any, Self
 from pyoco.core.context import Context
 from pyoco.core.models import RunContext, RunStatus
 
-from pyoco_server.engine.cancelled import Cancelled
-from pyoco_server.engine.tasks.references import resolved
+from pyoco_server.engine.tasks.failure import Cancelled
+from pyoco_server.engine.tasks.references import resolve_reference
 
 CANCELLING = (RunStatus.CANCELLING, RunStatus.CANCELLED)
 
 
 class ArtifactFolder:
-    """A run's folder, made when first asked for; a temporary one goes away again if nothing is in it."""
+    """A run's folder, made at its first use. A temporary folder is removed at the end if it is empty."""
 
     def __init__(self, path: Path | None) -> None:
         self._temporary = path is None
@@ -29,14 +29,14 @@ class ArtifactFolder:
 
     def path(self) -> str:
         with self._lock:
-            path = self._path = self._path or _unguessed()
+            path = self._path = self._path or _random_path()
             if not self._made:
                 path.mkdir(mode=0o700 if self._temporary else 0o777, parents=True, exist_ok=True)
                 self._made = True
         return str(path)
 
     def close(self) -> None:
-        """Later questions get the path only, so that looking at an ended run leaves no folder behind."""
+        """Afterwards `path` makes no folder: reading the context of an ended run leaves none behind."""
         with self._lock:
             if self._temporary and self._made and self._path is not None:
                 with suppress(OSError):  # not empty: the artifacts belong to the user
@@ -44,13 +44,13 @@ class ArtifactFolder:
             self._made = True
 
 
-def _unguessed() -> Path:
-    """A random name in place of the run id: others can write to the temp dir and must not guess it."""
+def _random_path() -> Path:
+    """Not named after the run: other users can write to the temp dir and must not guess the name."""
     return Path(gettempdir()) / f"pyoco-artifacts-{uuid.uuid4().hex}"
 
 
 class EngineContext(Context):
-    """pyoco makes ./artifacts for every Context; this one makes a folder only when a task uses it."""
+    """pyoco makes ./artifacts for every Context; this class makes a folder only when a task uses it."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class EngineContext(Context):
 
     @property
     def is_cancelled(self) -> bool:
-        # The status alone would fall back to false for threads we left behind, once the run is FAILED.
+        # The status alone would be false again for threads that were left behind, once the run is FAILED.
         return self._is_over() or self._run.status in CANCELLING
 
     def raise_if_cancelled(self) -> None:
@@ -78,8 +78,8 @@ class EngineContext(Context):
             raise Cancelled("The run is being cancelled")
 
     def resolve(self, value: Any) -> Any:
-        """What a reference like `$node.read.output` stands for, by the rules of inputs."""
-        return resolved(self, value)
+        """The value of a reference like `$node.read.output`, by the rules of inputs."""
+        return resolve_reference(self, value)
 
     @property
     def artifact_dir(self) -> str | None:
@@ -91,7 +91,7 @@ class EngineContext(Context):
             self._folder = ArtifactFolder(Path(value))
 
     def seen_until(self, is_over: Callable[[], bool]) -> Self:
-        """The same context, except that it also reads as cancelled when its one reader's time is up."""
+        """The same context with another cancel flag: for one attempt, whose time may be up."""
         view = copy.copy(self)
         view._is_over = is_over
         return view

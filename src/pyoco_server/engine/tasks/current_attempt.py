@@ -1,7 +1,7 @@
-"""Which attempt at which task runs here: known in its thread, its asyncio tasks and the threads it starts.
+"""The attempt that the current code belongs to: in its thread, its asyncio tasks and the threads it starts.
 
-Owns the variable and its way into other threads. Who wants to know (to say where a printed line comes from)
-asks `CURRENT`; nothing in the engine does.
+Owns the variable and its inheritance by other threads. The engine only sets it; the capture of printed lines
+reads it.
 """
 
 import threading
@@ -23,19 +23,17 @@ class CurrentAttempt(NamedTuple):
     run_id: str
 
 
-Whereabouts = CurrentAttempt | None
-
 # None outside of tasks.
-CURRENT: ContextVar[Whereabouts] = ContextVar("pyoco_current_attempt", default=None)
+CURRENT: ContextVar[CurrentAttempt | None] = ContextVar("pyoco_current_attempt", default=None)
 
 _is_installed = False
 
 
 def install_thread_inheritance() -> None:
-    """From now on, threads belong to the task that starts them. For the engine's processes; callable twice.
+    """For processes that execute runs. Callable twice.
 
-    A thread belongs to the task that started it, work in a pool to the task that submitted it: a pool and its
-    threads often outlive the task that first used them.
+    A thread belongs to the task that started it, and work in a pool to the task that submitted it: a pool and
+    its threads often outlive the task that first used them.
     """
     global _is_installed
     if not _is_installed:
@@ -46,10 +44,10 @@ def install_thread_inheritance() -> None:
 
 def _inheriting_start(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
     def inheriting_start(self: threading.Thread) -> None:
-        here = CURRENT.get()
-        if here is not None:
-            # On the object, so that it stands before the `run` of any subclass.
-            vars(self)["run"] = partial(_run_for, here, self, self.run)
+        current = CURRENT.get()
+        if current is not None:
+            # On the object, so that it precedes the `run` of any subclass.
+            vars(self)["run"] = partial(_run_for, current, self, self.run)
         start(self)
 
     return inheriting_start
@@ -65,14 +63,16 @@ def _inheriting_submit(submit: Callable[..., Future[Any]]) -> Callable[..., Futu
     return inheriting_submit
 
 
-def _run_for(here: Whereabouts, thread: threading.Thread, run: Callable[[], None]) -> None:
-    vars(thread).pop("run", None)  # a thread that refers to itself would live until the next collection
-    CURRENT.set(here)
+def _run_for(attempt: CurrentAttempt, thread: threading.Thread, run: Callable[[], None]) -> None:
+    vars(thread).pop("run", None)  # a thread that refers to itself would live until a garbage collection
+    CURRENT.set(attempt)
     run()
 
 
-def _call_for(here: Whereabouts, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    before = CURRENT.set(here)
+def _call_for(
+    attempt: CurrentAttempt | None, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    before = CURRENT.set(attempt)
     try:
         return work(*args, **kwargs)
     finally:

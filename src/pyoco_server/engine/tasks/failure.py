@@ -1,28 +1,45 @@
-"""Turn an exception of user code into text of bounded size. Owns the limits; keeps no exception alive."""
+"""Exceptions of user code as values: caught, and turned into text of bounded size. Owns the limits."""
 
 import asyncio
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from pyoco_server.engine.cancelled import Cancelled
+T = TypeVar("T")
 
 ERROR_BYTES_MAX = 8 * 1024
 TRACEBACK_BYTES_MAX = 32 * 1024
 _CUT_MARK = "\n… cut …\n"
 
 
+class Cancelled(BaseException):
+    """Raised by `ctx.raise_if_cancelled()`; tasks may raise it themselves.
+
+    Not an `Exception`, so that an `except Exception` in a task does not treat a cancel as a failure.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed, as text: exceptions would keep frames, and with them user data, alive."""
+    """Why an attempt failed, as text: an exception would keep frames, and with them user data, alive."""
 
     error: str
     traceback: str = ""
-    kind: str = ""  # the class of the exception; empty when there was none, as for a timeout
-    origin: tuple[str, int, str] | None = None  # file, line and function it was raised in
+    kind: str = ""  # the class of the exception; empty without one, as for a timeout
+    origin: tuple[str, int, str] | None = None  # where it was raised: file, line and function
+
+
+def try_call(call: Callable[..., T], /, *args: Any) -> T | Exception:
+    """The result of code that may call user code, or the exception. Ctrl-C and `sys.exit()` pass through."""
+    try:
+        return call(*args)
+    except Exception as exc:  # user code: properties, operators, __eq__ and __repr__ may raise anything
+        return exc
 
 
 def describe(exc: BaseException) -> Failure:
-    """Never raises: an exception whose own `__str__` is broken is still described."""
+    """Never raises, also if the exception's own `__str__` does. Leaves out the frame that caught it."""
     return Failure(
         error=cut(_message(exc), ERROR_BYTES_MAX),
         traceback=cut(_trace(exc), TRACEBACK_BYTES_MAX),
@@ -32,7 +49,7 @@ def describe(exc: BaseException) -> Failure:
 
 
 def cut(text: str, bytes_max: int) -> str:
-    """Keep both ends: a traceback begins with where and ends with what. The result is always valid UTF-8."""
+    """Keep both ends of a long text. The result is always valid UTF-8."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= bytes_max:
         return data.decode()
@@ -56,19 +73,20 @@ def _message(exc: BaseException) -> str:
 
 
 def _text(exc: BaseException) -> str:
-    try:
-        return str(exc)
-    except BaseException:  # __str__ is user code too
-        return f"{type(exc).__name__} (its text cannot be shown)"
+    return _show(lambda: str(exc), f"{type(exc).__name__} (its text cannot be shown)")
 
 
 def _trace(exc: BaseException) -> str:
-    # The first frame is the engine's own call; authors want to see theirs.
+    # Without the first frame, which is the engine's call: authors need their own.
     frames = exc.__traceback__.tb_next if exc.__traceback__ else None
+    return _show(lambda: "".join(traceback.format_exception(type(exc), exc, frames)), type(exc).__name__)
+
+
+def _show(make: Callable[[], str], otherwise: str) -> str:
     try:
-        return "".join(traceback.format_exception(type(exc), exc, frames))
-    except BaseException:  # formatting touches the user's objects
-        return type(exc).__name__
+        return make()
+    except BaseException:  # user code: formatting an exception calls its methods
+        return otherwise
 
 
 def _origin(exc: BaseException) -> tuple[str, int, str] | None:

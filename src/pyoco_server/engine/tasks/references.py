@@ -1,7 +1,7 @@
-"""`$node.…`, `$ctx.…` and `$env.…`: what inputs and expressions of a flow refer to, and how it is found.
+"""`$node.…`, `$ctx.…` and `$env.…`: references in inputs and expressions of a flow, and their values.
 
-The notation and the texts of errors are pyoco's. What differs is the way: a path goes through mappings and
-lists, never through attributes of Python objects, and the server's own settings are not there.
+The notation and the error texts are pyoco's. Unlike in pyoco, a path goes through mappings and lists, never
+through attributes of Python objects, and the server's own settings cannot be read.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from pyoco_server.expressions import ExpressionError, NotThere, check_reference,
 LOOP_FIELDS = ("name", "type", "index", "iteration", "count", "item", "condition", "path")
 
 
-def resolved(ctx: Context, value: Any) -> Any:
-    """An input of a task: what it refers to, or itself."""
+def resolve_reference(ctx: Context, value: Any) -> Any:
+    """The value of an input: what it refers to, or the input itself."""
     if not isinstance(value, str) or not value.startswith("$"):
         return value
     root, _, path = value[1:].partition(".")
@@ -35,10 +35,10 @@ def resolved(ctx: Context, value: Any) -> Any:
 
 
 def value_of(ctx: Context, source: str) -> Any:
-    """What an expression is worth at this point of the run. Raises ExpressionEvaluationError."""
+    """The value of an expression at this point of the run. Raises ExpressionEvaluationError."""
     try:
         return evaluate(source, _data(ctx), lambda name: _variable(ctx, name))
-    except Exception as error:  # user code: operators of results may raise anything
+    except Exception as error:  # user code: methods of results may raise anything
         sentence = f"Failed to evaluate expression '{source}': {error}"
         raise ExpressionEvaluationError(sentence) from error
 
@@ -81,14 +81,14 @@ def _of_environment(ctx: Context, value: str, name: str) -> str:
 
 
 def _variable(ctx: Context, name: str) -> str | None:
-    # Loaded when a flow asks: much of the time in which a slot starts would be for its settings.
+    # Imported at the first use: the settings would take much of a slot's start time.
     from pyoco_server.config import variable_for_flows
 
     return ctx.env[name] if name in ctx.env else variable_for_flows(name)
 
 
 def _data(ctx: Context) -> Mapping[str, Any]:
-    """As pyoco offers it, with loops as mappings of what is documented of them."""
+    """pyoco's data for expressions, with loops as mappings of their documented members."""
     loops = [_fields(frame) for frame in ctx.loops]
     return ctx.expression_data() | {"loop": loops[-1] if loops else None, "loops": loops}
 

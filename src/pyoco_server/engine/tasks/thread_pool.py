@@ -1,7 +1,7 @@
 """The threads that call user code, kept between runs: starting one costs more than a small task.
 
-Threads are daemons: one whose task never returns must not keep the process alive. The pool does not
-need it: a thread counts as free only after its task has returned.
+Threads are daemons: one whose task never returns must not keep the process alive. A thread is free only after
+its task has returned.
 """
 
 import threading
@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from pyoco_server.engine.control import Event
 from pyoco_server.engine.tasks.attempt import TaskAttempt
 
-# Threads that may wait for work; more than these end when they have nothing to do.
+# So many idle threads are kept; further ones end when their task has returned.
 IDLE_THREADS_MAX = 64
 
 _idle: "deque[_PooledThread]" = deque()
@@ -31,13 +31,13 @@ class _PooledThread:
             ended = attempt.perform()
             is_kept = len(_idle) < IDLE_THREADS_MAX
             if is_kept:
-                _idle.append(self)  # before the news is out, so that its successor finds a free hand
+                _idle.append(self)  # before the event is sent, so that the next task finds a free thread
             events.put(ended)
             del attempt, events, ended  # an idle thread must not keep a run's results alive
 
 
-def hand(attempt: TaskAttempt, events: "SimpleQueue[Event]") -> None:
-    """Have it performed by a free thread, or a new one; how it ended goes to `events`."""
+def submit(attempt: TaskAttempt, events: "SimpleQueue[Event]") -> None:
+    """Perform the attempt in a free thread or a new one. Its end is put into `events`."""
     try:
         free = _idle.pop()
     except IndexError:

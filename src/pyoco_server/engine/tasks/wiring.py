@@ -1,4 +1,4 @@
-"""Arguments into a task, its result out to where `outputs` points. Owns pyoco's wiring rules."""
+"""The arguments of a task, and where its result is saved. Owns pyoco's wiring rules."""
 
 import inspect
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from typing import Any
 
 from pyoco.core.context import Context
 
-from pyoco_server.engine.tasks.references import resolved
+from pyoco_server.engine.tasks.references import resolve_reference
 from pyoco_server.engine.walk.plan import TaskSpec
 
 
 class Wiring:
-    """Remembers signatures for one run; each run builds its flow again, so longer memory would leak."""
+    """Caches signatures for one run: each run builds its flow again, so a longer-lived cache would leak."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -20,7 +20,7 @@ class Wiring:
 
     def arguments(self, spec: TaskSpec, own_ctx: Callable[[], Context]) -> dict[str, Any]:
         """Configured inputs first, then `ctx`, then parameters by name from params, then from results."""
-        kwargs = {key: resolved(self._ctx, value) for key, value in spec.inputs.items()}
+        kwargs = {key: resolve_reference(self._ctx, value) for key, value in spec.inputs.items()}
         for name in self._names(spec.func):
             if name == "ctx":
                 kwargs[name] = own_ctx()
@@ -33,9 +33,9 @@ class Wiring:
         return kwargs
 
     def prompt(self, spec: TaskSpec) -> dict[str, Any]:
-        """What is asked: references are followed; other texts stay, also one like `$100`."""
+        """The prompt of a wait: references are resolved; other texts stay, also one like `$100`."""
         return {
-            key: resolved(self._ctx, value) if _is_reference(value) else value
+            key: resolve_reference(self._ctx, value) if _is_reference(value) else value
             for key, value in spec.inputs.items()
         }
 
@@ -76,9 +76,9 @@ def _is_reference(value: Any) -> bool:
 
 
 def _parameter_names(func: Callable[..., Any]) -> tuple[str, ...]:
-    if type(func) is not FunctionType or func.__dict__:  # wrapped, or with a signature of its own
+    if type(func) is not FunctionType or func.__dict__:  # wrapped, or with its own signature
         return tuple(inspect.signature(func).parameters)
-    # What inspect would find, without its 12 µs: a flow's functions are often fresh closures, met only once.
+    # The result of `inspect`, without its 12 µs: functions of a flow are often closures that are used once.
     code = func.__code__
     stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]

@@ -1,3 +1,3 @@
-"""The way through a flow: `plan` and `program` (what comes after what), `ready` and `scheduler` (what may
-start now), `in_flight`, `waits` and `timers` (what was started).
+"""The walk through a flow: `plan` and `program` (the order of tasks), `ready` and `scheduler` (which may
+start now), `in_flight`, `waits` and `timers` (tasks that were started).
 """

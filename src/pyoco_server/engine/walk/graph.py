@@ -1,9 +1,9 @@
-"""Walk a flow without control flow: start what is ready, as wide as it can. Owns when such a run ends."""
+"""Walk a flow without control flow: start every task that is ready. Owns when such a run ends."""
 
 from collections import deque
 from typing import assert_never
 
-from pyoco_server.engine.checkpoints import Checkpoints
+from pyoco_server.engine.limits import Checkpoints
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.failure import Failure
@@ -48,7 +48,7 @@ class GraphWalk:
                 self._unsettled.discard(name)
         first = self._ready.first()
         for name in failed:
-            self._recall_failure(name)
+            self._restore_failure(name)
         self._start(first)
         while self._unsettled:
             self._step()
@@ -61,7 +61,7 @@ class GraphWalk:
             and (spec.isolate or spec.wait is not None)
         )
 
-    def _recall_failure(self, name: str) -> None:
+    def _restore_failure(self, name: str) -> None:
         failure = Failure(self._checkpoints.failures[name])
         self._reporter.report_recorded_failure(name, failure)
         self._fail(self._plan.specs[name], failure)
@@ -87,22 +87,22 @@ class GraphWalk:
         if not spec.isolate:
             raise Halt(Ending(OutcomeStatus.FAILED, failure.error, spec.name, failure.traceback, failure))
         self._unsettled.discard(spec.name)
-        self._doom(spec.name)
+        self._fail_unreachable(spec.name)
 
-    def _doom(self, failed: str) -> None:
-        """Fail everything that cannot start any more, near and far."""
+    def _fail_unreachable(self, failed: str) -> None:
+        """Fail every task that can no longer start, directly or through other tasks."""
         queue = deque([failed])
         while queue:
             cause = queue.popleft()
             for name in self._ready.note_failure(cause):
                 self._unsettled.discard(name)
-                self._reporter.report_doomed(
+                self._reporter.report_not_run(
                     name, because_of=cause, is_known=name in self._checkpoints.failures
                 )
                 queue.append(name)
 
     def _deadlock(self) -> Ending:
-        # Possible only in a circle through an ANY task, when what should have opened it failed in isolation.
+        # Possible only in a cycle through an ANY task, if the task that opens the cycle failed alone.
         stuck = ", ".join(sorted(self._unsettled))
         return Ending(
             OutcomeStatus.FAILED, f"Deadlock or cycle detected in workflow: nothing can start {stuck}"

@@ -1,4 +1,4 @@
-"""The attempts in flight of one run, and how they end. Owns success, retry, failure and expiry.
+"""The attempts in flight of one run: how they start and end. Owns success, retry, failure and expiry.
 
 Does not wait and does not choose what to start; the scheduler does.
 """
@@ -9,57 +9,61 @@ from collections import deque
 from functools import partial
 from typing import Any
 
+from pyoco.core.context import Context
+
 from pyoco_server import clock
 from pyoco_server.engine.control import Control, ResultAcknowledged
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.backoff import backoff_sec
 from pyoco_server.engine.tasks.context import EngineContext
-from pyoco_server.engine.tasks.failure import Failure
+from pyoco_server.engine.tasks.failure import Failure, describe, try_call
+from pyoco_server.engine.tasks.thread_pool import submit
 from pyoco_server.engine.tasks.wiring import Wiring
-from pyoco_server.engine.walk.launch import Launcher
-from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, News, Released
+from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Released, Signal
 from pyoco_server.engine.walk.timers import Expiry, RetryTimer, Timers
 
 
 class TasksInFlight:
-    """The reporter records and reports every change before the walk is told of it."""
+    """The reporter records and reports every change before the walk gets its signal."""
 
     def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
         self._control = control
         self._ctx = ctx
         self._wiring = wiring
         self._reporter = reporter
-        self._launcher = Launcher(control, ctx, wiring, reporter)
         self._unacknowledged: set[TaskAttempt] = set()
         self.left_behind: set[TaskAttempt] = set()
         self.running: dict[TaskAttempt, None] = {}  # in the order of their starts
         self.timers = Timers()
         self.retries_due = 0
-        self.news: deque[News] = deque()
+        self.signals: deque[Signal] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self.running or self._unacknowledged or self.retries_due or self.news)
+        return bool(self.running or self._unacknowledged or self.retries_due or self.signals)
 
     def begin(self, attempt: TaskAttempt) -> None:
-        failure = self._launcher.launch(attempt)
+        """Start it in a pooled thread. It fails at once if its arguments cannot be resolved."""
+        failure = self._prepare(attempt)
         if failure is not None:
             self._fail(attempt, failure, clock.now())
             return
+        submit(attempt, self._control.events)
         self.running[attempt] = None
         if attempt.deadline < math.inf:
             self.timers.add(attempt.deadline, Expiry(attempt))
 
     def perform(self, attempt: TaskAttempt) -> None:
-        """From start to end, in this thread."""
+        """Execute it from start to end in this thread."""
         self.running[attempt] = None
-        self.end(self._launcher.perform(attempt))
+        failure = self._prepare(attempt)
+        self.end(attempt.perform() if failure is None else AttemptEnded(attempt, clock.now(), None, failure))
 
     def end(self, ended: AttemptEnded) -> None:
         attempt = ended.attempt
         if attempt not in self.running:
             self.left_behind.discard(attempt)
-            return  # its time was up, and that has been told
+            return  # its time was up, and that has been reported
         del self.running[attempt]
         if ended.failure is None:
             self._succeed(attempt, ended.output, ended.ended_at)
@@ -67,9 +71,9 @@ class TasksInFlight:
             self._fail(attempt, ended.failure, ended.ended_at)
 
     def release(self, attempt: TaskAttempt) -> None:
-        if attempt in self._unacknowledged:  # the first of perhaps several acknowledgements
+        if attempt in self._unacknowledged:  # the first of possibly several acknowledgements
             self._unacknowledged.remove(attempt)
-            self.news.append(Released(attempt.spec))
+            self.signals.append(Released(attempt.spec))
 
     def expire(self, attempt: TaskAttempt) -> None:
         if attempt not in self.running:
@@ -80,7 +84,7 @@ class TasksInFlight:
         self._let_go(attempt)
         failure = Failure(f"Task '{attempt.name}' exceeded timeout of {attempt.spec.timeout_sec}s")
         self._reporter.report_failed(attempt, failure, clock.now())
-        self.news.append(AttemptFailed(attempt.spec, failure))
+        self.signals.append(AttemptFailed(attempt.spec, failure))
 
     def conclude(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         """Report the success. `Released` follows when it is acknowledged."""
@@ -92,13 +96,33 @@ class TasksInFlight:
         self._let_go(attempt)
         self._reporter.report_cancelled(attempt.name)
 
+    def _prepare(self, attempt: TaskAttempt) -> Failure | None:
+        """Number it, resolve its arguments and report it. A failure: the arguments cannot be resolved."""
+        attempt.number += 1
+        attempt.run_id = self._control.run_context.run_id
+        attempt.started_at = clock.now()
+        if attempt.deadline == math.inf:
+            attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
+        arguments = try_call(self._wiring.arguments, attempt.spec, lambda: self._ctx_for(attempt))
+        failure = describe(arguments) if isinstance(arguments, Exception) else None
+        if isinstance(arguments, dict):
+            attempt.arguments = arguments
+        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
+        self._reporter.report_started(attempt, inputs)
+        return failure
+
+    def _ctx_for(self, attempt: TaskAttempt) -> Context:
+        if attempt.deadline == math.inf:
+            return self._ctx
+        return self._ctx.seen_until(lambda: self._control.is_stopping or attempt.is_abandoned)
+
     def _succeed(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         self._wiring.save(attempt.spec, output)
-        self.news.append(AttemptSucceeded(attempt.spec, output))
+        self.signals.append(AttemptSucceeded(attempt.spec, output))
         self.conclude(attempt, output, ended_at)
 
     def _fail(self, attempt: TaskAttempt, failure: Failure, ended_at: float) -> None:
-        if self._ctx.is_cancelled:  # it raised because it saw the cancel, or might have: cancel wins
+        if self._ctx.is_cancelled:  # it may have raised because of the cancel: cancel wins
             self._reporter.report_cancelled(attempt.name)
             return
         retry_at = time.monotonic() + backoff_sec(attempt.number - 1)
@@ -106,12 +130,12 @@ class TasksInFlight:
         self._reporter.report_failed(attempt, failure, ended_at, will_retry)
         if will_retry:
             self.retries_due += 1
-            self.timers.add(retry_at, RetryTimer(attempt.again()))
+            self.timers.add(retry_at, RetryTimer(attempt.next_attempt()))
         else:
-            self.news.append(AttemptFailed(attempt.spec, failure))
+            self.signals.append(AttemptFailed(attempt.spec, failure))
 
     def _let_go(self, attempt: TaskAttempt) -> None:
-        """Its thread stays with the user's code; we stop waiting for it and ignore what it returns."""
+        """Its thread stays in the user's code. The run stops waiting for it and ignores its result."""
         del self.running[attempt]
         self.left_behind.add(attempt)
         attempt.abandon()

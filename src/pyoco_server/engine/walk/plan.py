@@ -1,7 +1,7 @@
-"""A private copy of a flow's graph for one run. Owns order and edges; nothing here changes after it is made.
+"""A private copy of a flow's graph for one run. Owns order and edges; immutable.
 
-Task objects are shared between flows and may be rewired while we run, so settings and edges are copied once,
-and only edges between tasks of this flow count.
+Task objects are shared between flows and may be rewired during a run, so settings and edges are copied once.
+Only edges between tasks of this flow count.
 """
 
 import inspect
@@ -25,7 +25,7 @@ class PlanError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskSpec:
-    """What a task asks for."""
+    """The settings of a task."""
 
     name: str
     func: Callable[..., Any]
@@ -35,8 +35,8 @@ class TaskSpec:
     timeout_sec: float  # infinite when the task has no limit
     isolate: bool  # its failure does not fail the run
     any_of: bool  # one of the tasks it needs is enough
-    is_coroutine: bool  # it can be interrupted, by another thread
-    wait: WaitTask | None  # it has no code: its result comes from outside
+    is_coroutine: bool  # another thread can interrupt it
+    wait: WaitTask | None  # it has no code: its result is an answer
 
     @classmethod
     def of(cls, task: Task) -> Self:
@@ -57,7 +57,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """Tasks in a stable topological order, and who waits for whom."""
+    """Tasks in a stable topological order, and their edges."""
 
     specs: Mapping[str, TaskSpec]
     needs: Mapping[str, tuple[str, ...]]
@@ -72,7 +72,7 @@ def plan_of(flow: Flow) -> FlowPlan:
     if len(specs) != len(tasks):
         raise PlanError("Two tasks of the flow have the same name; give each its own")
     if any(spec.wait for spec in specs.values()):
-        _refuse_twins(flow)
+        _refuse_duplicates(flow)
     needs = {task.name: _inside(task, specs) for task in tasks}
     needed_by: dict[str, list[str]] = {name: [] for name in specs}
     for name, wanted in needs.items():
@@ -82,10 +82,10 @@ def plan_of(flow: Flow) -> FlowPlan:
     return FlowPlan(specs, needs, needed_by, order)
 
 
-def _refuse_twins(flow: Flow) -> None:
-    """pyoco takes two tasks of one name for one: of two sleeps in a row the second would just be gone.
+def _refuse_duplicates(flow: Flow) -> None:
+    """pyoco treats two tasks with one name as one: of two sleeps in a row the second would be missing.
 
-    Edges are not enough: a task that many flows share has the edges of earlier flows too.
+    Edges do not show it: a task that several flows share has the edges of earlier flows too.
     """
     own = {task.name: task for task in flow.tasks}
     for step in cast(Any, flow).build_program().steps:  # pyoco does not annotate it
@@ -107,7 +107,7 @@ def _number(task: Task, field: str, otherwise: float) -> float:
 
 
 class _Ordering:
-    """Kahn's algorithm; a circle is opened where an ANY task can start with what is there already."""
+    """Kahn's algorithm. A cycle is opened at an ANY task of which one need is already placed."""
 
     def __init__(
         self,

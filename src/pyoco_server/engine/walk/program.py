@@ -1,6 +1,6 @@
 """Walk a flow with switch, repeat, foreach and until, one task after the other. Owns what those mean.
 
-The meaning is pyoco's: any failure ends the run, whatever the task's fail policy says.
+The meaning is pyoco's: any failure ends the run, with every fail policy of the task.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,18 +20,18 @@ from pyoco.dsl.nodes import (
     UntilNode,
 )
 
-from pyoco_server.engine.checkpoints import Checkpoints
+from pyoco_server.engine.limits import Checkpoints
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.tasks.failure import Failure, describe
+from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.references import value_of
-from pyoco_server.engine.walk.loop_record import LoopedTasks, Whole
+from pyoco_server.engine.walk.loop_record import Aggregate, LoopedTasks
 from pyoco_server.engine.walk.plan import TaskSpec
 from pyoco_server.engine.walk.program_index import Labels, Program, ProgramPosition
 from pyoco_server.engine.walk.scheduler import Scheduler
 from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Released
 
-UNTIL_ITERATIONS_MAX = 1000  # pyoco's bound for a loop that names none
+UNTIL_ITERATIONS_MAX = 1000  # pyoco's limit for a loop without one
 
 
 class ProgramWalk:
@@ -43,7 +43,7 @@ class ProgramWalk:
         self._scheduler = scheduler
         self._reporter = reporter
         self._labels = Labels(program.names)
-        self._indexes = ""  # of the loops that we are in, outermost first: "[0][2]"
+        self._indexes = ""  # of the current loops, outermost first: "[0][2]"
         self._unreleased = 0  # successes that are not acknowledged yet
 
     @property
@@ -52,11 +52,11 @@ class ProgramWalk:
 
     @property
     def last(self) -> tuple[str, ...]:
-        return ()  # which one it is, turns out on the way
+        return ()  # not known before the walk
 
     @property
     def needs(self) -> dict[str, tuple[str, ...]]:
-        return {}  # its steps come one after the other
+        return {}  # its steps follow each other
 
     @property
     def any_of(self) -> tuple[str, ...]:
@@ -84,43 +84,43 @@ class ProgramWalk:
             case _:
                 raise _failed(TypeError(f"Unknown node type: {type(node)}"))
 
-    def _task(self, place: ProgramPosition) -> None:
-        label = self._labels.of(place)
+    def _task(self, position: ProgramPosition) -> None:
+        label = self._labels.of(position)
         name = label + self._indexes
-        whole = self._looped.reach(place.spec, label) if place.is_looped else None
+        aggregate = self._looped.reach(position.spec, label) if position.is_looped else None
         if name in self._recorded:
             output = self._recorded[name]
-            self._scheduler.take_recorded(place.spec, name, output)
-        elif place.spec.wait is not None and name in self._failures:
+            self._scheduler.take_recorded(position.spec, name, output)
+        elif position.spec.wait is not None and name in self._failures:
             failure = Failure(self._failures[name])
             self._reporter.report_recorded_failure(name, failure)
-            raise self._fail(name, whole, failure)
+            raise self._fail(name, aggregate, failure)
         else:
-            output = self._execute(place.spec, name, whole)
-        if whole is not None:
-            whole.last, whole.output = name, output
+            output = self._execute(position.spec, name, aggregate)
+        if aggregate is not None:
+            aggregate.last, aggregate.output = name, output
 
-    def _execute(self, spec: TaskSpec, name: str, whole: Whole | None) -> Any:
+    def _execute(self, spec: TaskSpec, name: str, aggregate: Aggregate | None) -> Any:
         self._await_releases()
-        if whole is not None:
-            self._looped.start(whole)
+        if aggregate is not None:
+            self._looped.start(aggregate)
         self._scheduler.start(spec, name)
-        news = self._scheduler.next()
-        if isinstance(news, AttemptFailed):
-            raise self._fail(name, whole, news.failure)
-        assert isinstance(news, AttemptSucceeded), "one task at a time: nothing else can be under way"
+        signal = self._scheduler.next()
+        if isinstance(signal, AttemptFailed):
+            raise self._fail(name, aggregate, signal.failure)
+        assert isinstance(signal, AttemptSucceeded), "one task at a time: nothing else is in flight"
         self._unreleased = 1
-        return news.output
+        return signal.output
 
-    def _fail(self, name: str, whole: Whole | None, failure: Failure) -> Halt:
-        if whole is not None:
-            self._looped.fail(whole, failure)
+    def _fail(self, name: str, aggregate: Aggregate | None, failure: Failure) -> Halt:
+        if aggregate is not None:
+            self._looped.fail(aggregate, failure)
         return Halt(Ending(OutcomeStatus.FAILED, failure.error, name, failure.traceback, failure))
 
     def _await_releases(self) -> None:
         for _ in range(self._unreleased):
             released = self._scheduler.next()
-            assert isinstance(released, Released), "one task at a time: nothing else can be under way"
+            assert isinstance(released, Released), "one task at a time: nothing else is in flight"
         self._unreleased = 0
 
     def _loop(self, node: RepeatNode | ForEachNode | UntilNode) -> None:
@@ -131,7 +131,7 @@ class ProgramWalk:
                 self._foreach(node)
             case UntilNode():
                 self._until(node)
-        if not self._indexes:  # it was the outermost one
+        if not self._indexes:  # it was the outermost loop
             self._unreleased += self._looped.end()
 
     def _repeat(self, node: RepeatNode) -> None:
@@ -213,10 +213,11 @@ class ProgramWalk:
 
 
 def _truth(make: Callable[[], Any]) -> bool:
-    try:
-        return bool(make())
-    except Exception as exc:  # user code: __eq__ and __bool__ of a result may raise, as those of an array do
-        raise _failed(exc) from exc
+    # __eq__ and __bool__ of a result may raise, as those of an array do.
+    value = try_call(lambda: bool(make()))
+    if isinstance(value, Exception):
+        raise _failed(value) from value
+    return value
 
 
 def _failed(exc: Exception) -> Halt:

@@ -1,8 +1,8 @@
-"""A private copy of a program for one run, and the names under which its tasks are written down.
+"""A private copy of a program for one run, and the record names of its tasks.
 
-A task may stand at several places, and a place in loops is passed many times: each execution has a name of
-its own, which is the same whenever the run is walked again. `notify` is the first place that is reached,
-`notify#2` the next one; `notify[3]` its fourth iteration, with an index for each loop, outermost first.
+A task may have several positions, and a position in loops is reached many times. Each execution has a record
+name, which is the same in every claim of the run. `notify` is the first position that is reached, `notify#2`
+the next one; `notify[3]` is its fourth iteration, with an index for each loop, outermost first.
 """
 
 import re
@@ -20,7 +20,7 @@ _OF_AN_ITERATION = re.compile(r"(?:#\d+)?(?:\[\d+\])+$")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramPosition(DSLNode):
-    """Stands in the copy where a task stood in the program. Compared by identity."""
+    """A task's position in the copy of the program. Compared by identity."""
 
     spec: TaskSpec
     is_looped: bool
@@ -28,28 +28,28 @@ class ProgramPosition(DSLNode):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to walk, and the plain names of all tasks: in program order, those outside of it last."""
+    """The steps, and the plain names of all tasks: in program order, then those outside of the program."""
 
     body: SubFlowNode
     names: tuple[str, ...]
 
 
 class Labels:
-    """What a place is called, decided when the walk first gets to it."""
+    """The record name of each position, fixed when the walk first reaches it."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._taken = set(names)
-        self._places: dict[str, int] = {}  # how many of them each task has so far
+        self._reached: dict[str, int] = {}  # how many positions of each task were reached
         self._labels: dict[ProgramPosition, str] = {}
 
-    def of(self, place: ProgramPosition) -> str:
-        label = self._labels.get(place)
+    def of(self, position: ProgramPosition) -> str:
+        label = self._labels.get(position)
         if label is None:
-            label = self._labels[place] = self._next(place.spec.name)
+            label = self._labels[position] = self._next(position.spec.name)
         return label
 
     def _next(self, name: str) -> str:
-        number = self._places[name] = self._places.get(name, 0) + 1
+        number = self._reached[name] = self._reached.get(name, 0) + 1
         if number == 1:
             return name
         label = f"{name}#{number}"
@@ -67,7 +67,7 @@ def program_of(flow: Flow) -> Program:
 
 
 class _Copying:
-    """pyoco uses one node wherever a task stands, and settings may be changed while we run."""
+    """pyoco uses one node for all positions of a task, and settings may change during the run."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -86,7 +86,7 @@ class _Copying:
                 cases = [replace(case, target=self.body(case.target, is_looped)) for case in node.cases]
                 return replace(node, cases=cases)
             case _:
-                return node  # the walk says that it does not know it, should it get there
+                return node  # the walk fails with an unknown node type if it reaches it
 
     def _place(self, task: Task, is_looped: bool) -> ProgramPosition:
         self.names.append(task.name)

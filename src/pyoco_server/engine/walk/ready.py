@@ -1,4 +1,4 @@
-"""Which tasks may start now, and which never will. Owns the counting; starts nothing.
+"""Which tasks may start now, and which can never start. Owns the counting; starts nothing.
 
 Each edge is visited once when its source settles, so a whole run costs O(tasks + edges).
 """
@@ -9,7 +9,7 @@ from pyoco_server.engine.walk.plan import FlowPlan
 
 
 class ReadySet:
-    """Counts, per task, the successes it still misses and the needed tasks that are still undecided."""
+    """Counts for each task the successes that it still needs, and the needed tasks that have not ended."""
 
     def __init__(self, plan: FlowPlan, recorded: Container[str], failed: Iterable[str] = ()) -> None:
         self._plan = plan
@@ -20,7 +20,7 @@ class ReadySet:
         self._open.difference_update(failed)
 
     def first(self) -> list[str]:
-        """Tasks that can start at once. Call it once, first."""
+        """The tasks that can start at once. Call it once, first."""
         for name in self._plan.order:
             if name in self._recorded:
                 self._decide(name, success=1)
@@ -29,12 +29,12 @@ class ReadySet:
         return ready
 
     def note_success(self, name: str) -> list[str]:
-        """Tasks that can start because this one succeeded."""
+        """The tasks that can start because this one succeeded."""
         touched = self._decide(name, success=1)
         return self._take(other for other in touched if self._missing[other] <= 0)
 
     def note_failure(self, name: str) -> list[str]:
-        """Tasks that can never start because this one failed: not those that follow from them in turn."""
+        """The tasks that can never start because this one failed, without those that depend on them."""
         touched = self._decide(name, success=0)
         return self._take(other for other in touched if self._undecided[other] < self._missing[other])
 

@@ -1,7 +1,7 @@
-"""The scheduler of one run: fill free threads, wait for what happens, wind down. Owns the waiting.
+"""The scheduler of one run: fill free threads, wait for events, wind down. Owns the waiting.
 
-Does not know the shape of the flow: a walk (`graph.py`, `program.py`) says what to start and hears what came
-of it. All of it happens in the thread that called `Engine.run`; `_receive` is the one place where it waits.
+It does not use the shape of the flow: a walk (`graph.py`, `program.py`) chooses what to start and gets the
+signals. Everything happens in the thread that called `Engine.run`; it waits only in `_receive`.
 """
 
 import math
@@ -20,13 +20,13 @@ from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.wiring import Wiring
 from pyoco_server.engine.walk.in_flight import TasksInFlight
 from pyoco_server.engine.walk.plan import TaskSpec
-from pyoco_server.engine.walk.signals import News
+from pyoco_server.engine.walk.signals import Signal
 from pyoco_server.engine.walk.timers import Expiry, RetryTimer
 from pyoco_server.engine.walk.waits import Waits
 
-# A run that may not start anything is woken when it may; should that be missed, it looks again so soon.
-HELD_LOOK_SEC = 1.0
-WAIT_MAX_SEC = 3600.0  # a lock refuses to wait for centuries; we look again after an hour
+# A run that may not start anything is woken when it may. If that is missed, it checks again after this long.
+HELD_CHECK_SEC = 1.0
+WAIT_MAX_SEC = 3600.0  # locks accept no timeout of centuries
 
 
 class Scheduler:
@@ -38,8 +38,8 @@ class Scheduler:
         self._limits = limits
         self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
-        self._under_way = TasksInFlight(control, ctx, self._wiring, reporter)
-        self._waits = Waits(self._wiring, reporter, self._under_way.news)
+        self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter)
+        self._waits = Waits(self._wiring, reporter, self._in_flight.signals)
         self._waiting: deque[TaskAttempt] = deque()
 
     def start(self, spec: TaskSpec, name: str) -> None:
@@ -50,29 +50,29 @@ class Scheduler:
             self._waits.begin(spec, name)
 
     def take_recorded(self, spec: TaskSpec, name: str, output: Any) -> None:
-        """Use the result from an earlier life of the run instead of executing the task."""
+        """Use the result of an earlier claim of the run instead of executing the task."""
         self._wiring.save(spec, output)
         self._reporter.report_recorded(name, output)
 
-    def conclude(self, whole: TaskAttempt, output: Any) -> None:
+    def conclude(self, aggregate: TaskAttempt, output: Any) -> None:
         """Report the success of a task whose iterations have all succeeded."""
-        self._under_way.conclude(whole, output, clock.now())
+        self._in_flight.conclude(aggregate, output, clock.now())
 
-    def next(self) -> News:
-        """Wait until something became of a task.
+    def next(self) -> Signal:
+        """Wait for the next signal about a task.
 
-        Raises `Halt` once the run is cancelled or out of time, or when nothing but waits is left.
+        Raises `Halt` when the run is cancelled or out of time, or when only waits are left.
         """
         while True:
             self.halt_if_due()
-            if self._under_way.news:
-                return self._under_way.news.popleft()
-            if self._waiting and len(self._under_way.running) < self._limits.parallelism:
+            if self._in_flight.signals:
+                return self._in_flight.signals.popleft()
+            if self._waiting and len(self._in_flight.running) < self._limits.parallelism:
                 if self._is_held():
-                    self._pump(until=min(self._deadline, time.monotonic() + HELD_LOOK_SEC))
+                    self._pump(until=min(self._deadline, time.monotonic() + HELD_CHECK_SEC))
                     continue
                 self._begin(self._waiting.popleft())
-                # A quick task may be back already: its thread takes the next one, and none has to be hired.
+                # A quick task may have returned already: then its thread takes the next one.
                 if self._control.events.empty():
                     continue
             if self._waits.open and self._is_idle() and self._control.events.empty():
@@ -88,20 +88,20 @@ class Scheduler:
 
     @property
     def left_behind(self) -> int:
-        return len(self._under_way.left_behind)
+        return len(self._in_flight.left_behind)
 
     @property
     def open_waits(self) -> tuple[str, ...]:
         return tuple(self._waits.open)
 
     def is_stuck(self) -> bool:
-        """Nothing is in flight and no wait is open, so nothing more can happen."""
+        """Nothing is in flight and no wait is open, so no further signal can come."""
         return self._is_idle() and not self._waits.open
 
     def wind_down(self, patience_sec: float = math.inf) -> None:
         """Ask running tasks to return and wait for them: this long, or until the run is abandoned."""
         self._control.is_stopping = True
-        running = self._under_way.running
+        running = self._in_flight.running
         give_up_at = time.monotonic() + patience_sec
         for attempt in running:
             attempt.interrupt()
@@ -109,13 +109,13 @@ class Scheduler:
         while running and not self._control.is_abandoned and time.monotonic() < give_up_at:
             self._pump(give_up_at)
         while running:
-            self._under_way.leave_behind(next(iter(running)))
+            self._in_flight.leave_behind(next(iter(running)))
 
     def _is_idle(self) -> bool:
-        return not self._waiting and not self._under_way
+        return not self._waiting and not self._in_flight
 
     def _is_held(self) -> bool:
-        """Set before it is asked again: a wake-up between the two is an event that waits for us."""
+        """The flag is set before `may_start` is called again: a wake-up in between is then an event."""
         may_start = self._limits.may_start
         if may_start is None or may_start():
             return False
@@ -125,17 +125,17 @@ class Scheduler:
 
     def _begin(self, attempt: TaskAttempt) -> None:
         if self._is_alone(attempt):
-            self._under_way.perform(attempt)
+            self._in_flight.perform(attempt)
         else:
-            self._under_way.begin(attempt)
+            self._in_flight.begin(attempt)
 
     def _is_alone(self, attempt: TaskAttempt) -> bool:
-        """Nothing else runs, waits or is due before it has ended, and nothing has to interrupt it."""
+        """No other task runs, waits or is due before it has ended, and nothing has to interrupt it."""
         return (
             self._limits.lone_tasks_here
             and not self._waiting
-            and not self._under_way.running
-            and not self._under_way.retries_due
+            and not self._in_flight.running
+            and not self._in_flight.retries_due
             and not self._waits.open
             and self._deadline == math.inf
             and attempt.spec.timeout_sec == math.inf
@@ -143,29 +143,29 @@ class Scheduler:
         )
 
     def _pump(self, until: float) -> None:
-        """Handle one thing: what is due, or else the next event."""
-        timers = self._under_way.timers
+        """Handle a timer that is due, or else the next event."""
+        timers = self._in_flight.timers
         match timers.take_due():
             case Expiry(attempt):
-                self._under_way.expire(attempt)
+                self._in_flight.expire(attempt)
             case RetryTimer(attempt):
-                self._under_way.retries_due -= 1
+                self._in_flight.retries_due -= 1
                 self._waiting.append(attempt)
             case None:
                 self._receive(min(timers.next_at(), until))
 
     def _receive(self, until: float) -> None:
-        # Without a deadline no clock has to be read.
+        # Without a deadline the clock is not read.
         wait_sec = None if until == math.inf else min(max(0.0, until - time.monotonic()), WAIT_MAX_SEC)
         try:
-            event = self._limits.receive(self._control.events, wait_sec, bool(self._under_way.running))
+            event = self._limits.receive(self._control.events, wait_sec, bool(self._in_flight.running))
         except Empty:
             return
         match event:
             case AttemptEnded():
-                self._under_way.end(event)
+                self._in_flight.end(event)
             case ResultAcknowledged(attempt):
-                self._under_way.release(attempt)
+                self._in_flight.release(attempt)
             case Answered(name, answer):
                 self._waits.answer(name, answer)
             case Woken():

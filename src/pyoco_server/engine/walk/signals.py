@@ -1,4 +1,4 @@
-"""What the scheduler tells the walk through a flow. Closed set of values; no behaviour."""
+"""What the scheduler reports to the walk through a flow. Closed set of values; no behaviour."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from pyoco_server.engine.walk.plan import TaskSpec
 
 @dataclass(frozen=True, slots=True)
 class AttemptSucceeded:
-    """The task has returned, and the listener knows."""
+    """The task has returned, and the listener was called."""
 
     spec: TaskSpec
     output: Any
@@ -24,10 +24,10 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed:
-    """The task has failed and will not be tried again."""
+    """The task has failed and will not be retried."""
 
     spec: TaskSpec
     failure: Failure
 
 
-News = AttemptSucceeded | Released | AttemptFailed
+Signal = AttemptSucceeded | Released | AttemptFailed

@@ -1,4 +1,4 @@
-"""What is due at which moment of the monotonic clock. Owns the order; does nothing when the moment comes."""
+"""What is due at which instant of the monotonic clock. Owns the order; executes nothing."""
 
 import heapq
 import itertools
@@ -11,7 +11,7 @@ from pyoco_server.engine.tasks.attempt import TaskAttempt
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The attempt's time is up, if it still runs."""
+    """The attempt's time is up, if it is still running."""
 
     attempt: TaskAttempt
 
@@ -24,11 +24,11 @@ class RetryTimer:
 
 
 class Timers:
-    """Entries are never removed early: one that has lost its meaning costs a look when its time comes."""
+    """Entries are never removed early: an entry without effect is ignored when it is due."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Expiry | RetryTimer]] = []
-        self._numbers = itertools.count()  # decides between equal moments
+        self._numbers = itertools.count()  # orders equal instants
 
     def add(self, at: float, what: Expiry | RetryTimer) -> None:
         heapq.heappush(self._heap, (at, next(self._numbers), what))

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server import clock
-from pyoco_server.engine import NullListener, WaitPrompt
+from pyoco_server.engine import Listener, WaitPrompt
 from pyoco_server.lifecycle.commands import FailTask, PutTaskWaiting, SkipTask, StartTask, SucceedTask
 from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.worker.recording.facts import Acknowledge, Numbering, TaskReport, Urgency
@@ -22,7 +22,7 @@ from pyoco_server.worker.recording.values import inputs_kept, result_of
 _to_json = msgspec.json.Encoder().encode
 
 
-class CommandListener(NullListener):
+class CommandListener(Listener):
     """`report` is called in the engine's thread; `end_output` before the end of a task is reported."""
 
     def __init__(self, report: Callable[[TaskReport], None], end_output: Callable[[str], None]) -> None:

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyoco_server import clock
-from pyoco_server.engine.tasks.current_attempt import CURRENT, Whereabouts
+from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 
 LINE_BYTES_MAX = 8 * 1024
 LINE_CHARS_MAX = LINE_BYTES_MAX  # a character is a byte at least
 CUT_MARK = " … cut"
 
 # at, stream, where, lines, level
-Tell = Callable[[float, str, Whereabouts, list[str], str | None], None]
+Tell = Callable[[float, str, CurrentAttempt | None, list[str], str | None], None]
 
 
 class LineStream(io.TextIOBase):
@@ -32,7 +32,7 @@ class LineStream(io.TextIOBase):
         self._stream = stream
         self._descriptor = descriptor
         self._tell = tell
-        self._begun: dict[Whereabouts, str] = {}
+        self._begun: dict[CurrentAttempt | None, str] = {}
         self.buffer = _Bytes(self)
 
     def write(self, text: str) -> int:
@@ -88,7 +88,7 @@ class LineStream(io.TextIOBase):
         return "backslashreplace"
 
 
-def _is_of(where: Whereabouts, task: str | None, run_id: str | None) -> bool:
+def _is_of(where: CurrentAttempt | None, task: str | None, run_id: str | None) -> bool:
     if where is None:
         return task is None and run_id is None
     return task in (None, where.task) and run_id in (None, where.run_id)

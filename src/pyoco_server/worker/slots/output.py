@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 
-from pyoco_server.engine.tasks.current_attempt import Whereabouts, install_thread_inheritance
+from pyoco_server.engine.tasks.current_attempt import CurrentAttempt, install_thread_inheritance
 from pyoco_server.worker.recording.facts import Numbering
 from pyoco_server.worker.slots.capture import restore, take_over
 from pyoco_server.worker.slots.left_processes import LeftProcesses
@@ -24,8 +24,8 @@ class Output:
         self._writer = writer
         self._run_id: str | None = None
         self._numbering = Numbering(fence=0)
-        self._streams = take_over(self._tell)
-        self._pipes = TaskPipes(self._tell)
+        self._streams = take_over(self._on_lines)
+        self._pipes = TaskPipes(self._on_lines)
         self._pipes.install(self._on_fork)
         # A task may close descriptors 1 and 2, or point them elsewhere.
         self._kept = [(os.dup(descriptor), os.fstat(descriptor)) for descriptor in DESCRIPTORS]
@@ -53,15 +53,17 @@ class Output:
                 os.dup2(kept, descriptor)
         return self._left.are_there()
 
-    def _tell(self, at: float, stream: str, where: Whereabouts, lines: list[str], level: str | None) -> None:
-        if self._run_id is None or (where is not None and where.run_id != self._run_id):
-            # Between runs, or from a thread that an earlier run has left: it belongs to no run's log.
+    def _on_lines(
+        self, at: float, stream: str, attempt: CurrentAttempt | None, lines: list[str], level: str | None
+    ) -> None:
+        if self._run_id is None or (attempt is not None and attempt.run_id != self._run_id):
+            # Printed between runs, or by a thread that an earlier run has left: it belongs to no run's log.
             os.write(DESCRIPTORS[1], ("\n".join(lines) + "\n").encode())
             return
-        task, attempt = None, None
-        if where is not None:
-            task, attempt = where.task, self._numbering.attempt_no(where.task, where.attempt)
-        self._writer.print(at, (stream, task, attempt, level), lines)
+        task, number = None, None
+        if attempt is not None:
+            task, number = attempt.task, self._numbering.attempt_no(attempt.task, attempt.attempt)
+        self._writer.print(at, (stream, task, number, level), lines)
 
     def _on_fork(self) -> None:
         self._writer.close_after_fork()

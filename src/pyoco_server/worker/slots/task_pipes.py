@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pyoco_server import clock
-from pyoco_server.engine.tasks.current_attempt import CURRENT, Whereabouts
+from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, Tell, decoded_lines
 
 READ_BYTES = 64 * 1024
@@ -27,7 +27,7 @@ _popen_init = subprocess.Popen.__init__
 
 
 class _Pipe:
-    def __init__(self, where: Whereabouts, stream: str) -> None:
+    def __init__(self, where: CurrentAttempt | None, stream: str) -> None:
         self.where = where
         self.stream = stream
         self.reader, self.writer = os.pipe()
@@ -47,7 +47,7 @@ class TaskPipes:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._lock = threading.Lock()
-        self._pipes: dict[Whereabouts, tuple[_Pipe, _Pipe]] = {}
+        self._pipes: dict[CurrentAttempt | None, tuple[_Pipe, _Pipe]] = {}
         self._selector = selectors.DefaultSelector()
         self._reader: threading.Thread | None = None
         self._is_forked = False
@@ -105,7 +105,7 @@ class TaskPipes:
         if where is not None and not self._is_forked:
             self._of(where)
 
-    def _of(self, where: Whereabouts) -> tuple[_Pipe, _Pipe]:
+    def _of(self, where: CurrentAttempt | None) -> tuple[_Pipe, _Pipe]:
         with self._lock:
             if where not in self._pipes:
                 pair = _Pipe(where, STREAMS[0]), _Pipe(where, STREAMS[1])
