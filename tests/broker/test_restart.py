@@ -17,7 +17,7 @@ import pytest
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.broker import process as process_module
 from pyoco_server.broker import supervisor as supervisor_module
-from pyoco_server.broker.supervisor import FIRST_BACKOFF_SEC, backoff_sec
+from pyoco_server.broker.supervisor import FIRST_BACKOFF_SEC, restart_backoff
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Eventually, IsRunning, MakeBroker
@@ -156,8 +156,8 @@ async def test_a_server_deaf_to_sigterm_is_killed(
 
 def test_the_first_restart_is_at_once_and_the_next_ones_wait_longer_up_to_a_limit() -> None:
     first = FIRST_BACKOFF_SEC
-    assert [backoff_sec(n, 0.5) for n in range(6)] == [0, first, first * 2, first * 4, 0.5, 0.5]
-    assert backoff_sec(100_000, 5.0) == 5.0
+    assert [restart_backoff(0.5).after(n) for n in range(6)] == [0, first, first * 2, first * 4, 0.5, 0.5]
+    assert restart_backoff(5.0).after(100_000) == 5.0
 
 
 async def test_a_server_that_hangs_is_reported_until_it_answers_again(

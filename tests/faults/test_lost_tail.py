@@ -54,12 +54,12 @@ async def opened(config: NatsBackendConfig) -> AsyncIterator[Store]:
 @asynccontextmanager
 async def following(store: Store) -> AsyncIterator[ReadModel]:
     model = ReadModel(store.client, store.jetstream, store.config)
-    store.on_reconnect(model.reconnected)
+    store.on_reconnect(model.handle_reconnect)
     await model.start()
     try:
         yield model
     finally:
-        store.forget_reconnect(model.reconnected)
+        store.forget_reconnect(model.handle_reconnect)
         await model.stop()
 
 
@@ -165,7 +165,7 @@ async def test_keys_are_as_the_broker_has_them(
 ) -> None:
     async with opened(config) as store:
         checks = KeyCheck(store)
-        store.on_reconnect(checks.table.reconnected)
+        store.on_reconnect(checks.table.handle_reconnect)
         await checks.start()
         try:
             one, other = await new_key(store), await new_key(store)

@@ -48,7 +48,7 @@ async def keeping(config: NatsBackendConfig) -> AsyncIterator[Housekeeper]:
     store = await Store.connect(config, name="keeper")
     read_model = ReadModel(store.client, store.jetstream, config)
     await read_model.start()
-    store.on_reconnect(read_model.feed.reconnected)
+    store.on_reconnect(read_model.feed.handle_reconnect)
     keeper = Housekeeper(store, read_model)
     try:
         yield keeper

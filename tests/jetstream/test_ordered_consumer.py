@@ -146,7 +146,7 @@ async def test_a_message_missed_at_the_end_is_noticed_by_the_heartbeat(store: St
 async def test_a_feed_goes_on_after_the_death_of_the_broker(own_nats_server: NatsServer) -> None:
     store = await Store.connect(config_on(own_nats_server), name="test")
     fed = Fed(store)
-    store.on_reconnect(fed.feed.reconnected)
+    store.on_reconnect(fed.feed.handle_reconnect)
     fed.feed.start(0)
     at = await tagged(store, await begun(store), "a")
     await fed.reaches(2)
@@ -223,7 +223,7 @@ async def test_a_place_that_was_confirmed_is_looked_at_again_by_a_new_consumer(
     fed = await start(after=1)
     await fed.reaches(2)
     fed.feed._confirmed = 9  # by a leader whose stream had seven more, that are gone
-    fed.feed.reconnected()
+    fed.feed.handle_reconnect()
     await until(lambda: fed.feed.restarts == 2)
     assert fed.feed.reached == 2
 
@@ -266,7 +266,7 @@ async def test_a_feed_goes_on_after_an_unexpected_error(
         await subscribe()
 
     monkeypatch.setattr(fed.feed, "_subscribe", fail_at_first)
-    fed.feed.reconnected()
+    fed.feed.handle_reconnect()
     newer = await begun(store)
     await fed.reaches(newer.log_seq)
     assert fed.seen[-1] == newer.log_seq

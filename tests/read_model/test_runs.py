@@ -321,7 +321,7 @@ async def test_lists_go_on_after_the_death_of_the_broker(own_nats_server: NatsSe
     store = await Store.connect(config_on(own_nats_server), name="test")
     model = ReadModel(store.client, store.jetstream, store.config)
     await model.start()
-    store.on_reconnect(model.feed.reconnected)
+    store.on_reconnect(model.feed.handle_reconnect)
     before = await begun(store)
     assert await listed(model) == [before.run.run_id]
     own_nats_server.kill()

@@ -91,16 +91,16 @@ async def test_a_broker_that_stays_silent_is_told(store: Store, monkeypatch: pyt
 
 
 async def test_writes_are_told_to_who_listens_to_this_record(store: Store, other_store: Store) -> None:
-    async with other_store.ledger.news_of("a.b") as news:
+    async with other_store.ledger.watch("a.b") as written:
         await other_store.ledger.get("a.b")  # the broker knows by now that somebody listens
         await store.ledger.put("a.c", RECORD, revision=0)
         revision = await store.ledger.put("a.b", RECORD, revision=0)
         async with asyncio.timeout(20):
-            await news.wait()
-        news.clear()
+            await written.wait()
+        written.clear()
         await store.ledger.delete("a.b", revision=revision)
         async with asyncio.timeout(20):
-            await news.wait()
+            await written.wait()
 
 
 async def test_a_record_that_cannot_be_read_is_as_good_as_none(store: Store) -> None:

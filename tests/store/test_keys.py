@@ -190,7 +190,7 @@ async def test_the_table_survives_the_broker_and_learns_what_it_missed(own_nats_
     config = config_on(own_nats_server)
     store, other = [await Store.connect(config, name=name) for name in ("one", "two")]
     table = KeyTable(store.client, store.jetstream, config)
-    store.on_reconnect(table.reconnected)
+    store.on_reconnect(table.handle_reconnect)
     table.start()
     key = await new_key(other)
     await until(lambda: table.is_current and table.find(id_of(key)))
@@ -209,7 +209,7 @@ async def test_the_table_survives_the_broker_and_learns_what_it_missed(own_nats_
 async def test_after_a_reconnect_the_table_is_not_used_before_it_has_caught_up(
     store: Store, table: KeyTable
 ) -> None:
-    table.reconnected()
+    table.handle_reconnect()
     assert not table.is_current
     await until(lambda: table.is_current)
 
@@ -222,6 +222,6 @@ async def test_another_bucket_under_the_same_name_is_read_anew(store: Store, tab
     await store.jetstream.api(f"STREAM.DELETE.{stream}")
     await store.jetstream.api(f"STREAM.CREATE.{stream}", wanted)
     new = await new_key(store)
-    table.reconnected()
+    table.handle_reconnect()
     await until(lambda: table.is_current and table.find(id_of(new)))
     assert table.find(id_of(old)) is None

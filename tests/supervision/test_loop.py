@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.supervision import Backoff, Loop, contain, failures_by_loop, noticed
+from pyoco_server.supervision import Backoff, Loop, contain, failures_by_loop, start_task
 from tests.conftest import until
 
 FAST = Backoff(first_sec=0.001, longest_sec=0.01)
@@ -194,7 +194,7 @@ async def test_a_task_that_fails_once_is_counted_and_a_cancelled_one_is_not() ->
     async def fail() -> None:
         raise ValueError("defect")
 
-    tasks = [noticed(asyncio.create_task(fail()), "test.task") for _ in range(2)]
+    tasks = [start_task(fail(), "test.task") for _ in range(2)]
     tasks[1].cancel()
     await asyncio.wait(tasks)
     await until(lambda: failures_by_loop().get("test.task"))

@@ -42,7 +42,7 @@ async def test_they_start_in_order_and_stop_in_reverse() -> None:
     services.start()
     services.start()
     await until_started(services)
-    services.reconnected()
+    services.handle_reconnect()
     await services.stop()
     await services.stop()
     started = ["start a", "start b", "reconnected a", "reconnected b"]
@@ -103,14 +103,14 @@ async def test_one_that_fails_to_stop_or_to_take_a_reconnect_does_not_keep_the_o
     async def stop() -> None:
         raise RuntimeError
 
-    def reconnected() -> None:
+    def handle_reconnect() -> None:
         raise RuntimeError
 
-    broken = Service("broken", stop=stop, reconnected=reconnected)
+    broken = Service("broken", stop=stop, handle_reconnect=handle_reconnect)
     services = Services([recorded.service("a"), broken, recorded.service("c")])
     services.start()
     await until_started(services)
-    services.reconnected()
+    services.handle_reconnect()
     await services.stop()
     assert recorded.acts == ["start a", "start c", "reconnected a", "reconnected c", "stop c", "stop a"]
 

@@ -9,8 +9,8 @@ from tests.tidy.repository import PACKAGE, dotted, parsed, python_files
 
 BEGIN = {"create_task", "ensure_future"}
 
-# By file and function, with the reason why a task is neither a loop nor `noticed`. Adding a row is a decision
-# to be defended in review; a row that is no longer needed fails the test.
+# By file and function, with the reason why a task is neither a loop nor started by `start_task`. Adding a row
+# is a decision to be defended in review; a row that is no longer needed fails the test.
 ALLOWED: dict[str, str] = {
     "cli/server/gateway.py:start": "its own catch logs the error; `stop` awaits it; `up` hears of its end",
     "cli/server/up.py:_first": "waits for events; ended by the function that begins it",
@@ -28,7 +28,7 @@ ALLOWED: dict[str, str] = {
     "store/runs/log.py:create": "the snapshot of a run that was not stored; its error says the same again",
     "store/runs/snapshots.py:_make": "awaited by all who need the bucket",
     "supervision/loop.py:start": "the loop itself",
-    "supervision/start_sequence.py:start": "the start of services, which reports its own end",
+    "supervision/loop.py:start_task": "the supervised task itself",
     "worker/recording/run_log.py:_is_written_in_time": "waits for an event; ended by its caller",
 }
 
@@ -36,36 +36,16 @@ ALLOWED: dict[str, str] = {
 def test_no_task_is_begun_that_nothing_supervises() -> None:
     found = Counter(place for path in python_files(PACKAGE) for place in bare_tasks(path))
     unknown = sorted(found.keys() - ALLOWED.keys())
-    assert not unknown, f"use supervision.Loop where it repeats, `noticed` where it does not: {unknown}"
+    assert not unknown, f"use supervision.Loop where it repeats, `start_task` where it does not: {unknown}"
     assert not (unneeded := sorted(ALLOWED.keys() - found.keys())), f"no longer needed: {unneeded}"
 
 
 def bare_tasks(path: Path) -> Iterator[str]:
     for function in ast.walk(parsed(path)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            handed_on = set(_handed_to_noticed(function))
-            for node, target in _begun_in(function):
-                if node not in handed_on and target not in handed_on:
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and _is_beginning(node.func):
                     yield f"{path.relative_to(PACKAGE).as_posix()}:{function.name}"
-
-
-def _handed_to_noticed(function: ast.AST) -> Iterator[ast.expr | str]:
-    """What is given to `noticed`: a call, or the name of a variable."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and dotted(node.func) == "noticed":
-            first = node.args[0]
-            yield first.id if isinstance(first, ast.Name) else first
-
-
-def _begun_in(function: ast.AST) -> Iterator[tuple[ast.expr, str | None]]:
-    """Calls that begin a task, and the variable that each is assigned to."""
-    targets: dict[ast.expr, str] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            targets[node.value] = node.targets[0].id
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and _is_beginning(node.func):
-            yield node, targets.get(node)
 
 
 def _is_beginning(called: ast.expr) -> bool:

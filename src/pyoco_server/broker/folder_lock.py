@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyoco_server.broker.errors import DataFolderInUse
@@ -28,12 +29,11 @@ ORPHAN_PATIENCE_SEC = 5.0
 async def lock_folder(path: Path) -> int:
     """The open, locked file; raises DataFolderInUse naming the owner."""
     lock_fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
+    with ExitStack() as undo:
+        undo.callback(os.close, lock_fd)  # also after a cancel: no other code has this descriptor
         await _lock(path, lock_fd)
         _write_owner(lock_fd)
-    except BaseException:  # cancelled too: no other code has this descriptor
-        os.close(lock_fd)
-        raise
+        undo.pop_all()
     return lock_fd
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 from pyoco_server.broker.errors import BrokerFailedToStart, PortTaken
 from pyoco_server.broker.prepare import ServerPlan
@@ -17,15 +18,14 @@ async def launch(
 ) -> ServerProcess:
     """A server that answers with JetStream on; raises BrokerFailedToStart."""
     server = await ServerProcess.spawn(plan.binary, plan.conf, lock_fd=plan.lock_fd)
-    try:
-        await _until_ready(server, plan, ready_timeout_sec, given_up)
-    except BaseException:  # cancelled too: a caller that did not get the server cannot end it
-        await server.end()
-        raise
+    async with AsyncExitStack() as undo:
+        undo.push_async_callback(server.end)  # also after a cancel: the caller does not have the server
+        await _wait_until_ready(server, plan, ready_timeout_sec, given_up)
+        undo.pop_all()
     return server
 
 
-async def _until_ready(
+async def _wait_until_ready(
     server: ServerProcess, plan: ServerPlan, timeout_sec: float, given_up: Callable[[], bool]
 ) -> None:
     deadline = time.monotonic() + timeout_sec

@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 
 from pyoco_server.broker.server_conf import address
+from pyoco_server.supervision import Backoff
 
 GREETING_TIMEOUT_SEC = 1.0
 GREETING_BYTES_MAX = 65_536
-FIRST_STEP_SEC = 0.005
-LAST_STEP_SEC = 0.1
+PROBE_BACKOFF = Backoff(first_sec=0.005, longest_sec=0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ async def wait_until_listening(host: str, port: int, timeout_sec: float) -> bool
     """True as soon as connections are accepted there, False if none was in time."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_sec):
-            step_sec = FIRST_STEP_SEC
+            failures = 0
             while not await _accepts(host, port):
-                await asyncio.sleep(step_sec)
-                step_sec = min(step_sec * 2, LAST_STEP_SEC)  # the wait may be long and the broker far away
+                failures += 1
+                await asyncio.sleep(PROBE_BACKOFF.after(failures))
             return True
     return False
 

@@ -5,7 +5,6 @@ It comes back on the same port with the same credentials, for its clients know n
 """
 
 import asyncio
-import contextlib
 import logging
 import re
 import subprocess
@@ -17,7 +16,7 @@ from pyoco_server.broker.health import LOOK_EVERY_SEC, BrokerHealth
 from pyoco_server.broker.launch import launch
 from pyoco_server.broker.prepare import ServerPlan
 from pyoco_server.broker.process import STOP_GRACE_SEC, ServerProcess
-from pyoco_server.supervision import Loop
+from pyoco_server.supervision import Backoff, Loop, wait_for_event
 
 FIRST_BACKOFF_SEC = 0.1
 # A server that lived this long is healthy again: its next death is restarted at once.
@@ -46,7 +45,7 @@ class Supervisor:
     ) -> None:
         self._plan = plan
         self._ready_timeout_sec = ready_timeout_sec
-        self._backoff_max_sec = backoff_max_sec
+        self._backoff = restart_backoff(backoff_max_sec)
         self._restarted = restarted
         self._stopping = asyncio.Event()  # a flag beside the task: before Python 3.12 a cancel can get lost
         self.server = server
@@ -99,7 +98,7 @@ class Supervisor:
 
     async def _revive(self) -> None:
         """Try until there is a server again, or until we are to stop."""
-        while await self._backed_off():
+        while await self._back_off():
             self._failures += 1
             try:
                 self.server = await self._launch()
@@ -125,13 +124,9 @@ class Supervisor:
             self._is_restarting = True
             await server.end()
 
-    async def _backed_off(self) -> bool:
+    async def _back_off(self) -> bool:
         """Wait for the backoff after the failures so far; False if stopped meanwhile."""
-        delay_sec = backoff_sec(self._failures, self._backoff_max_sec)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay_sec):
-                await self._stopping.wait()
-        return not self._stopping.is_set()
+        return not await wait_for_event(self._stopping, self._backoff.after(self._failures))
 
     async def _launch(self) -> ServerProcess:
         # Patience doubles, for a big store that needs longer than the timeout would else never come up again.
@@ -140,11 +135,9 @@ class Supervisor:
         return await launch(self._plan, ready_timeout_sec=patience_sec, given_up=self._stopping.is_set)
 
 
-def backoff_sec(failures: int, max_sec: float) -> float:
-    """At once after the first death, then doubling."""
-    if failures == 0:
-        return 0.0
-    return min(FIRST_BACKOFF_SEC * 2.0 ** min(failures - 1, 30), max_sec)
+def restart_backoff(longest_sec: float) -> Backoff:
+    """The first restart comes at once; after it the waits double."""
+    return Backoff(FIRST_BACKOFF_SEC, longest_sec, jitter=0.0)
 
 
 def _in_one_line(text: str) -> str:

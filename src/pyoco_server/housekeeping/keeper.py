@@ -88,7 +88,7 @@ class Housekeeper:
             with contextlib.suppress(Unavailable, WrongSequence):  # else it stands still and is taken
                 await self._store.leases.release(KEY, revision=self._revision)
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         """The broker may have lost what is known of schedules: all of them are read again."""
         self._due_schedules.forget()
 

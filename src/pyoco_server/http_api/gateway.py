@@ -89,7 +89,7 @@ class Gateway:
         self.connections.prepare()
         if self.tokens is not None:
             self.tokens.start()
-        self.store.on_reconnect(self._services.reconnected)
+        self.store.on_reconnect(self._services.handle_reconnect)
         self._services.start()
         self.start_wait.begin(self._until_serving)
 
@@ -168,35 +168,39 @@ class Gateway:
                 "list of runs",
                 self.read_model.start,
                 self.read_model.stop,
-                self.read_model.reconnected,
+                self.read_model.handle_reconnect,
                 self._why_runs_are_not_listed,
             ),
             Service(
                 "list of rechecks",
                 self.rechecks.model.start,
                 self.rechecks.model.stop,
-                self.rechecks.model.reconnected,
+                self.rechecks.model.handle_reconnect,
                 self.rechecks.model.why_not,
             ),
             Service("recheck executor", stop=self.rechecks.executor.stop),
-            Service("commands", stop=self.commands.snapshots.close, reconnected=self.commands.runs.forget),
-            Service("histories", self.histories.start, self.histories.stop, self.histories.reconnected),
-            Service("watched runs", self.run_views.start, self.run_views.stop, self.run_views.reconnected),
-            Service("requests", self._serve, reconnected=self.run_news.stands_otherwise),
+            Service(
+                "commands", stop=self.commands.snapshots.close, handle_reconnect=self.commands.runs.forget
+            ),
+            Service("histories", self.histories.start, self.histories.stop, self.histories.handle_reconnect),
+            Service(
+                "watched runs", self.run_views.start, self.run_views.stop, self.run_views.handle_reconnect
+            ),
+            Service("requests", self._serve, handle_reconnect=self.run_news.stands_otherwise),
             Service("dead letters", self._follow_dead_letters),
             Service("changes of workers", self.worker_news.start),
             Service(
                 "changes of lists",
                 self.list_news.start,
                 self.list_news.stop,
-                self.list_news.reconnected,
+                self.list_news.handle_reconnect,
                 self.list_news.why_not,
             ),
             Service(
                 "housekeeping",
                 self._start_housekeeping,
                 self._housekeeper.stop,
-                self._housekeeper.reconnected,
+                self._housekeeper.handle_reconnect,
                 why_not=self._housekeeper.why_not,
             ),
             Service("recheck batches", self._start_batches, self._ended_batches.stop),
@@ -205,7 +209,7 @@ class Gateway:
 
     def _authentication(self) -> Iterator[Service]:
         if (keys := self.keys) is not None:
-            yield Service("API keys", keys.start, keys.stop, keys.table.reconnected, keys.table.why_not)
+            yield Service("API keys", keys.start, keys.stop, keys.table.handle_reconnect, keys.table.why_not)
 
     def _catalogue_import(self) -> Iterator[Service]:
         if (path := self.config.strategies_file) is not None and path:

@@ -32,7 +32,7 @@ class BrokerClock:
     def start(self) -> None:
         self._loop.start()
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         """Perhaps to another broker, with another clock: measured at once."""
         self._loop.wake()
 

@@ -22,7 +22,7 @@ from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.jetstream.errors import BrokerAway
 from pyoco_server.jetstream.parser import MessageParser
 from pyoco_server.jetstream.transport import Transport
-from pyoco_server.supervision import contain, count_failure, noticed
+from pyoco_server.supervision import contain, start_task
 
 log = logging.getLogger(__name__)
 
@@ -121,8 +121,7 @@ class BrokerClient(Client):
         """Connect to another one, if another is known: this one is there and of no use."""
         if self.is_connected and len(self._server_pool) > 1:
             log.warning("the broker answers no request; another server is tried")
-            leaving = asyncio.get_running_loop().create_task(self._process_op_err(StaleConnectionError()))
-            self._leaving = noticed(leaving, "leaving a server")
+            self._leaving = start_task(self._process_op_err(StaleConnectionError()), "leaving a server")
 
     def drop_unsent(self) -> None:
         """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
@@ -158,14 +157,11 @@ class BrokerClient(Client):
         wrong, it is tried again: nothing else would ever connect this process."""
         self._abort()
         while True:
-            try:
+            with contain("reconnecting", "reconnecting has failed"):
                 await super()._attempt_reconnect()
                 return
-            except Exception:  # any error that nats-py does not expect would end its task for good
-                count_failure("reconnecting")
-                log.exception("reconnecting has failed")
-                self._status = Client.RECONNECTING
-                await asyncio.sleep(RECONNECT_AGAIN_SEC)
+            self._status = Client.RECONNECTING
+            await asyncio.sleep(RECONNECT_AGAIN_SEC)
 
     def _abort(self) -> None:
         if isinstance(self._transport, Transport):

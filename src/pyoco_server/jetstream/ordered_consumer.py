@@ -124,7 +124,7 @@ class OrderedConsumer:
     def position(self) -> int:
         return self.stream_position.position
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         self._restart()
 
     def go_on_after(self, seq: int) -> None:

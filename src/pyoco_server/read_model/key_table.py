@@ -70,10 +70,10 @@ class KeyTable:
         await self._loop.stop(STOP_WITHIN_SEC)
         await self._feed.stop()
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         """What happened meanwhile is not known yet, and may have been a revocation."""
         self._filled = False
-        self._feed.reconnected()
+        self._feed.handle_reconnect()
         self._fill_again()
 
     @property

@@ -99,8 +99,8 @@ class RecheckModel:
             self._flush()
         self._table.close()
 
-    def reconnected(self) -> None:
-        self._feed.reconnected()
+    def handle_reconnect(self) -> None:
+        self._feed.handle_reconnect()
 
     def why_not(self) -> str | None:
         return None if self._feed.is_heard else "the list of strategies is not being followed"

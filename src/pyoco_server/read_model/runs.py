@@ -67,9 +67,9 @@ class ReadModel:
         self._rebuild.start()
         self._started = True
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         """Continue at the position reached, or at the beginning if the broker came back with another log."""
-        self.feed.reconnected()
+        self.feed.handle_reconnect()
 
     async def stop(self) -> None:
         await self._rebuild.stop()

@@ -82,7 +82,7 @@ class IdempotencyStore:
         self._bucket = Bucket(jetstream, config.idempotency_kv_bucket)
         self._stream = f"KV_{config.idempotency_kv_bucket}"
         self._prefix = f"$KV.{config.idempotency_kv_bucket}."
-        self._news = config.idempotency_subject_prefix
+        self._live_prefix = config.idempotency_subject_prefix
         self.ttl_sec = config.idempotency_ttl_sec
 
     async def get(self, address: str) -> Kept:
@@ -145,12 +145,12 @@ class IdempotencyStore:
         return found
 
     @asynccontextmanager
-    async def news_of(self, address: str) -> AsyncIterator[asyncio.Event]:
-        """Set whenever this record was written: the broker notifies after it has stored it."""
-        news = asyncio.Event()
-        sid = await self._client.listen(f"{self._news}.{address}", lambda *_: news.set())
+    async def watch(self, address: str) -> AsyncIterator[asyncio.Event]:
+        """An event that the broker sets after each write of this record."""
+        written = asyncio.Event()
+        sid = await self._client.listen(f"{self._live_prefix}.{address}", lambda *_: written.set())
         try:
-            yield news
+            yield written
         finally:
             await self._client.unlisten(sid)
 

@@ -45,7 +45,7 @@ class StreamChanges:
         await self._reconnects.stop()
         await asyncio.gather(*(feed.stop() for feed in self._feeds.values()))
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         """The broker may have come back with other streams: their ends are looked for again."""
         self._reconnects.wake()
 

@@ -48,7 +48,7 @@ from pyoco_server.store.schedules import Schedules
 from pyoco_server.store.secrets import Secrets
 from pyoco_server.store.storage_reserve import StorageReserve
 from pyoco_server.store.tickets import Tickets
-from pyoco_server.supervision import Loop
+from pyoco_server.supervision import Backoff, Loop, contain
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 _AWAY = {"err_id": Unavailable.default_err_id, "msg_id": message_id_of(Unavailable.default_err_id)}
 
 PROBE_TIMEOUT_SEC = 1.0
-PROBE_PAUSE_SEC = (0.02, 1.0)
+PROBE_BACKOFF = Backoff(first_sec=0.02, longest_sec=1.0)
 RESOURCES_PAUSE_SEC = 0.5
 SAY_SO_EVERY_SEC = 10.0
 DEFAULT_PORT = 4222
@@ -133,11 +133,10 @@ class Store:
         make_client: Callable[[], BrokerClient] | None = None,
     ) -> Store:
         store = cls(config, name=name, make_client=make_client)
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(store.close)
             await store.open()
-        except BaseException:  # also when cancelled: the connection must be closed
-            await store.close()
-            raise
+            undo.pop_all()
         return store
 
     async def open(self) -> None:
@@ -208,7 +207,7 @@ class Store:
 
     async def _wait_for_broker(self) -> None:
         """A TCP probe costs a millisecond where a refused first connect of nats-py costs two seconds."""
-        pause, said_at = PROBE_PAUSE_SEC[0], -SAY_SO_EVERY_SEC
+        failures, said_at = 0, -SAY_SO_EVERY_SEC
         url = without_credentials(self.config.nats_url)
         loop = asyncio.get_running_loop()
         while not self._stopping:
@@ -219,8 +218,8 @@ class Store:
                 said_at = loop.time()
                 self.why_not_ready = f"no broker answers at {url}"
                 log.warning("waiting for the broker", extra=_AWAY | {"url": url})
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, PROBE_PAUSE_SEC[1])
+            failures += 1
+            await asyncio.sleep(PROBE_BACKOFF.after(failures))
 
     async def _connect(self, options: dict[str, Any]) -> None:
         await self.client.connect(
@@ -298,14 +297,15 @@ class Store:
         if not self._stopping:
             log.warning("disconnected from the broker", extra=_AWAY)
             for hook in tuple(self._hooks_of_loss):
-                _call(hook)
+                with contain("hooks of the connection", "a hook of the connection failed"):
+                    hook()
 
     async def _on_reconnected(self) -> None:
         self.reconnects += 1
         log.info("reconnected to the broker", extra={"reconnects": self.reconnects})
         if self._has_resources:
             self._go_on()
-            self.clock.reconnected()
+            self.clock.handle_reconnect()
         self._resuming.wake()
 
     async def _resume(self) -> None:
@@ -318,7 +318,8 @@ class Store:
         self.why_not_ready = None
         self.secrets.forget()
         for hook in tuple(self._hooks):
-            _call(hook)
+            with contain("hooks of the connection", "a hook of the connection failed"):
+                hook()
 
     async def _on_error(self, error: Exception) -> None:
         log.debug("broker connection", extra={"error": repr(error)})
@@ -338,14 +339,6 @@ class Store:
         if isinstance(error, ssl.SSLCertVerificationError):
             return CERTIFICATE_REFUSED
         return "cannot connect to the broker"
-
-
-def _call(hook: Callable[[], None]) -> None:
-    """One that fails must not keep the others from hearing of it."""
-    try:
-        hook()
-    except Exception:  # a defect of one hook must not stop the others
-        log.exception("a hook of the connection failed")
 
 
 async def _answers(server: str) -> bool:

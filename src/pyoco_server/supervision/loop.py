@@ -14,65 +14,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
+from typing import Any, TypeVar
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.supervision.backoff import Backoff
+from pyoco_server.supervision.steps import capture_error, count_failure
 
 log = logging.getLogger(__name__)
 
 STOP_WITHIN_SEC = 5.0
-# So many failures in a row are no longer a blink of the broker.
+# So many failures in a row are more than a short outage of the broker.
 WARN_AFTER_FAILURES = 5
 
 T = TypeVar("T")
 
-_failures: Counter[str] = Counter()
 
-
-def failures_by_loop() -> Mapping[str, int]:
-    """How often the body of each loop of this process has failed."""
-    return dict(_failures)
-
-
-def count_failure(name: str) -> None:
-    """For a part of a loop's body that fails and is survived by the rest of the body."""
-    _failures[name] += 1
-
-
-def noticed(task: asyncio.Task[T], name: str) -> asyncio.Task[T]:
-    """For a task that is executed once: an error is logged and counted, also if nothing waits for it."""
+def start_task(work: Coroutine[Any, Any, T], name: str, *, context: Context | None = None) -> asyncio.Task[T]:
+    """Start a task that is executed once. An error is logged and counted, also if nothing awaits the task."""
 
     def on_end(ended: asyncio.Task[T]) -> None:
         if not ended.cancelled() and (error := ended.exception()) is not None:
-            _failures[name] += 1
+            count_failure(name)
             log.error("a background task failed", exc_info=error, extra={"task": name})
 
+    task = asyncio.get_running_loop().create_task(work, name=name, context=context)
     task.add_done_callback(on_end)
     return task
 
 
-@dataclass(slots=True)
-class Contained:
-    """`error`: what the step raised, to be read after it."""
-
-    error: Exception | None = None
-
-
-@contextmanager
-def contain(name: str, message: str = "a background step failed", **fields: object) -> Iterator[Contained]:
-    """For a step whose defect must not end what follows: an error is logged and counted by `name`."""
-    contained = Contained()
-    try:
-        yield contained
-    except Exception as error:  # supervision: the one place that survives any defect of a step
-        contained.error = error
-        _failures[name] += 1
-        log.exception(message, extra={"loop": name} | fields)
+async def wait_for_event(event: asyncio.Event, within_sec: float | None) -> bool:
+    """Whether the event is set within this time; None: for as long as it takes."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_sec):
+            return await event.wait()
+    return False
 
 
 class Loop:
@@ -137,62 +114,59 @@ class Loop:
 
     async def pause_until_stopped(self, seconds: float) -> None:
         """For a body that has to wait: ends early when the loop is stopped."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
+        await wait_for_event(self._stopped, seconds)
 
     async def _run(self) -> None:
         if self._waits_first:
-            await self._next_time()
+            await wait_for_event(self._woken, self._interval_sec)
         while not self.is_stopping:
             self._woken.clear()
-            await self._execute()
-            if self.failures_in_a_row:
-                await self._back_off()
+            error = await self._execute()
+            if error is None:
+                self._note_success()
+                await wait_for_event(self._woken, self._interval_sec)
             else:
-                await self._next_time()
+                self._note_failure(error)
+                # A wake-up does not shorten this wait: a body that fails is not executed in a tight loop.
+                await self.pause_until_stopped(self._backoff.after(self.failures_in_a_row))
 
-    async def _next_time(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._interval_sec):  # None: for as long as it takes
-                await self._woken.wait()
-
-    async def _execute(self) -> None:
+    async def _execute(self) -> BaseException | None:
+        """The error of the body. A cancel of this loop is raised."""
         try:
-            await self._body()
-        except Unavailable as error:
-            self._note_failure(error.message)
-            level = logging.WARNING if self.failures_in_a_row == WARN_AFTER_FAILURES else logging.DEBUG
-            fields = {"loop": self.name, "failures": self.failures_in_a_row, "error": error.message}
-            log.log(level, "a background loop cannot do its work", exc_info=error, extra=fields)
-        except (Exception, asyncio.CancelledError) as error:  # a defect of one body must not end its loop
+            with capture_error() as body:
+                await self._body()
+        except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            self._note_failure(f"{type(error).__name__}: {error}")
+            return error
+        return body.error
+
+    def _note_success(self) -> None:
+        if self.failures_in_a_row >= WARN_AFTER_FAILURES:
             fields = {"loop": self.name, "failures": self.failures_in_a_row}
-            log.exception("a background loop failed", extra=fields)
-        else:
-            if self.failures_in_a_row >= WARN_AFTER_FAILURES:
-                fields = {"loop": self.name, "failures": self.failures_in_a_row}
-                log.info("a background loop works again", extra=fields)
-            self.failures_in_a_row, self.last_error = 0, None
+            log.info("a background loop works again", extra=fields)
+        self.failures_in_a_row, self.last_error = 0, None
 
-    def _note_failure(self, error: str) -> None:
-        _failures[self.name] += 1
+    def _note_failure(self, error: BaseException) -> None:
+        count_failure(self.name)
         self.failures_in_a_row += 1
-        self.last_error = error
-
-    async def _back_off(self) -> None:
-        """A wake-up does not shorten this wait: a body that fails is not executed in a tight loop."""
-        await self.pause_until_stopped(self._backoff.after(self.failures_in_a_row))
+        fields: dict[str, object] = {"loop": self.name, "failures": self.failures_in_a_row}
+        if isinstance(error, Unavailable):
+            self.last_error = error.message
+            level = logging.WARNING if self.failures_in_a_row == WARN_AFTER_FAILURES else logging.DEBUG
+            fields |= {"error": error.message}
+            log.log(level, "a background loop cannot do its work", exc_info=error, extra=fields)
+        else:
+            self.last_error = f"{type(error).__name__}: {error}"
+            log.error("a background loop failed", exc_info=error, extra=fields)
 
     def _on_end(self, _task: asyncio.Task[None]) -> None:
         if not self.is_stopping:
-            _failures[self.name] += 1
+            count_failure(self.name)
             log.warning("a background loop was cancelled without being stopped", extra={"loop": self.name})
 
 
 def _is_cancelled() -> bool:
-    """The task itself is cancelled, not only a future that its body waited for."""
+    """Whether the task itself is cancelled, and not only a future that its body awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

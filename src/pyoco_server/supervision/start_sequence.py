@@ -1,20 +1,21 @@
 """A list of services: started in order, each with retries, none twice; stopped in reverse order.
 
-A start that fails because something is away is repeated with a backoff and said in `why_not_started`. A start
-that fails by `ConfigError` cannot get better by itself: it is reported at once, and repeated slowly.
+A start that fails is repeated with a backoff, and `reasons` reports the error. A start that fails with
+`ConfigError` needs a change of the settings: it is logged as an error and repeated slowly.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from pyoco_server.errors import ConfigError, PyocoError
 from pyoco_server.supervision.backoff import Backoff
-from pyoco_server.supervision.loop import contain, count_failure
+from pyoco_server.supervision.loop import start_task, wait_for_event
+from pyoco_server.supervision.steps import capture_error, contain, count_failure
 
 log = logging.getLogger(__name__)
 
@@ -33,16 +34,16 @@ def _never() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`start` may be called again after it raised: it must not leave half of itself running.
+    """`start` may be called again after it raised: it must not leave a part of the service running.
 
-    `stop` may be called before `start`. `why_not` is asked while the service runs: one sentence about what
+    `stop` may be called before `start`. `why_not` is called while the service runs: one sentence about what
     does not work, or None.
     """
 
     name: str
     start: Callable[[], Awaitable[None]] = _noop
     stop: Callable[[], Awaitable[None]] = _noop
-    reconnected: Callable[[], None] | None = None
+    handle_reconnect: Callable[[], None] | None = None
     why_not: Callable[[], str | None] = _never
 
 
@@ -58,18 +59,16 @@ class Services:
     def start(self) -> None:
         """In the background; `reasons` shows the progress. Callable twice."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._start_all(), name="start services")
-            self._task.add_done_callback(_report_end)
+            self._task = start_task(self._start_all(), "start of services")
 
     async def start_or_raise(self, is_passing: Callable[[Exception], bool]) -> None:
-        """For an owner that waits for it. A step is repeated after a failure that `is_passing`; any other one
-        is raised, and what was started is stopped."""
-        try:
+        """Start all and wait for it. A start is repeated after an error that `is_passing`; any other error is
+        raised, and everything is stopped, also after a cancel."""
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.stop)
             for service in self.services:
                 await self._start_one(service, is_passing)
-        except BaseException:  # cancelled too: what was started must not be left behind
-            await self.stop()
-            raise
+            undo.pop_all()
 
     @property
     def all_started(self) -> bool:
@@ -84,17 +83,17 @@ class Services:
             name = self.services[len(self._started)].name
             yield f"{name}: {self._failing}" if self._failing else f"{name} is being started"
 
-    def reconnected(self) -> None:
-        """One service that cannot react must not keep the others from doing so."""
+    def handle_reconnect(self) -> None:
+        """Notify every service that was started. An error of one does not affect the others."""
         for service in tuple(self._started):
-            if service.reconnected is None:
+            if service.handle_reconnect is None:
                 continue
             name = service.name
             with contain(f"reconnect of {name}", "a service failed to handle the reconnect", service=name):
-                service.reconnected()
+                service.handle_reconnect()
 
     async def stop(self) -> None:
-        """All of them, also what never started: it may hold files. Callable twice."""
+        """Stop all services, also those that never started: they may hold files. Callable twice."""
         is_first = not self._stopping.is_set()
         self._stopping.set()
         if self._task is not None and not self._task.done():
@@ -115,17 +114,16 @@ class Services:
     ) -> None:
         failures = 0
         while not self._stopping.is_set():
-            try:
+            with capture_error() as start:
                 await service.start()
-            except Exception as error:  # supervision: after a defect too the start is retried or reported
-                if not is_passing(error):
-                    raise
-                failures += 1
-                await self._wait_after(service, error, failures)
-            else:
+            if start.error is None:
                 self._started.append(service)
                 self._failing = None
                 return
+            if not is_passing(start.error):
+                raise start.error
+            failures += 1
+            await self._wait_after(service, start.error, failures)
 
     async def _wait_after(self, service: Service, error: Exception, failures: int) -> None:
         message = error.public_message if isinstance(error, PyocoError) else type(error).__name__
@@ -138,13 +136,11 @@ class Services:
         elif isinstance(error, PyocoError):
             log.warning("a service cannot be started yet", exc_info=error, extra=fields)
         else:
-            log.exception("a service failed to start", extra=fields)
+            log.error("a service failed to start", exc_info=error, extra=fields)
         self._failing = message
         count_failure(f"start of {service.name}")
         wait_sec = CONFIG_RETRY_SEC if isinstance(error, ConfigError) else START_BACKOFF.after(failures)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_sec):
-                await self._stopping.wait()
+        await wait_for_event(self._stopping, wait_sec)
 
     async def _stop_one(self, service: Service) -> None:
         with contain(f"stop of {service.name}", "a service failed to stop", service=service.name):
@@ -153,8 +149,3 @@ class Services:
                     await service.stop()
             except TimeoutError:
                 log.warning("a service did not stop in time", extra={"service": service.name})
-
-
-def _report_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("the start of services ended", exc_info=error)

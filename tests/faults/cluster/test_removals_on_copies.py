@@ -154,7 +154,7 @@ async def test_a_list_is_not_thrown_away_because_one_node_has_less(
     await model.catch_up()
     _shows_an_empty_log(monkeypatch, faulty_store, faults)
     faults.add(re.compile(r"\.events\.\$confirm$"), Fault.LOSE_REQUEST, times=1000)
-    model.reconnected()
+    model.handle_reconnect()
     await until(lambda: faults.happened)
     faults.is_on = False
     await until(lambda: model.feed.restarts == 2)

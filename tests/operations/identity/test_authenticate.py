@@ -139,7 +139,7 @@ async def test_with_the_table_out_of_date_what_is_remembered_counts_for_nothing(
 ) -> None:
     key = await known(check, await new_key(store))
     await caller(check, key)
-    check.table.reconnected()
+    check.table.handle_reconnect()
     with pytest.raises(Unavailable):
         await caller(check, key)
 

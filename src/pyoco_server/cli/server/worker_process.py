@@ -15,11 +15,11 @@ from pyoco_server.cli.server.up_plan import WorkerPlan
 from pyoco_server.cli.settings import Settings
 from pyoco_server.config import environment_with
 from pyoco_server.processes.lifeline import die_with_parent, guard_where_needed
-from pyoco_server.supervision import Loop
+from pyoco_server.supervision import Backoff, Loop, wait_for_event
 
 log = logging.getLogger(__name__)
 
-BACKOFF_SEC = (0.5, 10.0)
+BACKOFF = Backoff(first_sec=1.0, longest_sec=10.0, jitter=0.0)
 STABLE_AFTER_SEC = 30.0
 # Beyond its own drain: time to say goodbye to the broker.
 STOP_GRACE_SEC = 5.0
@@ -96,13 +96,7 @@ class WorkerProcess:
 
     async def _back_off(self) -> bool:
         """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
-        first_sec, longest_sec = BACKOFF_SEC
-        failures = self._failures
-        delay_sec = min(first_sec * 2.0 ** min(failures, 10), longest_sec) if failures else 0.0
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay_sec):
-                await self._stopping.wait()
-        return not self._stopping.is_set()
+        return not await wait_for_event(self._stopping, BACKOFF.after(self._failures))
 
 
 def command_for(plan: WorkerPlan) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from starlette.types import Scope
 
 from pyoco_server.http_api.middleware.addresses import is_public, path_of
-from pyoco_server.supervision import noticed
+from pyoco_server.supervision import start_task
 
 
 class StartWait:
@@ -27,9 +27,7 @@ class StartWait:
     def begin(self, serving: Callable[[], Awaitable[None]]) -> None:
         """`serving` ends when the gateway can serve, or will not be able to without a restart."""
         self.is_over = False
-        self._until = noticed(
-            asyncio.get_running_loop().create_task(self._run(serving)), "wait for the start"
-        )
+        self._until = start_task(self._run(serving), "wait for the start")
 
     def end(self) -> None:
         if self._until is not None:

@@ -134,7 +134,7 @@ class Histories(Generic[G]):
     async def stop(self) -> None:
         await self._loop.stop()
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         """What has no follower is forgotten; the rest is compared with the log."""
         self.forget()
         self._loop.wake()

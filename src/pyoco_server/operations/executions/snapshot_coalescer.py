@@ -7,7 +7,6 @@ heals it. For a run that changes all the time a snapshot is written now and then
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import OrderedDict
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import noticed
+from pyoco_server.supervision import start_task, wait_for_event
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +54,7 @@ class SnapshotCoalescer:
                 self._hurry[run_id].set()
             return  # the running task writes this one next
         self._hurry[run_id] = asyncio.Event()
-        writing = noticed(
-            asyncio.get_running_loop().create_task(self._write(run_id)), "snapshot after a command"
-        )
-        self._under_way[run_id] = writing
+        self._under_way[run_id] = writing = start_task(self._write(run_id), "snapshot after a command")
         if len(self._under_way) > UNDER_WAY_MAX:
             await asyncio.shield(writing)
 
@@ -101,6 +97,4 @@ class SnapshotCoalescer:
         waiting = self._next.get(run_id)
         if waiting is not None and waiting.run.is_terminal:
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PAUSE_SEC):
-                await self._hurry[run_id].wait()
+        await wait_for_event(self._hurry[run_id], PAUSE_SEC)

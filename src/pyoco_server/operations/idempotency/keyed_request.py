@@ -14,8 +14,6 @@ reservation up. Statuses, headers and bodies are the faces'.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from types import TracebackType
@@ -33,6 +31,7 @@ from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.request_digest import RequestDigest, differing, digest_of
 from pyoco_server.store.idempotency import NOTHING, Kept, Record, RecordState
 from pyoco_server.store.store import Store
+from pyoco_server.supervision import wait_for_event
 
 log = logging.getLogger(__name__)
 
@@ -202,16 +201,14 @@ class KeyedRequest:
     async def _wait_for_holder(self, kept: Kept) -> Kept:
         """The record after its holder has written it, or after the time that the holder has for that."""
         patience_until = elapsed() + TAKE_OVER_AFTER_SEC
-        async with self._ledger.news_of(self._address) as written:
+        async with self._ledger.watch(self._address) as written:
             while True:
                 written.clear()
                 now = await self._ledger.get(self._address)
                 left_sec = patience_until - elapsed()
                 if now.revision != kept.revision or left_sec <= 0:
                     return now
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left_sec, LOOK_AGAIN_SEC)):
-                        await written.wait()
+                await wait_for_event(written, min(left_sec, LOOK_AGAIN_SEC))
 
     async def _reserve(self, record: Record, revision: int) -> bool:
         began = elapsed()

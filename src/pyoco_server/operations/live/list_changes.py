@@ -47,8 +47,8 @@ class ListChanges:
     async def stop(self) -> None:
         await self._changes.stop()
 
-    def reconnected(self) -> None:
-        self._changes.reconnected()
+    def handle_reconnect(self) -> None:
+        self._changes.handle_reconnect()
 
     def why_not(self) -> str | None:
         return self._changes.why_not()

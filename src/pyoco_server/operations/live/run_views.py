@@ -173,7 +173,7 @@ class RunViews:
     async def stop(self) -> None:
         await self._loop.stop()
 
-    def reconnected(self) -> None:
+    def handle_reconnect(self) -> None:
         self._loop.wake()
 
     async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> RunView:

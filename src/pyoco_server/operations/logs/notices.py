@@ -18,7 +18,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.store.logs.reader import Span
 from pyoco_server.store.logs.writer import LogLine, LogMoved, decode_lines
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import noticed
+from pyoco_server.supervision import start_task
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +54,7 @@ async def note_soon(store: Store, run_id: str, text: str, *, fence: int = 0) -> 
 
     Nor for the lines of other runs, then, until one could be written.
     """
-    noting = noticed(
-        asyncio.get_running_loop().create_task(note(store, run_id, text, fence=fence)), "a line about a run"
-    )
+    noting = start_task(note(store, run_id, text, fence=fence), "a line about a run")
     _under_way.add(noting)
     noting.add_done_callback(_under_way.discard)
     await asyncio.wait([noting], timeout=0.0 if store.logs.silent.is_set() else NOTE_WAIT_SEC)

@@ -21,7 +21,7 @@ from pyoco_server.operations.logs.notices import awaits_notice
 from pyoco_server.store.logs.chunks import Chunk
 from pyoco_server.store.logs.writer import LogEnd, end_of
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, Loop, noticed
+from pyoco_server.supervision import Backoff, Loop, start_task
 
 # What is kept of the newest lines, so that followers need not read them.
 TAIL_BYTES_MAX = 1_048_576
@@ -203,7 +203,7 @@ class LogViews:
             opening = self._opening.pop(run_id, None)
             if opening is not None:
                 opening.cancel()
-            closing = noticed(asyncio.get_running_loop().create_task(view.close()), "closing a log")
+            closing = start_task(view.close(), "closing a log")
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 

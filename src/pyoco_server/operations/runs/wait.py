@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from pyoco_server.operations.live.run_views import RunViews
 from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.supervision import wait_for_event
 
 
 async def wait_for_end(
@@ -26,9 +26,7 @@ async def wait_for_end(
     view.attach(ring)
     try:
         ring()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_sec):
-                await over.wait()
+        await wait_for_event(over, timeout_sec)
         return view.stored
     finally:
         view.detach(ring)

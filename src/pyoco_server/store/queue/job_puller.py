@@ -24,7 +24,7 @@ from pyoco_server.jetstream.api import NANOSECONDS
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import BrokerAway
 from pyoco_server.jetstream.headers import number_of, status_of, value_of
-from pyoco_server.supervision import noticed
+from pyoco_server.supervision import start_task
 
 log = logging.getLogger(__name__)
 
@@ -277,8 +277,7 @@ class JobPuller:
 
     def _mend_soon(self, subject: str) -> None:
         if subject not in self._mending:
-            mending = asyncio.get_running_loop().create_task(self._mend_and_ask(subject))
-            self._mending[subject] = noticed(mending, "mending a consumer")
+            self._mending[subject] = start_task(self._mend_and_ask(subject), "mending a consumer")
 
     async def _mend_and_ask(self, subject: str) -> None:
         """One at a time for each consumer; where it does not help, the next pull is refused like this one."""

@@ -23,7 +23,7 @@ from pyoco_server.lifecycle.snapshot import RunSnapshot, snapshot_of
 from pyoco_server.store.runs.codec import decode_snapshot, encode_snapshot
 from pyoco_server.store.runs.snapshots import SnapshotBucket
 from pyoco_server.store.runs.stored_run import StoredRun
-from pyoco_server.supervision import noticed
+from pyoco_server.supervision import start_task
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class SnapshotStore:
         await self.bucket.remove(run_id)
 
     def heal_soon(self, stored: StoredRun) -> None:
-        healing = noticed(asyncio.get_running_loop().create_task(self._heal(stored)), "healing a snapshot")
+        healing = start_task(self._heal(stored), "healing a snapshot")
         self._healing.add(healing)
         healing.add_done_callback(self._healing.discard)
 
@@ -145,9 +145,7 @@ class SnapshotStore:
 
     def _rebuild_soon(self) -> None:
         if self._rebuilding is None or self._rebuilding.done():
-            self._rebuilding = noticed(
-                asyncio.get_running_loop().create_task(self._rebuild()), "rebuilding snapshots"
-            )
+            self._rebuilding = start_task(self._rebuild(), "rebuilding snapshots")
 
     async def _rebuild(self) -> None:
         """Every run that has a log gets its snapshot back. Until then readers fold the log."""

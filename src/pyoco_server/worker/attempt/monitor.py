@@ -25,7 +25,7 @@ from pyoco_server.lifecycle.events import CancelRequested, RunLost
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.runs.codec import decode_commit
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import contain, noticed
+from pyoco_server.supervision import contain, start_task
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.open_waits import Answered
 from pyoco_server.worker.recording.recorder import Recorder
@@ -193,7 +193,7 @@ class AttemptMonitor:
         self._begin(self._catch_up(), CATCH_UP)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = noticed(asyncio.get_running_loop().create_task(work), name)
+        task = start_task(work, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

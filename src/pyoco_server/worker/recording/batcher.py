@@ -18,7 +18,7 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply
 from pyoco_server.store.runs.log import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, contain, noticed
+from pyoco_server.supervision import Backoff, contain, start_task
 from pyoco_server.worker.recording.facts import Fact, next_batch
 
 log = logging.getLogger(__name__)
@@ -99,8 +99,7 @@ class CommitBatcher:
         self._stop_timer()
         idle = self._writer is None and not self._is_writing
         if idle and self._waiting and self.refused is None:
-            writer = self._loop.create_task(self._write(), context=self._context)
-            self._writer = noticed(writer, LOOP)
+            self._writer = start_task(self._write(), LOOP, context=self._context)
 
     async def _write(self) -> None:
         self._is_writing = True  # one append in flight, in the writer's task or in `flush`

@@ -19,7 +19,7 @@ from pyoco_server.ids import new_token
 from pyoco_server.jetstream.errors import BrokerRefused
 from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, contain, noticed
+from pyoco_server.supervision import Backoff, contain, start_task
 from pyoco_server.worker.recording.log_rate import Rate
 from pyoco_server.worker.slots.capture import as_line
 
@@ -114,8 +114,7 @@ class RunLog:
     def flush_soon(self) -> None:
         self._forget_timer()
         if self._writer is None and (self._waiting or self._left_out):
-            writer = asyncio.get_running_loop().create_task(self._write(), context=self._context)
-            self._writer = noticed(writer, LOOP)
+            self._writer = start_task(self._write(), LOOP, context=self._context)
 
     async def flush(self) -> None:
         """Everything added so far is stored, or is not waited for any longer."""
@@ -134,7 +133,7 @@ class RunLog:
             self._is_over = True
         elif len(_late) < LATE_RUNS_MAX:
             self._in_a_hurry = True
-            late = noticed(asyncio.get_running_loop().create_task(self._written_late(self._writer)), LOOP)
+            late = start_task(self._written_late(self._writer), LOOP)
             _late.add(late)
             late.add_done_callback(_late.discard)
         else:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, contain, noticed
+from pyoco_server.supervision import Backoff, contain, start_task
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,7 @@ class SnapshotWriter:
     def _write_soon(self) -> None:
         self._stop_timer()
         if not self._is_busy:
-            writing = asyncio.get_running_loop().create_task(self._write(), context=self._context)
-            self._writing = noticed(writing, LOOP)
+            self._writing = start_task(self._write(), LOOP, context=self._context)
 
     async def _write(self) -> None:
         self._is_writing = True

@@ -20,7 +20,7 @@ from pyoco_server.jetstream.objects import NotSame
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.runs.results import referenced_in
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import contain, noticed
+from pyoco_server.supervision import contain, start_task
 from pyoco_server.worker.recording.values import StoredResult
 
 log = logging.getLogger(__name__)
@@ -54,9 +54,7 @@ class Uploads:
             return
         self._has_begun = True
         upload = self._upload(task, attempt, result, on_put)
-        uploading = noticed(
-            asyncio.get_running_loop().create_task(upload, context=self._context), "upload of a result"
-        )
+        uploading = start_task(upload, "upload of a result", context=self._context)
         self._in_flight.add(uploading)
         uploading.add_done_callback(self._in_flight.discard)
 
@@ -73,8 +71,7 @@ class Uploads:
         for uploading in self._in_flight:
             uploading.cancel()
         if remove and self._has_begun:
-            removing = asyncio.get_running_loop().create_task(self._remove(), context=self._context)
-            self._removing = noticed(removing, "removal of results")
+            self._removing = start_task(self._remove(), "removal of results", context=self._context)
 
     async def wait_until_stopped(self) -> None:
         """Return when results are removed, or noted for housekeeping."""
