@@ -97,7 +97,7 @@ def test_it_can_be_written_down_and_read_again(clock: Clock) -> None:
     first = run(at("12:00"))
     tally.change(None, first)
     tally.change(None, run(at("11:00"), tenant=None, ended=RunStatus.FAILED))
-    other.load(tally.dumped())
+    other.load(tally.dump())
     filled.fill(
         [
             ("a", "PENDING", at("12:00")),

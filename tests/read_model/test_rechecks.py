@@ -20,7 +20,7 @@ async def model(store: Store) -> AsyncIterator[RecheckModel]:
     await started.stop()
 
 
-@pytest.mark.parametrize("step", ["run_many", "commit"])
+@pytest.mark.parametrize("step", ["run_many", "write_meta"])
 async def test_what_could_not_be_written_is_written_later(
     store: Store, model: RecheckModel, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

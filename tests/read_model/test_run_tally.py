@@ -45,7 +45,7 @@ def test_each_tenant_has_its_own_sums_and_nobody_has_all() -> None:
     assert tally.of(None) == {"PENDING": 1, "COMPLETED": 1}
     assert tally.of("stranger") == {}
     again = RunTally()
-    again.load(tally.dumped())
+    again.load(tally.dump())
     assert again.of("acme") == tally.of("acme")
     assert again.of(None) == tally.of(None)
 

@@ -12,7 +12,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.operations.rechecks.look import ORDERS
-from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_rows import erase_strategy, write_outcome, write_strategy
 from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
 from pyoco_server.recheck.catalogue import catalogue_in
@@ -152,7 +152,7 @@ async def test_an_index_on_disk_goes_on_where_it_was(nats_server: NatsServer, tm
         assert await ids(after) == ["a", "b", "c"]
 
 
-def a_table() -> tuple[RecheckTable, RecheckReading]:
+def a_table() -> tuple[RecheckTable, RecheckQueries]:
     """Sixty strategies: some never checked, some without an instrument, several alike."""
     table = RecheckTable(None)
     for number in range(60):
@@ -170,7 +170,7 @@ def a_table() -> tuple[RecheckTable, RecheckReading]:
             request_id="R", batch=number, completed_at=float(number % 7), results=(result,)
         )
         write_outcome(table, "default", number + 1, outcome)
-    return table, RecheckReading(table)
+    return table, RecheckQueries(table)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -245,5 +245,5 @@ def test_ids_and_titles_of_all_shapes_can_be_stored_and_found() -> None:
     table = RecheckTable(None)
     for strategy in catalogue_in(written).strategies:
         write_strategy(table, "t", strategy)
-    found, total = RecheckReading(table).page(StrategySearch("t"), "id.asc", 100, 0)
+    found, total = RecheckQueries(table).page(StrategySearch("t"), "id.asc", 100, 0)
     assert (sorted(names), len(names)) == ([one.strategy.id for one in found], total)

@@ -17,7 +17,7 @@ from pyoco_server.housekeeping import ended_batches
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.rechecks import accept, plans
 from pyoco_server.operations.rechecks.workers import OwnWorkers
-from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_rows import forget_older, write_outcome, write_request
 from pyoco_server.read_model.recheck_table import RecheckTable
 from pyoco_server.recheck.batches import batches_of, run_ids_of
@@ -263,7 +263,7 @@ async def test_what_broke_between_the_request_and_its_runs_is_ended_by_the_same_
 
 async def test_what_is_too_old_is_forgotten_with_all_that_belongs_to_it() -> None:
     table = RecheckTable(None)
-    reading = RecheckReading(table)
+    reading = RecheckQueries(table)
     artifact = Artifact(kind="csv", name="n", content_type="text/csv", bytes_size=1, object="o")
     for name, at in (("OLD", 100.0), ("NEW", 200.0)):
         request = Request(

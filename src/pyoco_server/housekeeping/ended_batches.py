@@ -139,7 +139,7 @@ class EndedBatches:
 
     async def _start_again(self, due: tuple[str, list[int]]) -> bool:
         request_id, numbers = due
-        request = self._desk.model.as_known().request(request_id)
+        request = self._desk.model.current().request(request_id)
         if request is None:
             return False
         await start_batches(self._desk, request, numbers)

@@ -26,7 +26,7 @@ class BrokerClock:
     def __init__(self, jetstream: JetStream, stream: str) -> None:
         self._jetstream = jetstream
         self._stream = stream
-        self._loop = Loop("broker clock", self._refresh, interval_sec=INTERVAL_SEC, waits_first=True)
+        self._loop = Loop("broker clock", self.measure, interval_sec=INTERVAL_SEC, waits_first=True)
         self._is_far_apart = False
 
     def start(self) -> None:
@@ -50,9 +50,6 @@ class BrokerClock:
         """The broker's time as it answers this moment: for what cannot be undone."""
         await self._ask()
         return clock.now()
-
-    async def _refresh(self) -> None:
-        await self.measure()
 
     async def _ask(self) -> float:
         """How long the answer took."""

@@ -23,13 +23,14 @@ from pyoco_server.jetstream.confirmed_reads import MARK, hear_majority, is_mark
 from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
 from pyoco_server.jetstream.headers import status_of, value_of
 from pyoco_server.jetstream.stream_position import Step, StreamPosition
-from pyoco_server.supervision import Backoff, Loop
+from pyoco_server.supervision import Backoff, Loop, wait_for_event
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SEC = 1.0
 SILENCE_MAX_SEC = 3.5
 STOP_WITHIN_SEC = 2.0
+CONFIRM_AFTER_SEC = 0.25
 RESTART = Backoff(first_sec=0.1, longest_sec=0.5)
 
 DELETIONS = (b"KV-Operation:", b"Nats-Rollup:")
@@ -44,10 +45,6 @@ def _ignore_loss(_created: str, _last_seq: int) -> None:
     return
 
 
-def _nobody_waits() -> None:
-    return
-
-
 class OrderedConsumer:
     def __init__(
         self,
@@ -59,12 +56,10 @@ class OrderedConsumer:
         *,
         headers_only: bool = False,
         on_lost: OnLost = _ignore_loss,
-        on_moved: Callable[[], None] = _nobody_waits,
     ) -> None:
-        """`headers_only`: for a reader that only wants to know that something was written.
+        """`headers_only`: for a reader that needs no payload.
 
-        `on_lost` may raise: then it is called again before anything is read. `on_moved`: `is_verified` or
-        `reached` has changed without a message.
+        `on_lost` may raise: then it is called again before anything is read.
         """
         self._client = client
         self._jetstream = jetstream
@@ -72,10 +67,11 @@ class OrderedConsumer:
         self._subjects = f"{subject_prefix}.>"
         self._subject_skip = len(subject_prefix) + 1
         self._mark = f"{subject_prefix}.{MARK}" if subject_prefix else None
-        self._hand_on = on_message
+        self._deliver = on_message
         self._headers_only = headers_only
         self._on_lost = on_lost
-        self._on_moved = on_moved
+        # Set when `is_verified` or `reached` may have changed.
+        self.moved = asyncio.Event()
         self._name = ""
         self._consumer_seq = 0
         self._sid: int | None = None
@@ -141,6 +137,21 @@ class OrderedConsumer:
         """Every message up to this sequence was handed on, or is gone from the stream."""
         return max(self.position, self._confirmed)
 
+    async def catch_up(self, seq: int, within_sec: float) -> bool:
+        """Whether everything up to `seq` was delivered within this time, and is known to be in the stream."""
+        deadline = elapsed() + within_sec
+        while self.reached < seq or not self.is_verified:
+            if elapsed() >= deadline:
+                return False
+            await self.next_move(seq)
+        return True
+
+    async def next_move(self, seq: int) -> None:
+        """Wait for a message. If none comes, the messages up to `seq` may be gone: ask the leader."""
+        self.moved.clear()
+        if not await wait_for_event(self.moved, CONFIRM_AFTER_SEC):
+            await self.confirm(seq)
+
     async def confirm(self, seq: int) -> None:
         """Find out whether there is anything left up to `seq`: the messages up to it may be gone.
 
@@ -164,13 +175,14 @@ class OrderedConsumer:
         if self._is_restarting or self._is_silent:
             self.begun.clear()
             self._is_restarting = False
+            restarts = self.restarts
             try:
                 await self._unlisten()
                 await self._verify()
                 await self._subscribe()
-            except BaseException:  # also when cancelled: an unfinished restart has to be repeated
-                self._is_restarting = True
-                raise
+            finally:
+                if self.restarts == restarts:  # not finished, perhaps because of a cancel: repeat it
+                    self._is_restarting = True
 
     async def _verify(self) -> None:
         """Nothing is handed on meanwhile: there is no consumer."""
@@ -191,7 +203,7 @@ class OrderedConsumer:
         self._confirmed = 0  # a stream that has lost its end gives those sequences to other messages
         self.stream_position.created = created
         self._verified_on = connection_no
-        self._on_moved()
+        self.moved.set()
 
     async def _info(self) -> dict[str, Any]:
         return await self._jetstream.api(f"STREAM.INFO.{self._stream}")
@@ -242,12 +254,13 @@ class OrderedConsumer:
         if is_mark(headers):
             # The next one replaces it, so it is no ground to stand on; but everything before it was read.
             self._confirmed = max(self._confirmed, place.stream_seq)
-            self._on_moved()
+            self.moved.set()
             return
         is_deletion = any(header in headers for header in DELETIONS)
         step = Step(place.stream_seq, subject.decode(), place.stored_at.decode(), is_deletion)
         self.stream_position.advance(step)
-        self._hand_on(step.subject[self._subject_skip :], place.stream_seq, headers, data)
+        self._deliver(step.subject[self._subject_skip :], place.stream_seq, headers, data)
+        self.moved.set()
 
     def _on_control(self, reply: bytes, headers: bytes) -> None:
         stalled = value_of(headers, b"Nats-Consumer-Stalled")

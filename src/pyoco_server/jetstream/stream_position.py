@@ -45,13 +45,13 @@ class StreamPosition:
         self._steps: deque[Step] = deque(steps, STEPS_MAX)
 
     @classmethod
-    def loaded(cls, kept: dict[str, str]) -> StreamPosition:
-        """From what `dumped` made. A position without the messages it stands on is none."""
+    def load(cls, kept: dict[str, str]) -> StreamPosition:
+        """From what `dump` returned. A position without the messages it stands on is none."""
         steps = _decode_steps(kept.get("steps", "[]"))
         position = int(kept.get("position", 0))
         return cls(position, kept.get("created", ""), steps) if steps else cls()
 
-    def dumped(self) -> dict[str, str]:
+    def dump(self) -> dict[str, str]:
         steps = msgspec.json.encode(list(self._steps)).decode()
         return {"position": str(self.position), "created": self.created, "steps": steps}
 

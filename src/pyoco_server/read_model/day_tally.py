@@ -46,7 +46,7 @@ class DayTally:
         if not after.gone:
             self._count(after.updated_at, tenant, after.status.value, 1)
 
-    def dumped(self) -> str:
+    def dump(self) -> str:
         return msgspec.json.encode(self._days).decode()
 
     def load(self, dumped: str) -> None:

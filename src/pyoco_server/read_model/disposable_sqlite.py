@@ -6,6 +6,8 @@ Durability would be wasted on a copy of what the broker has, so it does without:
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -38,6 +40,16 @@ class DisposableTables:
 
     def meta(self) -> dict[str, str]:
         return dict(self._db.execute("SELECT key, value FROM meta"))
+
+    def write_meta(self, meta: Mapping[str, str]) -> None:
+        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything that is written inside is stored together. After an error nothing of it is stored."""
+        with self._db:
+            self._db.execute("BEGIN")
+            yield
 
     def _open(self) -> sqlite3.Connection:
         self._db = self._connect()

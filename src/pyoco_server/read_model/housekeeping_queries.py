@@ -11,10 +11,9 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import TERMINAL
 from pyoco_server.read_model.run_rows import decode
 from pyoco_server.read_model.run_table import ARCHIVED, index_name
-
-_OVER = ("COMPLETED", "FAILED", "CANCELLED")
 
 
 class Over(NamedTuple):
@@ -30,7 +29,7 @@ class HousekeepingQueries:
         """Those that are over, the longest unchanged first. Read from an index."""
         query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
         kinds = [(index_name(("status",), archived), ARCHIVED[archived]) for archived in (False, True)]
-        asked = product(kinds, _OVER)
+        asked = product(kinds, sorted(TERMINAL))
         rows = [self._db.execute(f"{query.format(*kind)} LIMIT ?", (status, limit)) for kind, status in asked]
         return [Over(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
 

@@ -7,7 +7,6 @@ has been silent for too long, `check` refuses. A revocation is here as fast as a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import NamedTuple
 
 from pyoco_server.api_keys import ApiKeyRecord, HashedSecret
@@ -22,8 +21,6 @@ from pyoco_server.supervision import Backoff, Loop
 
 LOAD_AGAIN = Backoff(first_sec=0.1, longest_sec=0.5)
 STOP_WITHIN_SEC = 2.0
-# When the position stands still this long before its goal, the messages up to it may be gone.
-CONFIRM_AFTER_SEC = 0.25
 
 
 class KnownKey(NamedTuple):
@@ -44,7 +41,6 @@ class KeyTable:
         self._client = client
         self._jetstream = jetstream
         self._stream = f"KV_{config.auth_kv_bucket}"
-        self._moved = asyncio.Event()
         self._feed = OrderedConsumer(
             client,
             jetstream,
@@ -52,7 +48,6 @@ class KeyTable:
             f"$KV.{config.auth_kv_bucket}",
             self._on_message,
             on_lost=self._on_lost,
-            on_moved=self._moved.set,
         )
         self._known: dict[str, KnownKey] = {}
         self._filled = False
@@ -66,7 +61,7 @@ class KeyTable:
         self._loop.start()
 
     async def stop(self) -> None:
-        self._moved.set()
+        self._feed.moved.set()
         await self._loop.stop(STOP_WITHIN_SEC)
         await self._feed.stop()
 
@@ -98,7 +93,7 @@ class KeyTable:
 
     def _fill_again(self) -> None:
         self._is_stale = True
-        self._moved.set()
+        self._feed.moved.set()
         self._loop.wake()
 
     async def _fill(self) -> None:
@@ -106,21 +101,13 @@ class KeyTable:
         self._is_stale = False
         goal = await self._jetstream.last_seq(self._stream)
         while not (self._feed.is_verified and self._feed.reached >= goal) and not self._has_to_end():
-            if not await self._moves(CONFIRM_AFTER_SEC):
-                await self._feed.confirm(goal)
+            await self._feed.next_move(goal)
         self._filled = not self._has_to_end()
         if self._filled:
             self._loaded.set()
 
     def _has_to_end(self) -> bool:
         return self._is_stale or self._loop.is_stopping
-
-    async def _moves(self, within_sec: float) -> bool:
-        self._moved.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_sec):
-                return await self._moved.wait()
-        return False
 
     def _on_lost(self, _created: str, _last_seq: int) -> None:
         """A key that was revoked, or one that was not: only what the broker has counts."""
@@ -129,7 +116,6 @@ class KeyTable:
         self._fill_again()
 
     def _on_message(self, key: str, revision: int, headers: bytes, data: bytes) -> None:
-        self._moved.set()
         if not key.startswith(PREFIX):
             return
         key_id = key.removeprefix(PREFIX)

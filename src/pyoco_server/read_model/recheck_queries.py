@@ -43,7 +43,7 @@ _ARTIFACT = "artifact_id, tenant, created_at, kind, name, content_type, bytes_si
 _RESULT = f"completed_at, request_id, health, {', '.join(METRICS)}, digest"
 
 
-class RecheckReading:
+class RecheckQueries:
     def __init__(self, table: RecheckTable) -> None:
         self._table = table
         self._totals: dict[StrategySearch, int] = {}

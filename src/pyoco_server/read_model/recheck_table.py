@@ -6,7 +6,7 @@ health of a strategy is that of its latest result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,18 +94,6 @@ class StrategySearch(NamedTuple):
 class RecheckTable(DisposableTables):
     def __init__(self, path: Path | None) -> None:
         super().__init__(path, SCHEMA, _CREATE)
-
-    def begin(self) -> None:
-        self._db.execute("BEGIN")
-
-    def commit(self, meta: Mapping[str, str]) -> None:
-        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
-        self._db.execute("COMMIT")
-
-    def roll_back(self) -> None:
-        """What was not committed; a transaction that stays open would refuse every later one."""
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
 
     def run(self, query: str, *values: object) -> None:
         self._db.execute(query, values)

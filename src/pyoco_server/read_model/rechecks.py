@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, assert_never
 
@@ -24,7 +25,7 @@ from pyoco_server.jetstream.headers import value_of
 from pyoco_server.jetstream.ordered_consumer import OrderedConsumer
 from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.read_model import recheck_rows as writing
-from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_table import RecheckTable
 from pyoco_server.recheck.batches import run_id_of, run_ids_of
 from pyoco_server.recheck.records import Request
@@ -43,7 +44,6 @@ FLUSH_INTERVAL_SEC = 0.2
 WAITING_MAX = 500
 TOO_OLD_SEC = 48 * 3600.0
 FORGET_EVERY_SEC = 3600.0
-CONFIRM_AFTER_SEC = 0.25
 
 
 class OpenBatch(NamedTuple):
@@ -66,15 +66,13 @@ class RecheckModel:
         self._kept_sec = config.recheck_kept_sec
         path = Path(f"{config.read_model_path}.rechecks") if config.read_model_path else None
         self._table = RecheckTable(path)
-        self._moved = asyncio.Event()
         self._feed = OrderedConsumer(
             client,
             jetstream,
             self._stream,
             f"$KV.{config.rechecks_kv_bucket}",
-            self._hear,
+            self._on_message,
             on_lost=self._on_lost,
-            on_moved=self._moved.set,
         )
         self._waiting: list[_Waiting] = []
         self._flusher: asyncio.TimerHandle | None = None
@@ -82,7 +80,7 @@ class RecheckModel:
         self._started = False
         self._on_request: list[Callable[[Request], None]] = []
         self._on_change: list[Callable[[], None]] = []
-        self._reading = RecheckReading(self._table)
+        self._queries = RecheckQueries(self._table)
         # By the id of its run.
         self.open: dict[str, OpenBatch] = {}
 
@@ -113,22 +111,18 @@ class RecheckModel:
         """Call this after every message."""
         self._on_change.append(act)
 
-    async def catch_up(self) -> RecheckReading:
+    async def catch_up(self) -> RecheckQueries:
         """The tables, once everything that was stored before this call is in them."""
         target = await self._jetstream.last_seq(self._stream)
-        deadline = asyncio.get_running_loop().time() + self._wait_sec
-        while self._feed.reached < target or not self._feed.is_verified:
-            if asyncio.get_running_loop().time() >= deadline:
-                behind = max(0, target - self._feed.reached)
-                raise Unavailable(f"The list of strategies is being rebuilt ({behind} to go). Try again.")
-            await self._next_move(target)
-        self._flush()
-        return self._reading
+        if not await self._feed.catch_up(target, self._wait_sec):
+            behind = max(0, target - self._feed.reached)
+            raise Unavailable(f"The list of strategies is being rebuilt ({behind} to go). Try again.")
+        return self.current()
 
-    def as_known(self) -> RecheckReading:
-        """The tables as they are, without asking whether there is more."""
+    def current(self) -> RecheckQueries:
+        """The tables with everything that was read so far."""
         self._flush()
-        return self._reading
+        return self._queries
 
     def _open_batches(self) -> dict[str, OpenBatch]:
         rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
@@ -136,7 +130,7 @@ class RecheckModel:
 
     def _stored_position(self) -> StreamPosition:
         meta = self._table.meta()
-        stream_position = StreamPosition.loaded(meta)
+        stream_position = StreamPosition.load(meta)
         if clock.now() - float(meta.get("fed_at", 0)) < TOO_OLD_SEC and stream_position.position:
             return stream_position
         self._table.wipe()
@@ -146,20 +140,17 @@ class RecheckModel:
         self._waiting.clear()
         self.open.clear()
         self._table.wipe()
-        self._reading.invalidate()
+        self._queries.invalidate()
         for act in self._on_change:
             act()
 
-    def _hear(self, key: str, seq: int, headers: bytes, data: bytes) -> None:
-        self._moved.set()
+    def _on_message(self, key: str, seq: int, headers: bytes, data: bytes) -> None:
         one = _Waiting(key, seq, value_of(headers, b"KV-Operation") is not None, data)
         self._waiting.append(one)
         for act in self._on_change:
             act()
-        try:
+        with _skip_unreadable(key):
             self._note_open(one)
-        except (msgspec.MsgspecError, ValueError) as error:
-            log.warning("a message of the rechecks cannot be read", extra={"key": key, "error": str(error)})
         if len(self._waiting) >= WAITING_MAX:
             self._flush()
         elif self._flusher is None:
@@ -183,31 +174,21 @@ class RecheckModel:
             self._flusher = None
         if not self._waiting:
             return
-        try:
+        with self._table.transaction():  # after any error, such as a full disk, the next flush writes all
             self._write_all()
-        except BaseException:  # on any error, such as a full disk: the next flush writes everything
-            self._table.roll_back()
-            raise
         self._waiting.clear()
-        self._reading.invalidate()
+        self._queries.invalidate()
 
     def _write_all(self) -> None:
-        self._table.begin()
         for one in self._waiting:
-            self._write_what_can_be_read(one)
+            with _skip_unreadable(one.key):
+                self._write(one)
         now = clock.now()
         if now - self._forgot_at > FORGET_EVERY_SEC:
             self._forgot_at = now
             writing.forget_older(self._table, now - self._kept_sec)
             self.open = self._open_batches()
-        self._table.commit(self._feed.stream_position.dumped() | {"fed_at": str(now)})
-
-    def _write_what_can_be_read(self, one: _Waiting) -> None:
-        try:
-            self._write(one)
-        except (msgspec.MsgspecError, ValueError) as error:
-            fields = {"key": one.key, "error": str(error)}
-            log.warning("a message of the rechecks cannot be read", extra=fields)
+        self._table.write_meta(self._feed.stream_position.dump() | {"fed_at": str(now)})
 
     def _write(self, one: _Waiting) -> None:
         place = place_of(one.key)
@@ -227,10 +208,11 @@ class RecheckModel:
             case _:
                 assert_never(place.kind)
 
-    async def _next_move(self, target: int) -> None:
-        self._moved.clear()
-        try:
-            async with asyncio.timeout(CONFIRM_AFTER_SEC):
-                await self._moved.wait()
-        except TimeoutError:
-            await self._feed.confirm(target)
+
+@contextmanager
+def _skip_unreadable(key: str) -> Iterator[None]:
+    """A message that cannot be read must not stop the others."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError) as error:
+        log.warning("a message of the rechecks cannot be read", extra={"key": key, "error": str(error)})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.read_model import tag_table
 from pyoco_server.read_model.disposable_sqlite import DisposableTables
 from pyoco_server.read_model.erased_runs import CREATE_GONE, Gone, gone_after, write_gone
@@ -54,7 +55,7 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 # Of one schedule, and so of one tenant.
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
-_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
+_ACTIVE = tuple(status.value for status in RunStatus if not status.is_terminal)
 ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
 _UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -91,8 +92,7 @@ class ReadTable(DisposableTables):
         begun: Iterable[Begun] = (),
         waits: WaitChanges | None = None,
     ) -> None:
-        with self._db:
-            self._db.execute("BEGIN")
+        with self.transaction():
             self._db.executemany(_UPSERT, rows)
             TagTable(self._db).write(begun, [one.run_id for one in gone])
             self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((one.run_id,) for one in gone))
@@ -100,7 +100,7 @@ class ReadTable(DisposableTables):
                 write_gone(self._db, gone)
             if waits:
                 write_waits(self._db, waits)
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+            self.write_meta(meta)
 
     def state(self, run_id: str) -> bytes | None:
         return self._one("SELECT state FROM runs WHERE run_id = ?", run_id)

@@ -77,7 +77,7 @@ class RunTally:
             if run.ended is not None:
                 self._count_minute(tenant, run.ended.value, run.ended_at or run.updated_at)
 
-    def dumped(self) -> str:
+    def dump(self) -> str:
         return msgspec.json.encode(self._by_tenant).decode()
 
     def load(self, dumped: str) -> None:

@@ -61,7 +61,7 @@ class RunWriter:
     def resume(self) -> StreamPosition:
         """The position from which the file can be continued. A file that is too old is emptied."""
         meta = self._table.meta()
-        position = StreamPosition.loaded(meta)
+        position = StreamPosition.load(meta)
         if clock.now() - float(meta.get("fed_at", 0)) < MARK_OF_ERASED_LIVES_SEC and position.position:
             self._load_tallies(meta.get("tally"), meta.get("days"))
             self._clock = self._table.clock()
@@ -157,8 +157,8 @@ class RunWriter:
         self.tally.remember(decoded([found.state for found in self._table.find(recent, RECENT_RUNS_MAX)]))
 
     def _meta(self) -> dict[str, str]:
-        return self._position().dumped() | {
+        return self._position().dump() | {
             "fed_at": str(clock.now()),
-            "tally": self.tally.dumped(),
-            "days": self.days.dumped(),
+            "tally": self.tally.dump(),
+            "days": self.days.dump(),
         }

@@ -10,7 +10,6 @@ The parts: this file follows the log, `run_writer` folds and writes, `run_notifi
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from pyoco_server.config import NatsBackendConfig
@@ -29,16 +28,12 @@ from pyoco_server.read_model.run_table import Filter, ReadTable
 from pyoco_server.read_model.run_writer import RunWriter
 from pyoco_server.supervision import Loop
 
-# When the position has not moved for this long before a list's target, the messages up to it may be gone.
-CONFIRM_AFTER_SEC = 0.25
-
 
 class ReadModel:
     def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
         self._stream = config.events_stream
         self._wait_sec = config.list_wait_sec
-        self._moved = asyncio.Event()
         self.feed = OrderedConsumer(
             client,
             jetstream,
@@ -46,7 +41,6 @@ class ReadModel:
             config.events_subject_prefix,
             self._on_commit,
             on_lost=self._on_lost,
-            on_moved=self._moved.set,
         )
         self._table = ReadTable(Path(config.read_model_path) if config.read_model_path else None)
         self._writer = RunWriter(self._table, lambda: self.feed.stream_position)
@@ -104,12 +98,9 @@ class ReadModel:
         """Wait until everything that was committed before this call can be seen."""
         target = await self._jetstream.last_seq(self._stream)
         self.target = max(self.target, target)
-        deadline = asyncio.get_running_loop().time() + (self._wait_sec if within_sec is None else within_sec)
-        while self.feed.reached < target or not self.feed.is_verified:
-            if asyncio.get_running_loop().time() >= deadline:
-                behind = max(0, target - self.feed.reached)
-                raise Unavailable(f"The list of runs is being rebuilt ({behind} commits to go). Try again.")
-            await self._next_move(target)
+        if not await self.feed.catch_up(target, self._wait_sec if within_sec is None else within_sec):
+            behind = max(0, target - self.feed.reached)
+            raise Unavailable(f"The list of runs is being rebuilt ({behind} commits to go). Try again.")
 
     def next_page(
         self, wanted: Filter, limit: int, place: PagePosition | None
@@ -153,7 +144,6 @@ class ReadModel:
             self.notifications.send_new_commit(seq, before, run, events)
         self.notifications.send_commit(run_id, seq, number_of(headers, b"Pyoco-Commit-No"), events)
         self.target = max(self.target, seq)
-        self._moved.set()
         self._writer.flush_later()
 
     def _on_lost(self, _created: str, last_seq: int) -> None:
@@ -168,14 +158,6 @@ class ReadModel:
         while self.lag or not self.feed.is_verified:
             if self._rebuild.is_stopping:
                 return
-            await self._next_move(self.target)
+            await self.feed.next_move(self.target)
         self.is_rebuilding = False
         self.notifications.send_rebuilt()
-
-    async def _next_move(self, target: int) -> None:
-        self._moved.clear()
-        try:
-            async with asyncio.timeout(CONFIRM_AFTER_SEC):
-                await self._moved.wait()
-        except TimeoutError:
-            await self.feed.confirm(target)

@@ -102,7 +102,7 @@ async def test_marks_are_read_by_nobody_and_do_not_add_up(store: Store) -> None:
             await get_run(store, f"unknown-{number}")
     await model.catch_up()
     assert model.runs.count() == 1
-    assert not model.feed.stream_position.dumped()["steps"].count("$confirm")
+    assert not model.feed.stream_position.dump()["steps"].count("$confirm")
     assert [found async for found in store.runs.ids()] == [run_id]
     info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
     assert info["state"]["messages"] == 2

@@ -19,7 +19,7 @@ from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.rechecks.context import RecheckContext, client_of, tenant_of
 from pyoco_server.operations.rechecks.plans import plan_of, put_plan
-from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_table import StrategySearch
 from pyoco_server.recheck.asked import AskedRecheck
 from pyoco_server.recheck.batches import batches_of
@@ -88,7 +88,7 @@ async def choose(
         return refused
 
 
-def _named(reading: RecheckReading, tenant: str, strategies: tuple[str, ...]) -> Chosen:
+def _named(reading: RecheckQueries, tenant: str, strategies: tuple[str, ...]) -> Chosen:
     found = [(one, reading.find(tenant, one)) for one in strategies]
     unknown = [one for one, listed in found if listed is None]
     if unknown:
@@ -100,7 +100,7 @@ def _named(reading: RecheckReading, tenant: str, strategies: tuple[str, ...]) ->
     return chosen
 
 
-def _matching(reading: RecheckReading, tenant: str, asked: AskedRecheck) -> Chosen:
+def _matching(reading: RecheckQueries, tenant: str, asked: AskedRecheck) -> Chosen:
     assert asked.chosen is not None
     wanted = asked.chosen
     search = StrategySearch(

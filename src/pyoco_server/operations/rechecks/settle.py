@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded, RecheckContext
 from pyoco_server.operations.rechecks.plans import plan_of
-from pyoco_server.read_model.recheck_queries import RecheckReading
+from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.rechecks import OpenBatch
 from pyoco_server.recheck.judging import Attached, attached_to, failed, judged, returned_for
 from pyoco_server.recheck.records import Artifact, BatchOutcome, Request, StrategyResult
@@ -49,7 +49,7 @@ async def settle(desk: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnde
 
 async def _results(
     store: Store,
-    reading: RecheckReading,
+    reading: RecheckQueries,
     request: Request,
     batch: int,
     strategies: tuple[str, ...],
