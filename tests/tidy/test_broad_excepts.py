@@ -32,7 +32,6 @@ BOUNDARIES = {
     "cli/worker/process.py": 1,
     "http_api/faces/recheck/middleware.py": 1,
     "http_api/middleware/guard.py": 1,
-    "http_api/middleware/hot_routes.py": 1,
     "jetstream/client.py": 1,
     "worker/slots/pool.py": 1,
 }

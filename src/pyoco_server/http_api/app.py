@@ -25,7 +25,6 @@ from pyoco_server.http_api.faces.jobs import routes as jobs
 from pyoco_server.http_api.faces.operator import routes as operator
 from pyoco_server.http_api.faces.operator.topics import TOPICS as OPERATOR_TOPICS
 from pyoco_server.http_api.faces.recheck import routes as recheck
-from pyoco_server.http_api.faces.recheck.middleware import RecheckMiddleware
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
@@ -67,14 +66,14 @@ class GatewayApp(Starlette):
     described: dict[str, Any] | None = None
 
     def put_behind(self, gateway: Gateway) -> None:
-        inner: ASGIApp = HotRoutes(super().__call__, [*runs.FACE.operations, *executions.FACE.operations])
-        front: ASGIApp = inner
-        methods = gateway.config.auth_methods
-        if methods:
+        operations = [one for face in (*FACES, recheck.FACE) for one in face.operations]
+        front: ASGIApp = HotRoutes(super().__call__, operations)
+        if gateway.credentials is not None:
+            config, methods = gateway.config, gateway.config.auth_methods
             keys = gateway.keys if "api_key" in methods else None
             checks = Authenticators(keys, gateway.tokens if "jwt" in methods else None)
-            front = Authentication(inner, gateway.config, checks, ByTicket(gateway.store, checks))
-        front = RecheckMiddleware(front, inner, gateway, error_answers.answer_for)
+            by_ticket = ByTicket(gateway.store, checks)
+            front = Authentication(front, config, checks, by_ticket, known=gateway.credentials)
         self._front = RequestGuard(front, gateway.config, gateway.start_wait, gateway.own_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,9 +106,9 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.gateway = Gateway(config, make_history=EventHistory, broker=broker)
     app.router.routes += jobs.BEFORE
-    for face in (*FACES, recheck.FACE):
+    for face in FACES:
         app.router.routes += face.routes()
-    app.router.routes += pages.ROUTES + description.ROUTES
+    app.router.routes += [recheck.UNKNOWN_PATHS, *pages.ROUTES, *description.ROUTES]
     app.add_exception_handler(PyocoError, error_answers.on_error)
     app.add_exception_handler(HTTPException, error_answers.on_http_exception)
     app.add_exception_handler(ClientDisconnect, error_answers.on_disconnect)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from pyoco_server.errors import Internal, NotFound, PyocoError, TooLarge
+from pyoco_server.errors import NotFound, PyocoError, TooLarge
 from pyoco_server.http_api.faces.executions import errors as executions
 from pyoco_server.http_api.faces.jobs import errors as jobs
 from pyoco_server.http_api.faces.recheck import errors as recheck
 from pyoco_server.http_api.faces.runs import wire as runs
-from pyoco_server.http_api.middleware.addresses import path_of
-from pyoco_server.http_api.middleware.refusal_log import note_refusal
-from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal, retry_header
-from pyoco_server.http_api.responses.json import json_answer
-from pyoco_server.texts import choose_language
+from pyoco_server.http_api.middleware.addresses import first_step, path_of
+from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal
 
-PROBLEM = "application/problem+json"
 # What access logs commonly say of a request whose client did not wait.
 CLIENT_CLOSED_REQUEST = 499
 
@@ -34,16 +29,9 @@ _TABLES: dict[str, ErrorTable] = {
 }
 
 
-def error_answer(request: HTTPConnection, error: PyocoError) -> Response:
-    note_refusal(request.scope, error)
-    table = _table(request)
-    language = choose_language(request.headers.get("accept-language"))
-    status, body = table.status_of(error), table.body(error, language)
-    headers = dict(getattr(error, "headers", {})) | retry_header(error, status)
-    if PROBLEM not in request.headers.get("accept", ""):
-        return json_answer(body, status, headers)
-    problem: dict[str, Any] = {"type": "about:blank"} | table.problem(body) | {"status": status}
-    return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
+def error_answer(request: HTTPConnection, error: Exception) -> Response:
+    table = _TABLES.get(first_step(path_of(request.scope)), runs.ERRORS)
+    return table.answer(request, error)
 
 
 def refusal(error: PyocoError) -> dict[str, Any]:
@@ -51,16 +39,8 @@ def refusal(error: PyocoError) -> dict[str, Any]:
     return {"status": runs.ERRORS.status_of(error), "message": error.public_message}
 
 
-def answer_for(request: HTTPConnection, error: Exception) -> Response:
-    """An unexpected error is logged, and the client is told no more than that."""
-    if isinstance(error, PyocoError):
-        return error_answer(request, error)
-    note_refusal(request.scope, error)
-    return error_answer(request, Internal("Something went wrong on our side. It was logged."))
-
-
 async def on_error(request: Request, error: Exception) -> Response:
-    return answer_for(request, error)
+    return error_answer(request, error)
 
 
 async def on_disconnect(request: Request, error: Exception) -> Response:
@@ -82,7 +62,3 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
 
 def nothing_here() -> NotFound:
     return NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")
-
-
-def _table(request: HTTPConnection) -> ErrorTable:
-    return _TABLES.get(path_of(request.scope)[1:].partition("/")[0], runs.ERRORS)

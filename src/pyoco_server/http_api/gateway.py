@@ -15,6 +15,7 @@ from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import PyocoError, Unavailable
 from pyoco_server.housekeeping import EndedBatches, Housekeeper
+from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials
 from pyoco_server.http_api.middleware.own_hosts import OwnHosts
 from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.server.connections import Connections
@@ -64,6 +65,9 @@ class Gateway:
         failures = FailedAttempts(config.auth_failures_per_min)
         self.keys = KeyCheck(self.store, failures) if takes_keys else None
         self.tokens = JwtCheck(config, failures) if config.jwt_jwks else None
+        # Every kind that can be checked here; which kinds a face accepts is decided by its authentication.
+        checks = Authenticators(self.keys, self.tokens)
+        self.credentials = Credentials(config, checks) if any(checks) else None
         self.observed = Counters()
         self.read_model.notifications.on_new_commit(self.observed.commit)
         self.run_views = RunViews(self.store, self.read_model)

@@ -9,6 +9,8 @@ from starlette.types import Scope
 
 # A name or an address, and a port. Nothing before an `@` and no `\`: readers do not agree what those mean.
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+# First steps of paths whose face authenticates its callers and limits bodies itself.
+SELF_AUTHENTICATING = frozenset({"pdca", "gui"})
 # Answered without a caller and without a broker.
 PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/openapi.yaml", "/static"})
 PUBLIC_BELOW = "/static/"
@@ -37,6 +39,10 @@ def path_of(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
+def first_step(path: str) -> str:
+    return path[1:].partition("/")[0]
 
 
 def is_public(path: str) -> bool:

@@ -15,50 +15,79 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import PyocoError, Unauthenticated
 from pyoco_server.http_api.error_answers import error_answer
-from pyoco_server.http_api.middleware.addresses import is_public, path_of
+from pyoco_server.http_api.middleware.addresses import SELF_AUTHENTICATING, first_step, is_public, path_of
 from pyoco_server.http_api.middleware.callers import note_caller
 from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials, Method, security_schemes
 from pyoco_server.http_api.middleware.scopes import check_scope
+from pyoco_server.operations.identity.authenticate_jwt import InvalidToken
 from pyoco_server.operations.identity.callers import Caller
 
 NO_LONGER_WELCOME = 1008
+# First step of the path where idempotency keys are looked up.
+IDEMPOTENCY_KEYS = "idempotency"
 
 
 class Authentication:
     def __init__(
-        self, app: ASGIApp, config: NatsBackendConfig, checks: Authenticators, *more: Method
+        self,
+        app: ASGIApp,
+        config: NatsBackendConfig,
+        checks: Authenticators,
+        *more: Method,
+        known: Credentials | None = None,
     ) -> None:
-        """`more`: proofs that are found elsewhere than in a header of every request."""
+        """`more`: methods besides headers. `known`: credentials of any face, to look up idempotency keys."""
+        credentials = Credentials(config, checks, *more)
         self._app = app
         self._checks = checks
-        self._proofs = Credentials(config, checks, *more)
+        self._known = known or credentials
+        # None: routes need no credentials, unless their face authenticates callers itself.
+        self._needed = credentials if config.auth_methods else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         path = path_of(scope)
-        if is_public(path):
+        if is_public(path) or (scope["type"] == "http" and first_step(path) in SELF_AUTHENTICATING):
             await self._app(scope, receive, send)
             return
         try:
-            caller = await self._proofs.caller(scope)
-            check_scope(caller, scope.get("method", "GET"), path)
+            caller = await self._caller(scope, path)
         except PyocoError as error:
             await self._refuse(error, scope, receive, send)
             return
-        note_caller(scope, caller)
-        if scope.get("method") == "GET":  # the only ones that may have no end
-            send = _WhileWelcome(send, caller, self._checks.still_good)
-        elif scope["type"] == "websocket":
-            talk = _TalkWhileWelcome(receive, send, caller, self._checks.still_good)
-            receive, send = talk.receive, talk
+        if caller is not None:
+            note_caller(scope, caller)
+            if scope.get("method") == "GET":  # the only responses that may be endless
+                send = _WhileWelcome(send, caller, self._checks.still_good)
+            elif scope["type"] == "websocket":
+                talk = _TalkWhileWelcome(receive, send, caller, self._checks.still_good)
+                receive, send = talk.receive, talk
         await self._app(scope, receive, send)
+
+    async def _caller(self, scope: Scope, path: str) -> Caller | None:
+        """None where no credentials are needed."""
+        is_lookup = first_step(path) == IDEMPOTENCY_KEYS and scope.get("method") == "GET"
+        caller = await self._owner_of_keys(scope) if is_lookup else None
+        if caller is None and self._needed is not None:
+            caller = await self._needed.caller(scope)
+            check_scope(caller, scope.get("method", "GET"), path)
+        return caller
+
+    async def _owner_of_keys(self, scope: Scope) -> Caller | None:
+        """Callers of every face may look up their idempotency keys, with the credentials of that face."""
+        try:
+            return await self._known.find(scope)
+        except InvalidToken:
+            raise
+        except PyocoError:
+            return None  # then the credentials that other routes need decide
 
     async def _refuse(self, error: PyocoError, scope: Scope, receive: Receive, send: Send) -> None:
         answer = error_answer(HTTPConnection(scope), error)
         if isinstance(error, Unauthenticated):
-            answer.headers["WWW-Authenticate"] = self._proofs.challenge(error)
+            answer.headers["WWW-Authenticate"] = (self._needed or self._known).challenge(error)
         await answer(scope, receive, send)
 
 

@@ -12,13 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, PyocoError, TooLarge
-from pyoco_server.http_api.error_answers import (
-    CLIENT_CLOSED_REQUEST,
-    answer_for,
-    error_answer,
-    nothing_here,
-)
-from pyoco_server.http_api.middleware.addresses import host_name, path_of
+from pyoco_server.http_api.error_answers import CLIENT_CLOSED_REQUEST, error_answer, nothing_here
+from pyoco_server.http_api.middleware.addresses import SELF_AUTHENTICATING, host_name, path_of
 from pyoco_server.http_api.middleware.callers import REQUEST_ID
 from pyoco_server.http_api.middleware.own_hosts import OwnHosts
 from pyoco_server.http_api.middleware.refusal_log import VISIT, RefusalLog, Visit
@@ -35,8 +30,8 @@ LENGTH_DIGITS_MAX = 18  # a number with thousands of them is not even worth read
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Wheels are larger than any other body: their route has a limit of its own, and counts for itself.
 COUNTED_BY_THE_ROUTE = ("POST", "/wheels")
-# This face looks at a body's size after it knows who sent it.
-COUNTED_BY_THE_FACE = ("/pdca/", "/gui/")
+# These faces check the size of a body after they have authenticated the caller.
+COUNTED_BY_THE_FACE = tuple(f"/{step}/" for step in SELF_AUTHENTICATING)
 NOT_LOOPBACK = (
     "Authentication is off: only connections to a loopback address are served. Set PYOCO_HTTP_AUTH_MODE, "
     "or PYOCO_ALLOW_UNAUTHENTICATED=1 if everything that can reach this address may run code on the workers."
@@ -87,7 +82,7 @@ class RequestGuard:
             if answer.started and visit.error is not error:
                 raise
             if not answer.started:  # else it was answered and logged, and the framework raises it once more
-                await answer_for(HTTPConnection(scope), error)(scope, receive, answer)
+                await error_answer(HTTPConnection(scope), error)(scope, receive, answer)
 
     def _refused(self, scope: Scope) -> PyocoError | None:
         headers: dict[bytes, bytes] = {}

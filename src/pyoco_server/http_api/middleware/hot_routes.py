@@ -1,7 +1,7 @@
-"""A shorter way to the routes that are called all day: past the framework's layers and its router.
+"""Serves the operations with `is_hot` without Starlette's router and its middleware.
 
-The routes are the same ones, and are also registered the ordinary way: whatever is not recognised here
-(another method, an odd path) takes that way and gets the ordinary answer.
+Requests that match none of them (another method, an unusual path) go to Starlette. Errors are answered by the
+request guard, which is in front of both.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.errors import Limited
-from pyoco_server.http_api.error_answers import answer_for, error_answer
+from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.routing.operation import Operation, Serve
 from pyoco_server.http_api.routing.path_table import PathTable
 
@@ -39,24 +38,18 @@ class HotRoutes:
         self._table = PathTable(one for one in operations if one.is_hot)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._find(scope) if scope["type"] == "http" else None
-        if endpoint is None:
+        serve = self._find(scope) if scope["type"] == "http" else None
+        if serve is None:
             await self._app(scope, receive, send)
             return
-        request = _Request(scope, receive)
         try:
-            response = await endpoint(request)
+            response = await serve(_Request(scope, receive))
         except ClientDisconnect:
-            return  # the client has disconnected
-        except Exception as error:  # what the framework's outermost layer would do
-            response = answer_for(request, error)
-        try:
-            await response(scope, receive, send)
-        except Limited as error:  # a stream that is refused before it begins
-            await error_answer(request, error)(scope, receive, send)
+            return  # there is no client to answer
+        await response(scope, receive, send)
 
     def _find(self, scope: Scope) -> Serve | None:
-        found = self._table.find(scope["method"], scope["path"])
+        found = self._table.find(scope["method"], path_of(scope))
         if found is None:
             return None
         operation, scope["path_params"] = found

@@ -10,9 +10,16 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from pyoco_server.errors import PyocoError
-from pyoco_server.texts import Language
+import msgspec
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
+from pyoco_server.errors import Internal, PyocoError
+from pyoco_server.http_api.middleware.refusal_log import note_refusal
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.texts import Language, choose_language
+
+PROBLEM = "application/problem+json"
 RETRY_AFTER_SEC = 1  # where nothing better is known
 
 
@@ -40,6 +47,19 @@ class ErrorTable(NamedTuple):
         if isinstance(error, FrameworkRefusal):
             return error.status
         return next(self.statuses[kind] for kind in type(error).__mro__ if kind in self.statuses)
+
+    def answer(self, request: HTTPConnection, error: Exception) -> Response:
+        """The error as a response of this face. Of an unexpected error the client learns nothing but that."""
+        note_refusal(request.scope, error)
+        if not isinstance(error, PyocoError):
+            error = Internal("Something went wrong on our side. It was logged.")
+        body = self.body(error, choose_language(request.headers.get("accept-language")))
+        status = self.status_of(error)
+        headers = dict(getattr(error, "headers", {})) | retry_header(error, status)
+        if PROBLEM not in request.headers.get("accept", ""):
+            return json_answer(body, status, headers)
+        problem: dict[str, Any] = {"type": "about:blank"} | self.problem(body) | {"status": status}
+        return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
 
 
 def retry_header(error: PyocoError, status: int) -> dict[str, str]:

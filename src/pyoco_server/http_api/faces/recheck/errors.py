@@ -38,8 +38,9 @@ class _Table(ErrorTable):
         return self.statuses[next(kind for kind in type(error).__mro__ if kind in self.statuses)]
 
 
-def word_of(error: PyocoError) -> str:
-    return next(_SAID[kind][1] for kind in type(error).__mro__ if kind in _SAID)
+def word_of(error: Exception) -> str:
+    kinds = type(error).__mro__ if isinstance(error, PyocoError) else [Internal]
+    return next(_SAID[kind][1] for kind in kinds if kind in _SAID)
 
 
 def _body(error: PyocoError, language: Language) -> dict[str, Any]:

@@ -1,33 +1,31 @@
-"""How much one client may ask for, and the two families of headers that say so, the older and the draft's."""
+"""Rate limits of this face: how many requests one client may send, and the headers that state what is left.
+
+There are two families of headers: `X-RateLimit-…` and those of the IETF draft.
+"""
 
 from __future__ import annotations
 
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.context import Store
-from pyoco_server.http_api.faces.recheck.table import READS, RECHECK, RECHECK_ALL
+from pyoco_server.http_api.context import Gateway
 from pyoco_server.recheck.rates import WINDOW_SEC, Taken
 
+READS, RECHECK, RECHECK_ALL = "reads", "recheck", "recheck_all"
 
-class Limiter:
-    def __init__(self, store: Store, config: NatsBackendConfig) -> None:
-        self._store = store
-        self._per_minute = {
-            READS: config.recheck_reads_per_min,
-            RECHECK: config.recheck_per_min,
-            RECHECK_ALL: config.recheck_all_per_min,
-        }
 
-    async def take(self, tenant: str, client: str, limit: str) -> Taken:
-        taken: Taken = await self._store.limits.take(
-            tenant, client, limit, per_minute=self._per_minute[limit]
-        )
-        return taken
+async def take(gateway: Gateway, tenant: str, client: str, limit: str) -> Taken:
+    config = gateway.config
+    per_minute = {
+        READS: config.recheck_reads_per_min,
+        RECHECK: config.recheck_per_min,
+        RECHECK_ALL: config.recheck_all_per_min,
+    }
+    return await gateway.store.limits.take(tenant, client, limit, per_minute=per_minute[limit])
 
-    def headers(self, limit: str, taken: Taken) -> dict[str, str]:
-        return {
-            "X-RateLimit-Limit": str(taken.limit),
-            "X-RateLimit-Remaining": str(taken.remaining),
-            "X-RateLimit-Reset": str(taken.reset_sec),
-            "RateLimit-Policy": f'"{limit}";q={taken.limit};w={round(WINDOW_SEC)}',
-            "RateLimit": f'"{limit}";r={taken.remaining};t={taken.reset_sec}',
-        }
+
+def headers(limit: str, taken: Taken) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": str(taken.limit),
+        "X-RateLimit-Remaining": str(taken.remaining),
+        "X-RateLimit-Reset": str(taken.reset_sec),
+        "RateLimit-Policy": f'"{limit}";q={taken.limit};w={round(WINDOW_SEC)}',
+        "RateLimit": f'"{limit}";r={taken.remaining};t={taken.reset_sec}',
+    }

@@ -1,4 +1,4 @@
-"""`/pdca` and `/gui`: HTTP in and out. `middleware` has seen already who may come here, and how often."""
+"""`/pdca` and `/gui`: HTTP in and out. `middleware` has checked the caller and the rate limit before."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from pyoco_server.errors import NotFound
+from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.recheck import access, params, replies, wire
+from pyoco_server.http_api.faces.recheck.limits import RECHECK, RECHECK_ALL
+from pyoco_server.http_api.faces.recheck.middleware import UnknownPaths, guarded
 from pyoco_server.http_api.faces.recheck.request_context import body_of, desk_of, note_about, tenant_in
 from pyoco_server.http_api.faces.recheck.schemas import SCHEMAS
-from pyoco_server.http_api.faces.recheck.table import RECHECK, RECHECK_ALL, RecheckRoute
+from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.requests.idempotency import key_of, key_param, once_answer
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve
+from pyoco_server.http_api.routing.path_table import PathTable
 from pyoco_server.http_api.routing.schemas import BINARY
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
@@ -134,7 +137,7 @@ async def get_artifact_content(request: Request) -> Response:
     return StreamingResponse(pieces, headers=headers)
 
 
-async def check_signed(request: Request) -> None:
+async def check_signature(request: Request) -> None:
     artifact_id, tenant = _signed_for(request)
     await look.check_signature(desk_of(request), tenant, artifact_id, params.SIGNED_TOKEN.read(request))
 
@@ -168,18 +171,18 @@ def _status(path: str, name: str) -> Operation:
 
 _ONE = "/gui/strategies/{strategy_id}"
 _ARTIFACT = "/gui/artifacts/{artifact_id}"
-ROUTES = [
-    RecheckRoute(
+OPERATIONS = [
+    guarded(
         _asking("/pdca/recheck", recheck, "Recheck strategies by name", "RecheckRequest"), access.ASK, RECHECK
     ),
-    RecheckRoute(
+    guarded(
         _asking("/pdca/recheck_all", recheck_all, "Recheck all strategies that match", "RecheckAllRequest"),
         access.ASK_ALL,
         RECHECK_ALL,
     ),
-    RecheckRoute(_status("/pdca/recheck/{request_id}", "get_recheck"), access.STATUS),
-    RecheckRoute(_status("/gui/requests/{request_id}", "get_gui_request"), access.STATUS),
-    RecheckRoute(
+    guarded(_status("/pdca/recheck/{request_id}", "get_recheck"), access.STATUS),
+    guarded(_status("/gui/requests/{request_id}", "get_gui_request"), access.STATUS),
+    guarded(
         Operation(
             "GET",
             "/gui/strategies",
@@ -190,7 +193,7 @@ ROUTES = [
         ),
         access.READ,
     ),
-    RecheckRoute(
+    guarded(
         Operation(
             "GET",
             _ONE,
@@ -202,7 +205,7 @@ ROUTES = [
         ),
         access.READ,
     ),
-    RecheckRoute(
+    guarded(
         Operation(
             "PUT",
             _ONE,
@@ -214,7 +217,7 @@ ROUTES = [
         ),
         access.CHANGE,
     ),
-    RecheckRoute(
+    guarded(
         Operation(
             "DELETE",
             _ONE,
@@ -226,7 +229,7 @@ ROUTES = [
         ),
         access.CHANGE,
     ),
-    RecheckRoute(
+    guarded(
         Operation(
             "GET",
             f"{_ONE}/results",
@@ -238,7 +241,7 @@ ROUTES = [
         ),
         access.READ,
     ),
-    RecheckRoute(
+    guarded(
         Operation(
             "GET",
             f"{_ARTIFACT}/url",
@@ -250,7 +253,7 @@ ROUTES = [
         ),
         access.DOWNLOAD,
     ),
-    RecheckRoute(
+    guarded(
         Operation(
             "GET",
             f"{_ARTIFACT}/content",
@@ -262,14 +265,25 @@ ROUTES = [
             more={"security": []},
         ),
         None,
-        proof=check_signed,
+        check_signature=check_signature,
     ),
 ]
 FACE = Face(
     tag="recheck",
     error="RecheckError",
-    operations=[route.operation for route in ROUTES],
+    operations=OPERATIONS,
     schemas=SCHEMAS,
     always=replies.ALWAYS,
     refusal=replies.refusal,
 )
+_SERVED = PathTable(OPERATIONS)
+
+
+async def refuse_unknown(request: Request) -> Response:
+    path = path_of(request.scope)
+    if methods := _SERVED.methods_at(path):
+        raise Invalid(f"{request.method} is not possible here; {' or '.join(methods)} is.")
+    raise NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")
+
+
+UNKNOWN_PATHS = UnknownPaths(refuse_unknown)
