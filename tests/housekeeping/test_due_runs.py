@@ -159,7 +159,7 @@ async def test_what_is_due_to_the_index_alone_is_asked_about_once(
     await looked(due, read_model)
     assert asked_about == [run_id] * 2
     # Not for ever: it may have been a clock that was set back between the index and the decision.
-    monkeypatch.setattr(due_runs, "IN_VAIN_SEC", 0.0)
+    monkeypatch.setattr(due_runs, "SKIP_SEC", 0.0)
     await asked(store, run_id, c.AddTag(tag="again", tags_max=9))
     for _ in range(2):
         await looked(due, read_model)
@@ -176,7 +176,7 @@ async def test_a_run_that_is_heard_of_during_a_look_and_due_already_keeps_its_ti
     def and_then_one_is_heard_of(queries: HousekeepingQueries, *, until: float, limit: int) -> list[Run]:
         """The feed brings it after the index was asked: it is due before the instant that was asked for."""
         before = found(queries, until=until, limit=limit)
-        due._on_news(None, replace(heard, due={"a": until - 0.01}), ())
+        due._on_commit(None, replace(heard, due={"a": until - 0.01}), ())
         return before
 
     heard = await the_run(store, run_id)

@@ -189,7 +189,7 @@ async def test_one_chore_that_fails_keeps_none_of_the_others_from_their_turn(
     await apply(store, run_id, ClaimRun(worker_id="w", instance_id="w.dead", job_no=1))
     async with keeping(config) as keeper:
         away = AsyncMock(side_effect=Unavailable("this stream has no leader"))
-        monkeypatch.setattr(keeper._due_schedules, "_read_on", away)
+        monkeypatch.setattr(keeper._due_schedules, "_read_changes", away)
         monkeypatch.setattr(keeper._due_runs, "_set", Mock(side_effect=AssertionError("a defect")))
         keeper.start()
         await until(lambda: _is_free(store, run_id))
@@ -239,7 +239,7 @@ async def test_the_sick_do_not_relieve_each_other_in_turns(
     async with keeping(config) as one, keeping(config) as other:
         for keeper in (one, other):
             broken = AsyncMock(side_effect=Unavailable("this stream has no leader"))
-            monkeypatch.setattr(keeper._due_schedules, "_read_on", broken)
+            monkeypatch.setattr(keeper._due_schedules, "_read_changes", broken)
         one.start()
         await until(lambda: one.chores.failing())
         other.start()

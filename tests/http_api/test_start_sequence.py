@@ -123,7 +123,7 @@ async def test_a_step_that_cannot_be_done_is_named(config: NatsBackendConfig) ->
 async def test_housekeeping_that_fails_is_named(config: NatsBackendConfig) -> None:
     def prepare(gateway: Gateway) -> None:
         away = AsyncMock(side_effect=Unavailable("the stream of schedules has no leader"))
-        gateway._housekeeper._due_schedules._read_on = away  # type: ignore[method-assign]
+        gateway._housekeeper._due_schedules._read_changes = away  # type: ignore[method-assign]
 
     async with starting(config, prepare) as client:
         reason = "housekeeping fails: schedules (the stream of schedules has no leader)"

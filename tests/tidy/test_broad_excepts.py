@@ -37,9 +37,6 @@ BOUNDARIES = {
 }
 # One that fails keeps none of the others from their turn; the error is logged and counted.
 SUPERVISION = {
-    "housekeeping/chores.py": 1,
-    "housekeeping/isolation.py": 1,
-    "housekeeping/old_runs.py": 1,
     "supervision/steps.py": 1,
     "worker/wheels/sync.py": 1,
 }

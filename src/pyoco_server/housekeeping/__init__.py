@@ -1,5 +1,7 @@
-"""What nobody asks for and is due all the same: lost workers and those long gone, runs kept long
-enough, owed jobs, due runs, schedules, ended rechecks. One gateway at a time.
+"""Work that is due by time alone, without a request. One gateway at a time does it.
+
+`keeper` holds the lease and executes the chores, one file each; `chores` and `isolation` keep a failing chore
+or run from stopping the others. `ended_batches` settles the batches of rechecks.
 """
 
 from pyoco_server.housekeeping.ended_batches import EndedBatches

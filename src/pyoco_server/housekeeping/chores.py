@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from pyoco_server.errors import PyocoError
-from pyoco_server.supervision import count_failure
+from pyoco_server.supervision import capture_error, count_failure
 
 log = logging.getLogger(__name__)
 
-# So many rounds in a row are no longer a blink of the broker.
+# Fewer failed rounds in a row may be a short outage of the broker.
 FAILING_AFTER_ROUNDS = 3
 CHORE_SEC_MAX = 30.0
 LIST_OF_RUNS = "list of runs"
@@ -25,7 +25,7 @@ LIST_OF_RUNS = "list of runs"
 class Chore(NamedTuple):
     name: str
     do: Callable[[], Awaitable[object]]
-    # Acts on the list of runs, and so waits until the list is current.
+    # The chore uses the list of runs, so it is skipped while the list is not current.
     needs_list: bool = True
 
 
@@ -49,42 +49,46 @@ class Chores:
                 await self.do(chore)
 
     async def do(self, chore: Chore) -> bool:
-        """One of them, also outside of a round. False: it failed, and that is counted."""
-        try:
+        """Execute one chore, in a round or between rounds. False: it failed, and the failure is counted."""
+        with capture_error() as step:
             async with asyncio.timeout(CHORE_SEC_MAX):
                 await chore.do()
-        except PyocoError as error:
-            self._note(chore.name, error.public_message, inside=error.message)
-        except TimeoutError:
-            self._note(chore.name, f"not done within {CHORE_SEC_MAX:g} s")
-        except Exception as error:  # a defect of one chore; the others must get their turn
-            log.exception("a chore failed", extra={"chore": chore.name})
-            self._note(chore.name, f"{type(error).__name__}")
-        else:
+        if step.error is None:
             self._note_success(chore.name)
-            return True
-        return False
+        else:
+            self._note_failure(chore.name, step.error)
+        return step.error is None
 
     def failing(self) -> list[str]:
-        """Names of the chores that fail again and again."""
+        """Names of the chores that failed in several rounds in a row."""
         return [name for name, failure in self._failures.items() if failure.rounds >= FAILING_AFTER_ROUNDS]
 
-    def described(self) -> str:
+    def describe_failing(self) -> str:
         return "; ".join(f"{name} ({self._failures[name].error})" for name in self.failing())
 
     def forget_failures(self) -> None:
         self._failures.clear()
 
-    def _note(self, name: str, error: str, *, inside: str | None = None) -> None:
-        """`inside`: what only the log is told."""
+    def _note_failure(self, name: str, error: Exception) -> None:
         count_failure(f"housekeeping.{name}")
+        if not isinstance(error, PyocoError | TimeoutError):
+            log.error("a chore failed", exc_info=error, extra={"chore": name})
         rounds = self._failures[name].rounds + 1 if name in self._failures else 1
-        self._failures[name] = _Failure(rounds, error)
+        self._failures[name] = _Failure(rounds, _public_text(error))
         level = logging.WARNING if rounds == FAILING_AFTER_ROUNDS else logging.DEBUG
-        fields = {"chore": name, "rounds": rounds, "error": inside or error}
-        log.log(level, "a chore cannot be done", extra=fields)
+        text = error.message if isinstance(error, PyocoError) else _public_text(error)
+        log.log(level, "a chore cannot be done", extra={"chore": name, "rounds": rounds, "error": text})
 
     def _note_success(self, name: str) -> None:
         failure = self._failures.pop(name, None)
         if failure is not None and failure.rounds >= FAILING_AFTER_ROUNDS:
             log.info("a chore is done again", extra={"chore": name, "rounds": failure.rounds})
+
+
+def _public_text(error: Exception) -> str:
+    match error:
+        case PyocoError():
+            return error.public_message
+        case TimeoutError():
+            return f"not done within {CHORE_SEC_MAX:g} s"
+    return type(error).__name__

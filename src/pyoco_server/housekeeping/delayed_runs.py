@@ -1,4 +1,4 @@
-"""Runs that were to start later: each gets its first job when its time has come."""
+"""Runs with a `start_at`: each gets its first job at that instant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyoco_server.operations.runs.apply import apply
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 
-# What is left starts in the next round, a second later.
+# The rest starts in the next round, a second later.
 RUNS_AT_ONCE = 500
 
 
@@ -21,11 +21,11 @@ class DelayedRuns:
         self._isolation = Isolation("delayed runs")
 
     async def look(self) -> int:
-        """How many were started."""
+        """Returns how many runs were started."""
         due = self._read_model.housekeeping.delayed(until=clock.now(), limit=RUNS_AT_ONCE)
-        return await self._isolation.each(due, self._start, name=lambda run: run.run_id)
+        return await self._isolation.each_run(due, self._start)
 
     async def _start(self, run: Run) -> bool:
-        # A commit that raises the job's number: a second try is refused.
+        # The commit raises the number of the job, so a second try is refused.
         applied = await apply(self._store, run.run_id, RequeueRun(job_no=run.job_no, reason="start_at"))
         return bool(applied.events)

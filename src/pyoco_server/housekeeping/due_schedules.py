@@ -1,10 +1,10 @@
-"""Schedules whose time has come: the planned run is begun, then the schedule moves on to its next instant.
+"""Schedules that are due: the planned run is submitted, then the schedule moves to its next instant.
 
-What is due is known from memory, kept by reading what has changed since the round before; what is done is
-decided on the record as the leader has it. Every write is a compare-and-set: of two that do the same, one is
-refused. The record says which instant is being begun before the run is: a schedule that is deleted before
-that begins nothing, and one that is deleted after it has begun its run when the delete is answered. Instants
-that were missed, but for the latest, are passed over in the same write.
+The instants are kept in memory and updated each round from the changed records. The decision is made on the
+record that the leader returns. Every write is a compare-and-set, so of two gateways one is refused. The
+record names the instant (`beginning_at`) before the run is submitted. If the schedule is deleted before that
+write, no run begins. If it is deleted after it, the delete is answered when the run exists. Of several missed
+instants only the latest is used; the others are skipped in the same write.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
-# What is left is begun in the next round, a second later.
+# The rest is processed in the next round, a second later.
 SCHEDULES_AT_ONCE = 200
-NO_WORKFLOW = "What its runs begin with is missing. Delete the schedule and make it anew."
+NO_WORKFLOW = "The submission of its runs is missing. Delete the schedule and create it again."
 
 
 class DueSchedules:
@@ -36,21 +36,21 @@ class DueSchedules:
         self._seen = 0
 
     def forget(self) -> None:
-        """Others have the work now, or the broker was away: what is known may be of another bucket."""
+        """Another gateway holds the lease, or the broker was away: the revisions may be of another bucket."""
         self._next_at.clear()
         self._seen = 0
 
     async def look(self) -> int:
-        """How many runs were begun."""
-        await self._read_on()
+        """Returns how many runs were submitted."""
+        await self._read_changes()
         if self._store.room.is_low:
-            return 0  # they stay due; the latest instant of each is begun when there is room
+            return 0  # they stay due; when there is room, the latest instant of each is used
         now = clock.now()
         due = sorted((at, schedule_id) for schedule_id, at in self._next_at.items() if at <= now)
         some = [schedule_id for _, schedule_id in due[:SCHEDULES_AT_ONCE]]
-        return await self._isolation.each(some, lambda one: self._try_begin(one, now), name=str)
+        return await self._isolation.each(some, lambda one: self._try_begin(one, now), key=str)
 
-    async def _read_on(self) -> None:
+    async def _read_changes(self) -> None:
         for changed in await self._store.schedules.changed_after(self._seen):
             self._seen = max(self._seen, changed.revision)
             if changed.schedule is None or changed.schedule.next_at is None:
@@ -62,7 +62,7 @@ class DueSchedules:
         try:
             return await self._begin(schedule_id, now)
         except WrongSequence:
-            return False  # another one was faster; how it is now is read in the next round
+            return False  # another gateway changed it first; the next round reads it again
 
     async def _begin(self, schedule_id: str, now: float) -> bool:
         stored = await self._store.schedules.get(schedule_id)
@@ -78,7 +78,7 @@ class DueSchedules:
         try:
             run_id = await begin_planned(self._store, stored.schedule, begins_with)
         except BrokerRefused as refused:
-            await self._note(stored, refused, now)
+            await self._note_error(stored, refused, now)
             return False
         moved = moved_on(stored.schedule, now=now, run_id=run_id)
         await self._store.schedules.replace(moved, revision=stored.revision)
@@ -86,15 +86,15 @@ class DueSchedules:
         return True
 
     async def _mark(self, stored: StoredSchedule, planned_at: float, now: float) -> StoredSchedule:
-        """The schedule, standing at the instant whose run is begun next, and saying so."""
+        """Write the instant whose run is submitted next into the schedule."""
         if stored.schedule.beginning_at is not None:
-            return stored  # the gateway that wrote that was stopped, or is at it as well
+            return stored  # the gateway that wrote it was stopped, or is submitting the run now
         marked = replace(stored.schedule, next_at=planned_at, beginning_at=planned_at, updated_at=now)
         revision = await self._store.schedules.replace(marked, revision=stored.revision)
         return StoredSchedule(marked, revision)
 
-    async def _note(self, stored: StoredSchedule, refused: BrokerRefused, now: float) -> None:
-        """It is tried again in the next round; until then it can be deleted."""
+    async def _note_error(self, stored: StoredSchedule, refused: BrokerRefused, now: float) -> None:
+        """The next round tries again; until then the schedule can be deleted."""
         error = refused.public_message
         if stored.schedule.last_error != error:
             fields = {"schedule_id": stored.schedule.schedule_id, "error": refused.message}

@@ -1,8 +1,8 @@
-"""Batches of rechecks whose runs are over are settled, and those nobody has started are started.
+"""Settles the batches of rechecks whose runs have ended, and starts batches that were not started.
 
-Every gateway hears of ends (the feed) and knows the open batches (the index of rechecks); only the one that
-keeps house acts. What happens while nobody does is found when somebody begins: an outcome is stored once,
-so looking twice is harmless.
+Every gateway receives the ends of runs (the feed) and has the open batches (the index of rechecks). Only the
+gateway that holds the housekeeping lease acts. When it gets the lease it checks all open batches, so nothing
+is missed. An outcome is stored once, so a second check has no effect.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ from pyoco_server.supervision import Loop
 log = logging.getLogger(__name__)
 
 TURN_SEC = 1.0
-# What was to be started with its request and is not there by then is started here.
+# A batch that its request should have started is started here after this long.
 START_AGAIN_AFTER_SEC = 15.0
-# Everything that is open is looked at anew, in case that we missed something.
-LOOK_AT_ALL_EVERY_SEC = 30.0
+# All open batches are checked this often, in case an event was missed.
+CHECK_ALL_EVERY_SEC = 30.0
 STARTED_A_TURN = 500
 SETTLED_SIDE_BY_SIDE = 4
 
 
 class EndedBatches:
-    def __init__(self, desk: RecheckContext, read_model: ReadModel, may_act: Callable[[], bool]) -> None:
-        self._desk = desk
+    def __init__(self, context: RecheckContext, read_model: ReadModel, may_act: Callable[[], bool]) -> None:
+        self._context = context
         self._read_model = read_model
         self._may_act = may_act
         self._acts = False
-        # Ids of runs that are over, or may be, in the order in which we heard of them.
+        # Ids of runs that have ended, or may have, in the order of arrival.
         self._ended: dict[str, None] = {}
-        # Since when we know of batches whose runs we have not seen.
+        # Batches without a run in the list of runs, and since when they are known.
         self._unseen: dict[str, float] = {}
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._starting = Isolation("recheck batches")
         self._loop = Loop("recheck batches", self.turn, interval_sec=TURN_SEC)
         read_model.notifications.on_new_commit(self._on_commit)
-        desk.model.on_request(self._on_request)
+        context.model.on_request(self._on_request)
 
     def start(self) -> None:
         self._loop.start()
 
     async def stop(self) -> None:
-        await self._loop.stop(self._desk.store.config.broker_timeout_sec * 2)
+        await self._loop.stop(self._context.store.config.broker_timeout_sec * 2)
 
     async def turn(self) -> None:
-        """Once: settle and start what is due, if that is ours to do."""
+        """Settle and start what is due, once, if this gateway may act."""
         acted, self._acts = self._acts, self._may_act()
         if not self._acts:
             self._forget_settled()
             return
-        await self._look_at_all(anew=not acted)
+        await self._check_all(at_once=not acted)
         await self._settle()
         await self._start_unseen()
 
     def _on_commit(self, before: Run | None, after: Run, events: Sequence[Event]) -> None:
-        """Called for every commit of the log: nearly none is about a batch."""
-        if after.run_id in self._desk.model.open:
+        """Called for every commit of the log. Almost none is about a batch."""
+        if after.run_id in self._context.model.open:
             self._unseen.pop(after.run_id, None)
             if after.is_terminal or after.gone:
                 self._ended[after.run_id] = None
@@ -76,30 +76,31 @@ class EndedBatches:
 
     def _on_request(self, request: Request) -> None:
         for run_id in run_ids_of(request.request_id, request.batches):
-            self._sort_in(run_id)
+            self._classify(run_id)
         self._loop.wake()
 
-    def _sort_in(self, run_id: str) -> None:
+    def _classify(self, run_id: str) -> None:
         run = self._read_model.find(run_id)
-        if self._desk.executor.ask_every_sec is not None or (run is not None and run.is_terminal):
+        if self._context.executor.ask_every_sec is not None or (run is not None and run.is_terminal):
             self._ended[run_id] = None
         elif run is None:
             self._unseen.setdefault(run_id, asyncio.get_running_loop().time())
 
     def _forget_settled(self) -> None:
-        """Others have the work: what they have done is nothing to remember."""
-        self._ended = {run_id: None for run_id in self._ended if run_id in self._desk.model.open}
-        self._unseen = {one: since for one, since in self._unseen.items() if one in self._desk.model.open}
+        """Forget the batches that another gateway has settled."""
+        open_batches = self._context.model.open
+        self._ended = {run_id: None for run_id in self._ended if run_id in open_batches}
+        self._unseen = {run_id: since for run_id, since in self._unseen.items() if run_id in open_batches}
 
-    async def _look_at_all(self, *, anew: bool) -> None:
+    async def _check_all(self, *, at_once: bool) -> None:
         now = asyncio.get_running_loop().time()
-        every_sec = self._desk.executor.ask_every_sec or LOOK_AT_ALL_EVERY_SEC
-        if anew or now - self._looked_at >= every_sec:
+        every_sec = self._context.executor.ask_every_sec or CHECK_ALL_EVERY_SEC
+        if at_once or now - self._checked_at >= every_sec:
             await self._read_model.catch_up()
-            await self._desk.model.catch_up()
-            for run_id in tuple(self._desk.model.open):
-                self._sort_in(run_id)
-            self._looked_at = now
+            await self._context.model.catch_up()
+            for run_id in tuple(self._context.model.open):
+                self._classify(run_id)
+            self._checked_at = now
 
     async def _settle(self) -> None:
         ended, self._ended = list(self._ended), {}
@@ -112,17 +113,16 @@ class EndedBatches:
         await asyncio.gather(*map(one, ended))
 
     async def _settle_one(self, run_id: str) -> None:
-        batch = self._desk.model.open.get(run_id)
+        batch = self._context.model.open.get(run_id)
         if batch is None:
             return
         try:
-            if await settle(self._desk, run_id, batch) is NotEnded.MISSING:
+            if await settle(self._context, run_id, batch) is NotEnded.MISSING:
                 self._unseen.setdefault(run_id, asyncio.get_running_loop().time())
         except PyocoError as error:
-            # It stays open, and is looked at again with everything that is.
-            log.warning(
-                "a recheck batch is not settled yet", extra={"run_id": run_id, "error": error.message}
-            )
+            # It stays open, and the next check of all open batches includes it.
+            fields = {"run_id": run_id, "error": error.message}
+            log.warning("a recheck batch is not settled yet", extra=fields)
             if isinstance(error, Unavailable):
                 self._ended[run_id] = None
 
@@ -130,21 +130,21 @@ class EndedBatches:
         now = asyncio.get_running_loop().time()
         by_request: dict[str, list[int]] = {}
         for run_id, since in tuple(self._unseen.items())[:STARTED_A_TURN]:
-            batch = self._desk.model.open.get(run_id)
+            batch = self._context.model.open.get(run_id)
             if batch is None or self._read_model.find(run_id) is not None:
                 self._unseen.pop(run_id)
             elif batch.batch >= STARTED_AT_ONCE_MAX or now - since >= START_AGAIN_AFTER_SEC:
                 by_request.setdefault(batch.request_id, []).append(batch.batch)
-        await self._starting.each(by_request.items(), self._start_again, name=lambda due: due[0])
+        await self._starting.each(by_request.items(), self._start_again, key=lambda due: due[0])
 
     async def _start_again(self, due: tuple[str, list[int]]) -> bool:
         request_id, numbers = due
-        request = self._desk.model.current().request(request_id)
+        request = self._context.model.current().request(request_id)
         if request is None:
             return False
-        await start_batches(self._desk, request, numbers)
+        await start_batches(self._context, request, numbers)
         for number in numbers:
             self._unseen.pop(run_id_of(request_id, number), None)
         log.info("recheck batches started", extra={"request_id": request_id, "count": len(numbers)})
-        self._loop.wake()  # there may be more
+        self._loop.wake()  # more batches may be unstarted
         return True

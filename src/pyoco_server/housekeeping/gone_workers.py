@@ -1,8 +1,8 @@
-"""Workers that stopped or were lost long ago: their entries leave the registry.
+"""Removes the registry entries of workers that stopped or were lost long ago.
 
-Whoever lives writes its entry every few seconds, so the entries stand in the order of their silence. The
-first of them says when there is something to do; until then nothing is read. An entry is removed as it was
-seen: of a worker that comes back in that moment nothing is lost.
+A live worker writes its entry every few seconds, so the entries are ordered by the time of the last write.
+The oldest one determines when to look again; until then nothing is read. An entry is removed at the revision
+that was read, so a worker that comes back at the same moment keeps its entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
-# What is left is removed in the next round, a second later.
+# The rest is removed in the next round, a second later.
 ENTRIES_AT_ONCE = 100
 
 
@@ -29,7 +29,7 @@ class GoneWorkers:
         self._look_at = float("-inf")
 
     async def look(self) -> int:
-        """How many were removed."""
+        """Returns how many entries were removed."""
         if not self._kept_sec or elapsed() < self._look_at:
             return 0
         now = await self._store.clock.now()
@@ -43,12 +43,12 @@ class GoneWorkers:
         if len(due) == ENTRIES_AT_ONCE and removed:
             return 0.0
         later = [one.at + self._kept_sec - now for one in oldest[len(due) :][:1]]
-        # Of one whose clock is ahead, or that came back in this moment, more is known then.
+        # An entry was kept, because the worker's clock is ahead or it came back. It is checked again then.
         again = [self._store.config.worker_disconnect_timeout_sec] if removed < len(due) else []
         return min([self._kept_sec, *later, *again])
 
     async def _remove(self, written: Written, now: float) -> bool:
-        if written.record is None:  # what a deletion has left: nobody was ever shown it
+        if written.record is None:  # the mark of a deletion, which no list shows
             await self._store.registry.clear(written.worker_id, revision=written.revision)
             return True
         if not is_gone(self._store, written.record, now):
@@ -58,5 +58,5 @@ class GoneWorkers:
         except WrongSequence:
             return False
         fields = {"worker_id": written.worker_id, "silent_sec": round(now - written.at)}
-        log.info("a worker long gone is kept no more", extra=fields)
+        log.info("the entry of a worker that is gone was removed", extra=fields)
         return True

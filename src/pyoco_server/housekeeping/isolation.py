@@ -1,8 +1,8 @@
-"""Do something for each of several runs: one that fails keeps none of the others from its turn.
+"""Do something for each of several runs: a run that fails does not stop the others.
 
-A run that failed is left alone for a while, longer after each failure, so that it neither fills the log nor
-takes the place of others. Trouble with the broker is not a run's fault: after a few in a row the rest waits
-for the next round.
+A run that failed is skipped for a while, longer after each failure, so that it neither fills the log nor
+delays other runs. `Unavailable` is not the fault of a run: after a few in a row the rest waits for the next
+round.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.supervision import Backoff, count_failure
+from pyoco_server.supervision import Backoff, capture_error, count_failure
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +21,20 @@ T = TypeVar("T")
 
 UNAVAILABLE_IN_A_ROW_MAX = 3
 REMEMBERED_MAX = 10_000
-PATIENCE = Backoff(first_sec=1.0, longest_sec=60.0)
+BACKOFF = Backoff(first_sec=1.0, longest_sec=60.0)
+
+
+class _HasRunId(Protocol):
+    @property
+    def run_id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_HasRunId)
 
 
 class _Failed(NamedTuple):
     times: int
-    again_at: float
+    retry_at: float
 
 
 class Isolation:
@@ -34,38 +42,45 @@ class Isolation:
         self._chore = chore
         self._failed: dict[str, _Failed] = {}
 
+    async def each_run(self, runs: Iterable[R], act: Callable[[R], Awaitable[bool]]) -> int:
+        return await self.each(runs, act, key=lambda run: run.run_id)
+
     async def each(
-        self, items: Iterable[T], act: Callable[[T], Awaitable[bool]], *, name: Callable[[T], str]
+        self, items: Iterable[T], act: Callable[[T], Awaitable[bool]], *, key: Callable[[T], str]
     ) -> int:
-        """How many of them `act` said yes for. Raises Unavailable when the broker is the trouble."""
-        done = away = 0
+        """For how many items `act` returned True. Raises Unavailable after several in a row."""
+        done = unavailable = 0
         for item in items:
-            if self._is_left_alone(name(item)):
+            name = key(item)
+            before = self._failed.get(name, _Failed(0, float("-inf")))
+            if before.retry_at > asyncio.get_running_loop().time():
                 continue
-            try:
+            with capture_error() as step:
                 done += await act(item)
-            except Unavailable:
-                away += 1
-                if away >= UNAVAILABLE_IN_A_ROW_MAX:
-                    raise
+            if isinstance(step.error, Unavailable):
+                unavailable += 1
+                if unavailable >= UNAVAILABLE_IN_A_ROW_MAX:
+                    raise step.error
                 continue
-            except Exception as error:  # a defect of one run; the others must get their turn
-                self._note(name(item), error)
-            else:
-                self._failed.pop(name(item), None)
-            away = 0
+            self._failed.pop(name, None)
+            if step.error is not None:
+                self._note_failure(name, before.times + 1, step.error)
+            unavailable = 0
         return done
 
-    def _is_left_alone(self, item: str) -> bool:
-        failed = self._failed.get(item)
-        return failed is not None and failed.again_at > asyncio.get_running_loop().time()
-
-    def _note(self, item: str, error: Exception) -> None:
+    def _note_failure(self, name: str, times: int, error: Exception) -> None:
         count_failure(f"housekeeping.{self._chore}")
-        before = self._failed.pop(item, _Failed(0, 0.0))
-        times = before.times + 1
+        fields = {"chore": self._chore, "run_id": name, "failures": times}
+        log.error("housekeeping failed for one run", exc_info=error, extra=fields)
         if len(self._failed) >= REMEMBERED_MAX:
             self._failed.pop(next(iter(self._failed)))
-        self._failed[item] = _Failed(times, asyncio.get_running_loop().time() + PATIENCE.after(times))
-        fields = {"chore": self._chore, "run_id": item, "failures": times}
-        log.error("housekeeping failed for one run", extra=fields, exc_info=error)
+        self._failed[name] = _Failed(times, asyncio.get_running_loop().time() + BACKOFF.after(times))
+
+
+async def sum_of_all(counts: Iterable[Awaitable[int]]) -> int:
+    """Execute them concurrently. All of them end before the first error is raised."""
+    results = await asyncio.gather(*counts, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return sum(result for result in results if isinstance(result, int))

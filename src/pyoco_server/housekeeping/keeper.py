@@ -1,11 +1,12 @@
 """The housekeeper of a gateway. Of several gateways one holds the lease and does the chores; the rest watch.
 
-The lease is a key that its holder rewrites at every interval, whatever the chores do. When it has stood still
-for long enough, by the watcher's own clock and with the broker answering, the first who writes over it is the
-next holder. A holder says in its lease which chores keep failing; a watcher that is able to work relieves it.
+The holder rewrites its lease at every interval, independently of the chores. When the lease has not changed
+for a lease period, by the watcher's own clock and while the broker answers, the first watcher that overwrites
+it is the next holder. The lease lists the chores that keep failing; a watcher takes the lease of such a
+holder.
 
-Chores are isolated: one that fails, or takes too long, keeps none of the others from its turn. Only a lease
-that cannot be read or written means that the broker is away; then no time has passed for any worker.
+Chores are isolated: one that fails or takes too long does not stop the others. Only a lease that cannot be
+read or written means that the broker is away; that time is not counted against any worker.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from pyoco_server.supervision import Loop
 log = logging.getLogger(__name__)
 
 KEY = "housekeeper"
-# Beyond this many unread commits the list of runs is being rebuilt: another gateway is the better holder.
+# With more unread commits than this the list of runs is being rebuilt, and this gateway takes no lease.
 LAG_MAX = 5_000
-# A holder that was relieved, or could not do the chores, does not relieve another one for this long.
+# A holder whose chores failed does not take the lease of another failing holder for this long.
 REST_SEC = 60.0
 
 
 class _Watched(NamedTuple):
-    """What a watcher knows of the holder."""
+    """The state of the holder, as a watcher reads it."""
 
     is_working: bool
     failing: list[str]
@@ -63,9 +64,9 @@ class Housekeeper:
         self._leaked_claims = LeakedClaims(store, read_model)
         self._due_schedules = DueSchedules(store)
         self._due_runs = DueRuns(store, read_model)
-        self.chores = Chores(self._all_chores(), self._is_current)
+        self.chores = Chores(self._all_chores(), lambda: read_model.catch_up())
         self._round = Loop("housekeeping", self._do_chores, interval_sec=interval_sec)
-        self._timer = Loop("housekeeping timer", self._see_to_due_runs)
+        self._timer = Loop("housekeeping timer", self._process_due_runs)
         lease = Loop("housekeeping lease", self._keep_lease, interval_sec=interval_sec)
         self._loops = (lease, self._round, self._timer)
         self._due_runs.on_due(self._timer.wake)
@@ -82,20 +83,20 @@ class Housekeeper:
         within_sec = self._store.config.broker_timeout_sec * 2
         lease, *chores = self._loops
         await asyncio.gather(*(loop.stop(within_sec) for loop in chores))
-        await lease.stop(within_sec)  # last: what is being finished is done under the lease
+        await lease.stop(within_sec)  # last: chores that are still executed need the lease
         if self.is_holder:
             self.is_holder = False
-            with contextlib.suppress(Unavailable, WrongSequence):  # else it stands still and is taken
+            with contextlib.suppress(Unavailable, WrongSequence):  # then it expires, and another one takes it
                 await self._store.leases.release(KEY, revision=self._revision)
 
     def handle_reconnect(self) -> None:
-        """The broker may have lost what is known of schedules: all of them are read again."""
+        """The broker may have lost schedules: all of them are read again."""
         self._due_schedules.forget()
 
     def why_not(self) -> str | None:
-        """What keeps housekeeping from being done, here or elsewhere; None when it is done."""
+        """Why housekeeping is not done, by this gateway or another; None when it is done."""
         if self.is_holder:
-            failing = self.chores.described()
+            failing = self.chores.describe_failing()
             return f"housekeeping fails: {failing}" if failing else None
         if self._watched is None:
             return "housekeeping has not begun yet"
@@ -105,12 +106,12 @@ class Housekeeper:
         return f"housekeeping fails on the gateway that does it: {failing}" if failing else None
 
     async def round(self) -> None:
-        """Once: hold or take the lease, and do the chores if we have it."""
+        """Renew or take the lease, and do the chores once if this gateway holds it."""
         await self._keep_lease()
         await self._do_chores()
 
     def _all_chores(self) -> list[Chore]:
-        """In the order in which they matter."""
+        """In order of importance."""
         store, read_model = self._store, self._read_model
         owed_jobs = OwedJobs(store, read_model)
         return [
@@ -130,17 +131,14 @@ class Housekeeper:
     async def _hand_back_leaked_claims(self) -> int:
         return await self._leaked_claims.hand_back(asyncio.get_running_loop().time())
 
-    async def _is_current(self) -> None:
-        await self._read_model.catch_up()
-
     async def _do_chores(self) -> None:
         if self.is_holder:
             await self.chores.do_all(lambda: self.is_holder)
         else:
             self._due_schedules.forget()
 
-    async def _see_to_due_runs(self) -> None:
-        """Between two rounds: what is due in a run does not wait for the next one."""
+    async def _process_due_runs(self) -> None:
+        """Between two rounds: runs are processed at their instant, not in the next round."""
         if self.is_holder:
             await self._due_runs.look()
 
@@ -148,7 +146,7 @@ class Housekeeper:
         try:
             went_through = await self._hold()
         except Unavailable:
-            self._was_away()
+            self._on_broker_away()
             raise
         if self.is_holder and went_through:
             await self.chores.do(Chore("leases of workers", self._observe_workers))
@@ -165,7 +163,7 @@ class Housekeeper:
         now = asyncio.get_running_loop().time()
         self._stillness.observe({KEY: revision}, now, own_write_went_through=True)
         still_sec, lease_sec = self._stillness.still_sec(KEY), self._store.config.worker_lease_sec
-        # Ours where a reply to our own renewal was lost: it is not waited for as another's would be.
+        # Ours if the reply to our own renewal was lost. Then there is no need to wait until it expires.
         is_ours = lease is not None and lease.holder == self._holder_id
         is_free = lease is None or is_ours or still_sec >= lease_sec
         failing = lease.failing if lease is not None else []
@@ -198,15 +196,15 @@ class Housekeeper:
             self.is_holder = False
             return False
         except Unavailable:
-            # It may have been written: what we hold is found out by reading.
+            # The write may have succeeded; the next read of the lease shows it.
             self.is_holder = False
             raise
         return True
 
-    def _was_away(self) -> None:
-        """Do not count this time for any worker: leases could not be renewed either."""
+    def _on_broker_away(self) -> None:
+        """Do not count this time against any worker: it could not renew its lease either."""
         now = asyncio.get_running_loop().time()
         self._stillness.observe({}, now, own_write_went_through=False)
-        self._lost_workers.was_away(now)
+        self._lost_workers.on_broker_away(now)
         self._leaked_claims.forget()
         self._due_schedules.forget()

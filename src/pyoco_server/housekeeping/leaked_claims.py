@@ -1,9 +1,9 @@
-"""Claims that their worker does not know of: they are handed back to the queue.
+"""Hands back claims that their worker does not list.
 
-A worker lists the runs that it has in its lease. A claim that is not listed was committed without its worker
-learning of it (the reply was lost, for example), or was forgotten by a defect. The worker is alive, so its
-runs are not taken over, and this one would stay RUNNING for ever. It is handed back when its claim was known
-for a lease period and two successive renewals did not list it. This does not count as a loss.
+A worker lists the runs that it holds in its lease. An unlisted claim was committed, but its worker did not
+get the reply, or lost the run by a defect. The worker is alive, so `lost_workers` does not take its runs, and
+the run would stay RUNNING forever. It is handed back when the claim is known for a lease period and two
+successive renewals did not list it. This does not count as a loss.
 
 A worker lists a run before it sends the claim, so a claim is never younger than its entry in the list.
 """
@@ -31,9 +31,9 @@ DETAIL = "its worker does not know of the claim"
 
 
 class _Unlisted(NamedTuple):
-    """Since when (monotonic) a claim is missing in its worker's lease, and in how many renewals of it.
+    """A claim that is missing in its worker's lease: since when (monotonic), and in how many renewals.
 
-    `fence`: of that claim. The same worker may claim the run again.
+    `fence` tells this claim from a later one of the same worker.
     """
 
     fence: int
@@ -51,14 +51,14 @@ class LeakedClaims:
         self._unlisted: dict[tuple[str, str], _Unlisted] = {}
 
     def forget(self) -> None:
-        """The broker was away, or others had the work: nothing is known of what happened meanwhile."""
+        """The broker was away, or another gateway held the lease: start to observe again."""
         self._unlisted.clear()
 
     def observe(self, leases: Mapping[str, tuple[Lease | None, int]], now: float) -> None:
         unlisted = {}
         for instance, (lease, revision) in leases.items():
             if lease is None or lease.holds is None:
-                continue  # lost, or a version that lists nothing: others see to it
+                continue  # a lost worker, or a version that lists nothing: `lost_workers` handles those
             for run_id in self._read_model.housekeeping.ids_claimed_by(instance):
                 claim = self._claim_of(run_id, instance)
                 if claim is not None and not _is_listed(lease.holds, run_id, claim.fence):
@@ -67,7 +67,7 @@ class LeakedClaims:
         self._unlisted = unlisted
 
     async def hand_back(self, now: float) -> int:
-        """How many runs were handed back."""
+        """Returns how many runs were handed back."""
         due = [
             run
             for (instance, run_id), unlisted in self._unlisted.items()
@@ -75,7 +75,7 @@ class LeakedClaims:
             if (claim := self._claim_of(run_id, instance)) and claim.fence == unlisted.fence
             if (run := self._read_model.find(run_id))
         ]
-        return await self._isolation.each(due, self._hand_back, name=lambda run: run.run_id)
+        return await self._isolation.each_run(due, self._hand_back)
 
     def _claim_of(self, run_id: str, instance: str) -> Claim | None:
         run = self._read_model.find(run_id)
@@ -91,7 +91,7 @@ class LeakedClaims:
             crashes_max=self._store.config.max_crashes,
             detail=DETAIL,
         )
-        if run.cancel is not None:  # it ends now: a line after its end would be read by no follower
+        if run.cancel is not None:  # the run ends now, and followers read no line after its end
             await note_soon(self._store, run.run_id, f"{DETAIL}; the run ends", fence=run.claim.fence + 1)
         applied = await apply(self._store, run.run_id, handed_back)
         if applied.events:
@@ -103,7 +103,7 @@ class LeakedClaims:
 
 
 def _is_listed(holds: Mapping[str, int], run_id: str, fence: int) -> bool:
-    """Without a fence (0) it is being claimed. With another one, an earlier claim is still ending."""
+    """Fence 0: the worker is about to claim it. Another fence: an earlier claim is still ending."""
     return holds.get(run_id, -1) in (0, fence)
 
 

@@ -1,7 +1,7 @@
-"""What runs have left behind: notes are looked at when no process writes for the run any more.
+"""Removes what runs leave behind, when no process writes for the run any more.
 
-A note is of a run that was erased, or that may have objects no log refers to. Also what a schedule that was
-never finished, or only half deleted, has left in its bucket.
+A note names a run that was erased, or that may have objects that no log refers to. Schedules whose creation
+or deletion was interrupted are removed too.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
-# What is left is cleared in the next round.
+# The rest is cleared in the next round.
 RUNS_AT_ONCE = 500
 LOOK_EVERY_SEC = 5.0
-# An upload, a line of a log or a snapshot that was under way when the run ended has arrived by then.
+# An upload, a log line or a snapshot that was on its way when the run ended has arrived by then.
 SETTLED_SEC = 60.0
-# Copying the results of a run that is tried again takes seconds, but its gateway may have been paused.
+# To copy the results for a retry takes seconds, but the gateway may have been paused.
 NOT_BEGUN_SEC = 3600.0
 SCHEDULES_EVERY_SEC = 3600.0
-# Between the two writes that make a schedule lies a moment; a slower gateway was interrupted.
+# The two writes that create a schedule take milliseconds. After this long the gateway was interrupted.
 HALF_MADE_SEC = 600.0
 
 
@@ -44,7 +44,7 @@ class LeftOvers:
         self._look_at = self._schedules_at = float("-inf")
 
     async def look(self) -> int:
-        """How many runs were cleared up after."""
+        """Returns for how many runs the leftovers were removed."""
         now = asyncio.get_running_loop().time()
         if now >= self._schedules_at:
             await self._store.schedules.remove_half_made(older_than_sec=self._half_made_sec)
@@ -53,12 +53,10 @@ class LeftOvers:
             return 0
         noted = await self._store.leftovers.oldest(RUNS_AT_ONCE)
         due = [one for one in noted if one.age_sec >= self._settled_sec]
-        cleared = await self._isolation.each(
-            due,
-            lambda one: clear_up(self._store, one, not_begun_sec=self._not_begun_sec),
-            name=lambda one: one.run_id,
+        cleared = await self._isolation.each_run(
+            due, lambda one: clear_up(self._store, one, not_begun_sec=self._not_begun_sec)
         )
         if cleared:
-            log.info("cleared up after runs", extra={"runs": cleared})
+            log.info("leftovers of runs removed", extra={"runs": cleared})
         self._look_at = now if len(due) == RUNS_AT_ONCE else now + LOOK_EVERY_SEC
         return cleared

@@ -1,7 +1,7 @@
-"""Runs whose worker is gone: their claims end, and a free worker takes them over.
+"""Ends the claims of lost workers, so that other workers take over their runs.
 
-`observe` reads the leases and ages those that stand still; it is called as often as our own lease is renewed.
-`take_over` acts on what was observed. A run that cannot be taken keeps none of the others waiting.
+`observe` reads the leases and measures how long each has not changed; it is called whenever our own lease is
+renewed. `take_over` acts on what was observed. A run that cannot be taken does not delay the others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LostWorkers:
         # By instance, as last observed: its lease (None: it has none) and the lease's revision.
         self.leases: dict[str, tuple[Lease | None, int]] = {}
 
-    def was_away(self, now: float) -> None:
+    def on_broker_away(self, now: float) -> None:
         self._stillness.observe({}, now, own_write_went_through=False)
 
     async def look(self, now: float, *, own_write_went_through: bool) -> int:
@@ -55,22 +55,20 @@ class LostWorkers:
         self._stillness.observe(revisions, now, own_write_went_through=own_write_went_through)
 
     async def take_over(self) -> int:
-        """Ends the claims of instances whose lease stood still for too long. How many runs that were."""
+        """End the claims of instances whose lease did not change for a lease period. Returns how many."""
         lost = [instance for instance, (lease, _) in self.leases.items() if self._is_lost(instance, lease)]
         return sum([await self._take_from(instance) for instance in lost])
 
     def _is_lost(self, instance: str, lease: Lease | None) -> bool:
         is_still = self._stillness.still_sec(instance) >= self._lease_sec
-        return is_still or (lease is not None and _died_here(lease))
+        return is_still or (lease is not None and _is_dead_local_process(lease))
 
     async def _read(self, instances: set[str]) -> list[tuple[Lease | None, int]]:
         return list(await asyncio.gather(*(self._store.leases.read(instance) for instance in instances)))
 
     async def _take_from(self, instance: str) -> int:
         runs = self._read_model.housekeeping.claimed_by(instance, RUNS_AT_ONCE)
-        return await self._isolation.each(
-            runs, lambda run: self._report(run, instance), name=lambda run: run.run_id
-        )
+        return await self._isolation.each_run(runs, lambda run: self._report(run, instance))
 
     async def _report(self, run: Run, instance: str) -> bool:
         if run.claim is None:
@@ -84,14 +82,14 @@ class LostWorkers:
         )
         text = f"{loss.detail}; the run is taken from it"
         if run.cancel is not None:
-            # It ends now. The line comes first and raises the fence: a worker that wakes up adds nothing.
+            # The run ends now. The line comes first and raises the fence, so a late worker adds nothing.
             await note_soon(self._store, run.run_id, text, fence=run.claim.fence + 1)
-        # A crash after the commit must not lose the letter: it is noted before.
+        # The letter is noted before the commit, so that a crash after the commit does not lose it.
         is_last = run.cancel is None and run.losses + 1 >= loss.losses_max
         noted = await self._store.owed_letters.note(run.run_id, MAX_DELIVER) if is_last else None
         applied = await apply(self._store, run.run_id, loss)
         if not applied.events or applied.after is None:
-            return False  # another one was faster, and its note may have replaced ours: it stays
+            return False  # another process was faster; its note may have replaced ours, so it stays
         if run.cancel is None:
             await note_soon(self._store, run.run_id, text)
         log.warning("run taken from a lost worker", extra={"run_id": run.run_id, "instance_id": instance})
@@ -100,7 +98,7 @@ class LostWorkers:
         return True
 
     async def _write_letter(self, run: Run, noted: int | None) -> None:
-        """What fails here is seen to by `missing_letters`."""
+        """If this fails, `missing_letters` publishes the letter."""
         with contextlib.suppress(Unavailable):
             if noted is None:  # the list of runs was behind the log
                 noted = await self._store.owed_letters.note(run.run_id, MAX_DELIVER)
@@ -108,8 +106,8 @@ class LostWorkers:
                 await self._store.owed_letters.remove(run.run_id, noted)
 
 
-def _died_here(lease: Lease) -> bool:
-    """Certain, and at once: it ran on this machine since its last start, and its process is gone."""
+def _is_dead_local_process(lease: Lease) -> bool:
+    """The worker ran on this machine since the machine's last start, and its process is gone."""
     if lease.host != socket.gethostname() or not lease.boot_id or lease.boot_id != boot_id():
         return False
     try:

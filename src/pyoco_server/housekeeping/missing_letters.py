@@ -1,8 +1,9 @@
-"""Dead letters that may be missing: runs that are noted get theirs, once.
+"""Publishes dead letters that are missing, once for each noted run.
 
-A note is written before the commit that fails a run, or by a worker that could not publish a letter or found
-its run failed when a job came back. Whether the letter is owed is known from the log, and whether it was
-written from the stream of letters; a message id covers the moment in which a reader does not see it yet.
+A note is written before the commit that fails a run. A worker also writes one when it cannot publish a
+letter, or when a job of a failed run is delivered again. The log shows whether the run needs a letter, and
+the stream of letters whether it has one. A message id prevents a second letter while a reader does not see
+the first one yet.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
-# What is left is seen to in the next look.
+# The rest is processed in the next look.
 RUNS_AT_ONCE = 100
 LOOK_EVERY_SEC = 5.0
 # The process that wrote the note is usually about to write the letter.
@@ -40,19 +41,19 @@ class MissingLetters:
         self._look_at = float("-inf")
 
     async def look(self) -> int:
-        """How many letters were written."""
+        """Returns how many letters were published."""
         if elapsed() < self._look_at:
             return 0
         noted = await self._store.owed_letters.oldest(RUNS_AT_ONCE)
         due = [one for one in noted if one.age_sec >= self._settled_sec]
-        written = await self._isolation.each(due, self._see_to, name=lambda one: one.run_id)
+        written = await self._isolation.each_run(due, self._process)
         self._look_at = elapsed() + (0.0 if len(due) == RUNS_AT_ONCE else LOOK_EVERY_SEC)
         return written
 
-    async def _see_to(self, noted: OwedLetter) -> bool:
+    async def _process(self, noted: OwedLetter) -> bool:
         stored = await self._store.runs.load(noted.run_id, at_leader=True)
         if stored is not None and not stored.run.gone and not stored.run.is_terminal:
-            # The commit has not come. It still may, from a process that was paused: the note stays.
+            # The commit is missing. A process that was paused may still send it, so the note stays.
             await self._store.owed_letters.note(noted.run_id, noted.reason)
             return False
         is_missing = (
@@ -63,23 +64,23 @@ class MissingLetters:
         if is_missing and stored is not None:
             if not await publish_dead_letter(self._store, stored.run, noted.reason):
                 raise Unavailable(f"The dead letter of run {noted.run_id} could not be published.")
-            log.info("a missing dead letter was written", extra={"run_id": noted.run_id})
+            log.info("a missing dead letter was published", extra={"run_id": noted.run_id})
         await self._store.owed_letters.remove(noted.run_id, noted.revision)
         return is_missing
 
     async def _is_owed(self, stored: StoredRun, reason: str) -> bool:
-        """Not if it ended otherwise than was expected when it was noted."""
+        """False if the run ended in another way than the note expects."""
         run = stored.run
         if run.gone or run.status is not RunStatus.FAILED or letter_reason(run) != reason:
             return False
-        return await self._was_in_hand(stored)
+        return await self._was_claimed_at_end(stored)
 
-    async def _was_in_hand(self, over: StoredRun) -> bool:
-        """Whether it failed while a worker had it; a wait that ends a run by its timeout leaves no letter."""
-        commits = await self._store.runs.history(over.run.run_id, at_leader=True, upto=over.log_seq)
-        in_hand = False
+    async def _was_claimed_at_end(self, ended: StoredRun) -> bool:
+        """Whether the run failed while a worker held it. A run that a wait's timeout ends has no letter."""
+        commits = await self._store.runs.history(ended.run.run_id, at_leader=True, upto=ended.log_seq)
+        is_claimed = False
         for event in (event for commit in commits for event in commit.events):
             if isinstance(event, RunFailed):
-                return in_hand
-            in_hand = isinstance(event, RunClaimed) or (in_hand and not isinstance(event, RunParked))
+                return is_claimed
+            is_claimed = isinstance(event, RunClaimed) or (is_claimed and not isinstance(event, RunParked))
         return False

@@ -1,32 +1,32 @@
-"""Runs that have been over for as long as they are to be kept: they are erased, with all that is theirs.
+"""Erases runs that ended longer ago than the retention period.
 
-Off unless it is asked for. What is due is known from the list of runs, the longest unchanged first; when the
-first of them is due says when to look again. Only what is over can be erased, and the log decides that.
+Off by default. The list of runs shows which runs are due, those that changed longest ago first, and when to
+look again. Only runs that have ended are erased, and the log decides whether a run has.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, NotFound, Unavailable
+from pyoco_server.housekeeping.isolation import sum_of_all
 from pyoco_server.operations.runs.erase import erase_run
 from pyoco_server.read_model.housekeeping_queries import Over
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import count_failure
+from pyoco_server.supervision import capture_error, count_failure
 
 log = logging.getLogger(__name__)
 
-# What is left is erased in the next round, a second later; others want the broker too.
+# The rest is erased in the next round, a second later, so that erasing does not occupy the broker.
 RUNS_AT_ONCE = 500
 SIDE_BY_SIDE = 16
 LOOK_EVERY_SEC_MAX = 3600.0
-# A run that the list shows as over and the log does not is tried again after this long. The others go on.
-IN_VAIN_SEC = 600.0
-IN_VAIN_MAX = 20_000
+# A run that could not be erased is skipped for this long.
+SKIP_SEC = 600.0
+SKIPPED_MAX = 20_000
 BY = "retention"
 
 
@@ -36,11 +36,11 @@ class OldRuns:
         self._read_model = read_model
         self._kept_sec = store.config.run_history_sec
         self._look_at = float("-inf")
-        # Runs that could not be erased, and until when they are passed over.
-        self._in_vain: dict[str, float] = {}
+        # Runs that could not be erased, and until when they are skipped.
+        self._skipped: dict[str, float] = {}
 
     async def look(self) -> int:
-        """How many were erased."""
+        """Returns how many runs were erased."""
         if not self._kept_sec or elapsed() < self._look_at:
             return 0
         now = await self._store.clock.now()
@@ -48,52 +48,41 @@ class OldRuns:
         due = [run.run_id for run in oldest[:RUNS_AT_ONCE] if run.updated_at + self._kept_sec <= now]
         erased = await self._erase_all(due)
         if erased:
-            log.info("runs are kept no more", extra={"runs": erased, "kept_sec": self._kept_sec})
+            log.info("old runs erased", extra={"runs": erased, "kept_sec": self._kept_sec})
         self._look_at = elapsed() + self._next_in_sec(oldest[len(due) :], now)
         return erased
 
     def _oldest(self) -> list[Over]:
-        """The longest unchanged first, without those that were tried in vain a short time ago."""
+        """Those that changed longest ago first, without those that are skipped."""
         now = elapsed()
-        self._in_vain = {run_id: until for run_id, until in self._in_vain.items() if until > now}
-        found = self._read_model.housekeeping.oldest_over(RUNS_AT_ONCE + 1 + len(self._in_vain))
-        return [run for run in found if run.run_id not in self._in_vain][: RUNS_AT_ONCE + 1]
+        self._skipped = {run_id: until for run_id, until in self._skipped.items() if until > now}
+        found = self._read_model.housekeeping.oldest_over(RUNS_AT_ONCE + 1 + len(self._skipped))
+        return [run for run in found if run.run_id not in self._skipped][: RUNS_AT_ONCE + 1]
 
     def _next_in_sec(self, later: Sequence[Over], now: float) -> float:
         soonest = min((run.updated_at + self._kept_sec - now for run in later), default=self._kept_sec)
         return min(max(0.0, soonest), LOOK_EVERY_SEC_MAX)
 
     async def _erase_all(self, run_ids: Sequence[str]) -> int:
-        """A few at a time, all to their end. After an Unavailable the rest is due the next time too."""
+        """Several at a time. After an Unavailable the remaining runs are due in the next look."""
         waiting = iter(run_ids)
 
         async def erase_some() -> int:
             return sum([await self._erase(run_id) for run_id in waiting])
 
-        ended = await asyncio.gather(
-            *(erase_some() for _ in range(min(SIDE_BY_SIDE, len(run_ids)))), return_exceptions=True
-        )
-        for trouble in ended:
-            if isinstance(trouble, BaseException):
-                raise trouble
-        return sum(count for count in ended if isinstance(count, int))
+        return await sum_of_all(erase_some() for _ in range(min(SIDE_BY_SIDE, len(run_ids))))
 
     async def _erase(self, run_id: str) -> bool:
-        """False if another process was faster, or if the list is wrong: the log is right."""
-        try:
+        """False if another process was faster, if the list is not current, or after a defect."""
+        with capture_error() as step:
             await erase_run(self._store, run_id, by=BY, tenant_id=None)
-        except (NotFound, Conflict):
-            self._pass_over(run_id)
-            return False
-        except Unavailable:
-            raise
-        except Exception:  # a defect of one run; the others must get their turn
+        if step.error is None:
+            return True
+        if isinstance(step.error, Unavailable):
+            raise step.error
+        if not isinstance(step.error, NotFound | Conflict):
             count_failure("housekeeping.old runs")
-            log.exception("a run cannot be erased", extra={"run_id": run_id})
-            self._pass_over(run_id)
-            return False
-        return True
-
-    def _pass_over(self, run_id: str) -> None:
-        if len(self._in_vain) < IN_VAIN_MAX:
-            self._in_vain[run_id] = elapsed() + IN_VAIN_SEC
+            log.error("a run cannot be erased", exc_info=step.error, extra={"run_id": run_id})
+        if len(self._skipped) < SKIPPED_MAX:
+            self._skipped[run_id] = elapsed() + SKIP_SEC
+        return False

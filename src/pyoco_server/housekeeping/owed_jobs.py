@@ -1,20 +1,20 @@
-"""Runs that wait for a worker and have no job in the queue: the publish was lost, or the message is worn out.
+"""Publishes a new job for runs that wait for a worker and have no job in the queue.
 
-A run is given a new job when it has owed one for long, and again after twice as long; and only where that
-can help: where its job does not simply stand in line.
+The publish was lost, or the message has used up its deliveries. A run gets a new job when it has owed one for
+`owed_job_after_sec`, and again after twice as long, unless its job is still queued.
 
-It does not when nothing waits at the consumer of its tag. Where something waits, the order decides. The
-broker delivers the messages of a tag in the order in which it stored them. A job is published right after the
-commit that makes the run owe it (`job_owed_since`); a publish that takes longer than `owed_job_after_sec` has
-failed. So where the next message in line was stored later than that, the job of the run is not in line behind
-it. This needs two requests for a tag, however long the line is.
+If no message waits at the consumer of its tag, the job is not queued. Otherwise the order decides. The broker
+delivers the messages of a tag in the order in which it stored them. A job is published right after the commit
+that makes the run owe it (`job_owed_since`). A publish that takes longer than `owed_job_after_sec` has
+failed. So if the next message in the queue was stored later than that, the job of the run is not queued
+behind it. This takes two requests for a tag, at any length of the queue.
 
-Such a job was lost, or it was delivered and not acknowledged: a worker has it, or it is about to be delivered
-again, and then before everything in line. A new job would stand at the end of the line and make the old one
-void. So a run whose place has passed gets one only when it is still unclaimed `owed_job_after_sec` after that
-was first seen, and not before a silent delivery would have come back (`consumer_ack_wait_sec`). If a delivery
-is still out then, nothing is executed twice: the commit that gives the run its new job raises the number of
-its job, and a delivery with another number is acknowledged unexecuted.
+A job that is not queued was lost, or it was delivered and not acknowledged: a worker has it, or the broker
+delivers it again before all queued messages. A new job would be the last in the queue and would void the old
+one. So the run gets one only if it is still unclaimed `owed_job_after_sec` after that was first seen, and not
+before an unacknowledged delivery would be repeated (`consumer_ack_wait_sec`). Nothing is executed twice: the
+commit that creates the new job raises the job number, and a delivery with another number is acknowledged
+unexecuted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DOUBLINGS_MAX = 6
 
 
 class _Given(NamedTuple):
-    """How many jobs a run was given in a row, and when the last."""
+    """How many new jobs a run got in a row, and when it got the last one."""
 
     times: int
     at: float
@@ -52,13 +52,13 @@ class OwedJobs:
         self._after_sec = store.config.owed_job_after_sec
         self._given: dict[str, _Given] = {}
         self._patience_sec = max(self._after_sec, store.config.consumer_ack_wait_sec)
-        # Since when (`elapsed`) others have been delivered that were stored after the job of this run.
+        # Since when (`elapsed`) the next message in the queue is younger than the job of this run.
         self._passed_since: dict[str, float] = {}
         self._isolation = Isolation("owed jobs")
         self._cancels = Isolation("stuck cancels")
 
     async def look(self) -> int:
-        """By tag, so that many runs of a tag without workers do not delay the runs of other tags."""
+        """Works by tag, so that many runs of a tag without workers do not delay the runs of other tags."""
         now = clock.now()
         owed = {
             tag: self._read_model.housekeeping.owed(tag, before=now - self._after_sec, limit=RUNS_AT_ONCE)
@@ -70,23 +70,23 @@ class OwedJobs:
     async def _look_at(self, tag: str, runs: list[Run], now: float) -> int:
         due = [run for run in runs if self._is_due(run, now)]
         line = await self._store.queue.line(tag) if due else None
-        # A tag that no worker has ever served has no consumer: its jobs stay in the queue.
+        # A tag that no worker has ever served has no consumer, and its jobs stay in the queue.
         if line is None:
             return 0
         if line.waiting:
             due = [run for run in due if self._was_passed(run, line)]
-        return await self._isolation.each(due, lambda run: self._give(run, now), name=lambda run: run.run_id)
+        return await self._isolation.each_run(due, lambda run: self._give(run, now))
 
     async def conclude_stuck_cancels(self) -> int:
         """End a CANCELLING run that no worker holds. Only a manual commit or a bug leaves one."""
         stuck = self._read_model.housekeeping.stuck_cancels(RUNS_AT_ONCE)
-        return await self._cancels.each(stuck, self._conclude, name=lambda run: run.run_id)
+        return await self._cancels.each_run(stuck, self._conclude)
 
     async def _conclude(self, run: Run) -> bool:
         return bool((await apply(self._store, run.run_id, ConfirmCancelled())).events)
 
     def _forget_all_but(self, owed: list[Run], now: float) -> None:
-        """A run that was just given a job is not overdue, and owes all the same: it is kept in mind."""
+        """A run that just got a job is not overdue, but still owes one: it is not forgotten."""
         overdue = {run.run_id for run in owed}
         self._given = {
             run_id: given
@@ -96,7 +96,7 @@ class OwedJobs:
         self._passed_since = {run_id: at for run_id, at in self._passed_since.items() if run_id in overdue}
 
     def _was_passed(self, run: Run, line: QueueState) -> bool:
-        """For long enough: the job of this run is not in line, and no delivery of it is expected any more."""
+        """The job of this run is not queued, and for so long that no delivery of it is expected any more."""
         in_line_by = (run.job_owed_since or 0.0) + self._after_sec
         if line.next_stored_at is None or line.next_stored_at <= in_line_by:
             self._passed_since.pop(run.run_id, None)

@@ -1,7 +1,7 @@
-"""How long has each lease stood still? Pure: what was read comes in, seconds come out.
+"""Measures for how long each lease has not changed. Pure: it gets what was read and returns seconds.
 
-Only the observer's own monotonic clock counts, and only time in which its own writes went through: while
-the broker is away nobody's lease can move, and that is nobody's fault.
+Time is measured by the observer's monotonic clock, and only while its own writes succeed: while the broker is
+away, no worker can renew its lease.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class _Seen(NamedTuple):
 
 class Stillness:
     def __init__(self, *, step_sec_max: float) -> None:
-        # A laptop that slept, or a loop that hung, must not age everybody by an hour at once.
+        # The machine may have slept, or the loop may have hung: one step adds at most this much to any lease.
         self._step_sec_max = step_sec_max
         self._seen: dict[str, _Seen] = {}
         self._last_good: float | None = None
 
     def observe(self, revisions: Mapping[str, int], now: float, *, own_write_went_through: bool) -> None:
-        """`revisions`: what was just read, 0 for a lease that is not there. `now`: monotonic seconds."""
+        """`revisions`: as just read, 0 for a lease that does not exist. `now`: monotonic seconds."""
         if not own_write_went_through:
             self._last_good = None
             return
