@@ -70,7 +70,7 @@ class PyocoNatsClient:
         """Ask the run to stop; its snapshot right after. KeyError for a run that does not exist."""
         self._check(run_id)
         try:
-            return _shown(cancel.as_asked(await cancel.cancel_run(self._store, run_id)))
+            return _shown(cancel.as_requested(await cancel.cancel_run(self._store, run_id)))
         except NotFound as unknown:
             raise KeyError(run_id) from unknown
 

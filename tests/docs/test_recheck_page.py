@@ -11,8 +11,8 @@ import pytest
 
 from pyoco_server.http_api.faces.recheck.errors import WORDS
 from pyoco_server.operations.identity.callers import Scope
-from pyoco_server.recheck.catalogue import catalogue_in
-from pyoco_server.recheck.judging import attached_to, judged, returned_for
+from pyoco_server.recheck.catalogue import parse_catalogue
+from pyoco_server.recheck.judging import artifacts_in, judge, returned_by_strategy
 from pyoco_server.recheck.thresholds import BUILT_IN, StrategyHealth
 from tests import issuer
 from tests.docs.test_examples import blocks, typed, up
@@ -27,7 +27,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: p
     assert demo == "make demo-recheck\n"
     (catalogue,) = blocks(PAGE, "yaml")
     (tmp_path / "strategies.yaml").write_text(catalogue, encoding="utf-8")
-    assert [one.id for one in catalogue_in(catalogue).strategies] == ["strat.meanrev.m1", "strat.carry.h4"]
+    assert [one.id for one in parse_catalogue(catalogue).strategies] == ["strat.meanrev.m1", "strat.carry.h4"]
     monkeypatch.setenv("PYOCO_STRATEGIES_FILE", str(tmp_path / "strategies.yaml"))
     with up(tmp_path) as port:
         imported = typed(f"{import_.strip()} --data-dir data", port, tmp_path)
@@ -39,9 +39,9 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: p
 
 def test_what_a_flow_returns_on_the_page_is_healthy() -> None:
     (returned,) = blocks(PAGE, "json")
-    of_one = returned_for(json.loads(returned), ["strat.meanrev.m1"])["strat.meanrev.m1"]
-    assert judged("strat.meanrev.m1", of_one, BUILT_IN).health is StrategyHealth.HEALTHY
-    assert [one.content for one in attached_to(of_one)] == [b"<svg/>"]
+    of_one = returned_by_strategy(json.loads(returned), ["strat.meanrev.m1"])["strat.meanrev.m1"]
+    assert judge("strat.meanrev.m1", of_one, BUILT_IN).health is StrategyHealth.HEALTHY
+    assert [one.content for one in artifacts_in(of_one)] == [b"<svg/>"]
 
 
 def test_every_error_and_scope_stands_on_the_page() -> None:

@@ -10,7 +10,7 @@ from pyoco_server.errors import Invalid
 from pyoco_server.housekeeping import delayed_runs
 from pyoco_server.housekeeping.delayed_runs import DelayedRuns
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.read_model.runs import ReadModel
@@ -62,7 +62,7 @@ async def test_a_cancel_before_its_time_is_the_end(store: Store, read_model: Rea
     clock.ahead_sec = HOUR_SEC + 1
     assert await started(store, read_model) == 0
     await ended_as(store, run_id, "CANCELLED")
-    again = await retry(store, run_id, RetryRequest(), ANYBODY)
+    again = await retry(store, run_id, RetryRequest(), ANONYMOUS)
     assert (await the_run(store, again.run.run_id)).start_at is None
     assert await jobs_queued(store) == 1
 

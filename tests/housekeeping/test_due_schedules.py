@@ -16,7 +16,7 @@ from pyoco_server.housekeeping.due_schedules import NO_WORKFLOW, DueSchedules
 from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
 from pyoco_server.lifecycle.commands import CancelRun, DiscardRun
 from pyoco_server.operations import schedules
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs import submit
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
@@ -320,9 +320,9 @@ async def test_another_try_of_a_run_is_listed_with_it(
     await due.look()
     [run_id] = await runs_of(store, read_model, schedule)
     with pytest.raises(Conflict):
-        await retry(store, run_id, RetryRequest(), ANYBODY)
+        await retry(store, run_id, RetryRequest(), ANONYMOUS)
     await apply(store, run_id, CancelRun())
-    again = await retry(store, run_id, RetryRequest(), ANYBODY)
+    again = await retry(store, run_id, RetryRequest(), ANONYMOUS)
     assert await runs_of(store, read_model, schedule) == {run_id, again.run.run_id}
 
 

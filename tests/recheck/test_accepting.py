@@ -13,7 +13,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.ids import new_ulid
-from pyoco_server.recheck.batches import run_id_of
+from pyoco_server.recheck.records import run_id_of
 from tests.conftest import NatsServer, until
 from tests.http_api.serving import is_ready
 from tests.recheck.faces import asked, expect_flat, post, recheck_config, recheck_face, until_over

@@ -21,9 +21,8 @@ from pyoco_server.errors import ConfigError
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.rechecks import airflow
 from pyoco_server.operations.rechecks.airflow import Airflow, AirflowReason, AirflowTrouble
-from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
-from pyoco_server.operations.rechecks.counters import RecheckCounters
-from pyoco_server.recheck.batches import Batch
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded, RecheckCounters
+from pyoco_server.recheck.records import Batch
 from pyoco_server.recheck.records import Request as RecheckRequest
 from tests.conftest import NatsServer, free_port, until
 from tests.http_api.live import _Server
@@ -242,7 +241,7 @@ async def test_how_a_dag_run_stands(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await adapter.ended("nobody") is NotEnded.MISSING
         await adapter.start(a_request(), 0, Batch("f", ("a",)))
         (run_id,) = field.runs
-        assert await adapter.ended(run_id) is NotEnded.GOES_ON
+        assert await adapter.ended(run_id) is NotEnded.RUNNING
         field.finish(run_id)
         assert await adapter.ended(run_id) == EndedBatch(1767323045.678, output={"a": {"metrics": GOOD}})
         field.finish(run_id, "failed")

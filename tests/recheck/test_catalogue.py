@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import Invalid
-from pyoco_server.recheck.batches import Batch, batches_of, run_id_of, run_ids_of
-from pyoco_server.recheck.catalogue import catalogue_in
-from pyoco_server.recheck.rates import ROUNDING, BucketLevel, take
+from pyoco_server.recheck.catalogue import parse_catalogue
+from pyoco_server.recheck.records import Batch, batches_of, run_id_of, run_ids_of
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
+from pyoco_server.token_bucket import ROUNDING, BucketLevel, take
 
 FILE = """
 threshold_profiles:
@@ -25,7 +25,7 @@ strategies:
 
 
 def test_a_catalogue_has_strategies_and_profiles() -> None:
-    found = catalogue_in(FILE)
+    found = parse_catalogue(FILE)
     assert found.profiles == {"strict": {"sharpe": Rule(">=", 1.0)}}
     assert found.strategies == [
         Strategy(id="strat.meanrev.m1", title="Mean reversion", instrument="USDJPY", tags=("daily", "fx")),
@@ -56,7 +56,7 @@ def test_a_catalogue_has_strategies_and_profiles() -> None:
 )
 def test_a_catalogue_is_refused_with_the_place_of_the_problem(text: str, sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        catalogue_in(text)
+        parse_catalogue(text)
     assert sentence in refused.value.message
 
 

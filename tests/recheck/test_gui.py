@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.operations.rechecks.look import ORDERS
+from pyoco_server.operations.rechecks.query import ORDERS
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_rows import erase_strategy, write_outcome, write_strategy
 from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
-from pyoco_server.recheck.catalogue import catalogue_in
+from pyoco_server.recheck.catalogue import parse_catalogue
 from pyoco_server.recheck.records import BatchOutcome, StrategyResult
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import StrategyHealth
@@ -243,7 +243,7 @@ def test_ids_and_titles_of_all_shapes_can_be_stored_and_found() -> None:
     names = ["..", ".a", "a.", "-", "_", "a" * 128]
     written = "strategies:\n" + "".join(f"  - {{id: '{name}'}}\n" for name in names)
     table = RecheckTable(None)
-    for strategy in catalogue_in(written).strategies:
+    for strategy in parse_catalogue(written).strategies:
         write_strategy(table, "t", strategy)
     found, total = RecheckQueries(table).page(StrategySearch("t"), "id.asc", 100, 0)
     assert (sorted(names), len(names)) == ([one.strategy.id for one in found], total)

@@ -10,9 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.recheck.judging import ARTIFACTS_MAX, attached_to, failed, judged, returned_for
-from pyoco_server.recheck.progress import RequestStatus, status_of, tally
-from pyoco_server.recheck.records import BatchOutcome, Request, StrategyResult
+from pyoco_server.recheck.judging import (
+    ARTIFACTS_MAX,
+    artifacts_in,
+    failed_result,
+    judge,
+    returned_by_strategy,
+)
+from pyoco_server.recheck.records import (
+    BatchOutcome,
+    Request,
+    RequestStatus,
+    StrategyResult,
+    status_of,
+    tally,
+)
 from pyoco_server.recheck.thresholds import BUILT_IN, METRICS, Rule, StrategyHealth, health_of, profile_of
 
 GOOD = {"winrate": 0.52, "sharpe": 0.80, "max_dd": 0.10}
@@ -45,7 +57,7 @@ def test_a_profile_has_only_its_own_rules() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "0.9", True, None, [], 10**400])
 def test_what_is_no_finite_number_becomes_null(value: Any) -> None:
-    result = judged("a", {"metrics": GOOD | {"winrate": value}}, BUILT_IN)
+    result = judge("a", {"metrics": GOOD | {"winrate": value}}, BUILT_IN)
     assert (result.metrics["winrate"], result.health, result.failed) == (None, StrategyHealth.UNKNOWN, False)
 
 
@@ -53,28 +65,28 @@ def test_what_is_no_finite_number_becomes_null(value: Any) -> None:
     "returned", [None, 7, "x", [], {}, {"metrics": None}, {"metrics": []}, {"error": "no"}]
 )
 def test_without_a_metrics_object_a_strategy_failed(returned: Any) -> None:
-    result = judged("a", returned, BUILT_IN)
+    result = judge("a", returned, BUILT_IN)
     assert (result.failed, result.health) == (True, StrategyHealth.UNKNOWN)
     assert result.metrics == dict.fromkeys(METRICS)
 
 
 def test_an_empty_metrics_object_is_an_answer() -> None:
-    result = judged("a", {"metrics": {}}, BUILT_IN)
+    result = judge("a", {"metrics": {}}, BUILT_IN)
     assert (result.failed, result.health) == (False, StrategyHealth.UNKNOWN)
 
 
 def test_several_last_tasks_may_each_speak_of_some() -> None:
     output = {"left": {"a": 1}, "right": {"b": 2, "c": 3}, "said": "x"}
-    assert returned_for(output, ["a", "b"]) == {"a": 1, "b": 2}
-    assert returned_for({"a": 1, "b": {"a": 5}}, ["a", "b"]) == {"a": 1, "b": {"a": 5}}
-    assert returned_for([1], ["a"]) == {}
+    assert returned_by_strategy(output, ["a", "b"]) == {"a": 1, "b": 2}
+    assert returned_by_strategy({"a": 1, "b": {"a": 5}}, ["a", "b"]) == {"a": 1, "b": {"a": 5}}
+    assert returned_by_strategy([1], ["a"]) == {}
 
 
 def test_the_digest_of_a_result_follows_from_what_was_measured() -> None:
-    one, same = (judged(name, {"metrics": GOOD}, BUILT_IN) for name in "ab")
+    one, same = (judge(name, {"metrics": GOOD}, BUILT_IN) for name in "ab")
     assert one.digest == same.digest
     assert one.digest.startswith("sha256:")
-    assert one.digest != judged("a", {"metrics": GOOD | {"sharpe": 0.9}}, BUILT_IN).digest
+    assert one.digest != judge("a", {"metrics": GOOD | {"sharpe": 0.9}}, BUILT_IN).digest
 
 
 def test_artifacts_have_text_or_bytes_and_anything_else_is_left_out() -> None:
@@ -85,12 +97,12 @@ def test_artifacts_have_text_or_bytes_and_anything_else_is_left_out() -> None:
         {"kind": "csv"},
         "rubbish",
     ]
-    chart, other = attached_to({"artifacts": wanted})
+    chart, other = artifacts_in({"artifacts": wanted})
     assert (chart.kind, chart.name, chart.content) == ("chart", "c.svg", b"<svg/>")
     assert (other.kind, other.name, other.content) == ("other", "artifact", b"\x00\x01")
     assert other.content_type == "application/octet-stream"
-    assert len(attached_to({"artifacts": wanted[:1] * 40})) == ARTIFACTS_MAX
-    assert attached_to({"artifacts": 7}) == attached_to(None) == []
+    assert len(artifacts_in({"artifacts": wanted[:1] * 40})) == ARTIFACTS_MAX
+    assert artifacts_in({"artifacts": 7}) == artifacts_in(None) == []
 
 
 json_values = st.recursive(
@@ -107,10 +119,10 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_whatever_a_flow_returns_is_judged_with_finite_numbers_or_null(output: Any) -> None:
-    result = judged("a", returned_for(output, ["a"]).get("a"), BUILT_IN)
+    result = judge("a", returned_by_strategy(output, ["a"]).get("a"), BUILT_IN)
     assert all(value is None or math.isfinite(value) for value in result.metrics.values())
     assert set(result.metrics) == set(METRICS)
-    attached_to(output)
+    artifacts_in(output)
 
 
 def request(strategies: int, batches: int = 1, *, dry_run: bool = False) -> Request:
@@ -121,8 +133,8 @@ def request(strategies: int, batches: int = 1, *, dry_run: bool = False) -> Requ
 
 
 def outcome(batch: int, good: int, bad: int) -> BatchOutcome:
-    results: list[StrategyResult] = [judged(f"g{n}", {"metrics": GOOD}, BUILT_IN) for n in range(good)]
-    results += [failed(f"b{n}", "raised") for n in range(bad)]
+    results: list[StrategyResult] = [judge(f"g{n}", {"metrics": GOOD}, BUILT_IN) for n in range(good)]
+    results += [failed_result(f"b{n}", "raised") for n in range(bad)]
     return BatchOutcome(request_id="R", batch=batch, completed_at=float(batch), results=tuple(results))
 
 

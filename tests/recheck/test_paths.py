@@ -13,7 +13,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.app import GatewayApp
-from pyoco_server.operations.rechecks import look
+from pyoco_server.operations.rechecks import query
 from tests import issuer
 from tests.conftest import NatsServer, until
 from tests.recheck.faces import jwt_headers, recheck_config
@@ -109,7 +109,7 @@ async def test_an_unexpected_error_keeps_the_limit_headers_and_is_counted(
     async def fail(*_: Any) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(look, "page", fail)
+    monkeypatch.setattr(query, "page", fail)
     async with client_of(app) as client:
         answer = await client.get("/gui/strategies")
     message = "Something went wrong on our side. It was logged."

@@ -15,13 +15,19 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping import ended_batches
 from pyoco_server.ids import new_ulid
-from pyoco_server.operations.rechecks import accept, plans
+from pyoco_server.operations.rechecks import accept
 from pyoco_server.operations.rechecks.workers import OwnWorkers
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_rows import forget_older, write_outcome, write_request
 from pyoco_server.read_model.recheck_table import RecheckTable
-from pyoco_server.recheck.batches import batches_of, run_ids_of
-from pyoco_server.recheck.records import Artifact, BatchOutcome, Request, StrategyResult
+from pyoco_server.recheck.records import (
+    Artifact,
+    BatchOutcome,
+    Request,
+    StrategyResult,
+    batches_of,
+    run_ids_of,
+)
 from pyoco_server.recheck.thresholds import StrategyHealth
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -163,7 +169,7 @@ async def test_a_request_whose_gateway_died_before_its_runs_is_started_by_housek
 ) -> None:
     monkeypatch.setattr(ended_batches, "START_AGAIN_AFTER_SEC", 0.0)
     store = await Store.connect(config, name="test")
-    plan = await plans.put_plan(store, "R1", batches_of([("strat.good", "pdca_recheck")], 25))
+    plan = await accept.put_plan(store, "R1", batches_of([("strat.good", "pdca_recheck")], 25))
     left: Any = {
         "request_id": "01JABCDEFGHJKMNPQRSTVWXYZ0", "tenant": "default", "client_id": "c", "reason": "r",
         "submitted_at": time.time(), "strategies": 1, "batches": 1, "dry_run": False,
@@ -183,7 +189,7 @@ async def test_a_request_that_cannot_be_started_keeps_no_other_waiting(
     store = await Store.connect(config, name="test")
     requests = []
     for number, flow_name in enumerate(("\n", "pdca_recheck")):
-        plan = await plans.put_plan(store, f"R{number}", batches_of([("strat.good", flow_name)], 25))
+        plan = await accept.put_plan(store, f"R{number}", batches_of([("strat.good", flow_name)], 25))
         left: Any = {
             "request_id": f"01JABCDEFGHJKMNPQRSTVWXYZ{number}", "tenant": "default", "client_id": "c",
             "reason": "r", "submitted_at": time.time(), "strategies": 1, "batches": 1, "dry_run": False,
@@ -199,7 +205,7 @@ async def test_a_request_that_cannot_be_started_keeps_no_other_waiting(
 async def test_many_batches_are_started_behind_the_answer_with_their_plan_beside_them(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "INLINE_STRATEGIES_MAX", 5)
+    monkeypatch.setattr(accept, "INLINE_STRATEGIES_MAX", 5)
     monkeypatch.setattr(accept, "STARTED_AT_ONCE_MAX", 1)
     monkeypatch.setattr(ended_batches, "STARTED_AT_ONCE_MAX", 1)
     async with recheck_face(config) as face, evaluating(config) as flow:

@@ -19,8 +19,7 @@ from pyoco_server.operations.rechecks.accept import STARTED_AT_ONCE_MAX, start_b
 from pyoco_server.operations.rechecks.context import NotEnded, RecheckContext
 from pyoco_server.operations.rechecks.settle import settle
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.recheck.batches import run_id_of, run_ids_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Request, run_id_of, run_ids_of
 from pyoco_server.supervision import Loop
 
 log = logging.getLogger(__name__)

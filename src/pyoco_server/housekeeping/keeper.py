@@ -64,7 +64,7 @@ class Housekeeper:
         self._leaked_claims = LeakedClaims(store, read_model)
         self._due_schedules = DueSchedules(store)
         self._due_runs = DueRuns(store, read_model)
-        self.chores = Chores(self._all_chores(), lambda: read_model.catch_up())
+        self.chores = Chores(self._all_chores(), self._catch_up)
         self._round = Loop("housekeeping", self._do_chores, interval_sec=interval_sec)
         self._timer = Loop("housekeeping timer", self._process_due_runs)
         lease = Loop("housekeeping lease", self._keep_lease, interval_sec=interval_sec)
@@ -130,6 +130,9 @@ class Housekeeper:
 
     async def _hand_back_leaked_claims(self) -> int:
         return await self._leaked_claims.hand_back(asyncio.get_running_loop().time())
+
+    async def _catch_up(self) -> None:
+        await self._read_model.catch_up()
 
     async def _do_chores(self) -> None:
         if self.is_holder:

@@ -35,8 +35,7 @@ from pyoco_server.operations.logs.pages import LogPages
 from pyoco_server.operations.logs.views import LogViews
 from pyoco_server.operations.rechecks.airflow import Airflow
 from pyoco_server.operations.rechecks.catalogue import catalogue_of_file, import_at_start
-from pyoco_server.operations.rechecks.context import RecheckContext
-from pyoco_server.operations.rechecks.counters import RecheckCounters
+from pyoco_server.operations.rechecks.context import RecheckContext, RecheckCounters
 from pyoco_server.operations.rechecks.workers import OwnWorkers
 from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.read_model.runs import ReadModel
@@ -141,10 +140,10 @@ class Gateway:
 
     def _recheck_desk(self) -> RecheckContext:
         model = RecheckModel(self.store.client, self.store.jetstream, self.config)
-        observed = RecheckCounters()
+        counters = RecheckCounters()
         is_own = self.config.recheck_executor == "pyoco"
-        executor = OwnWorkers(self.store) if is_own else Airflow(self.config, observed)
-        return RecheckContext(self.store, model, executor, observed)
+        executor = OwnWorkers(self.store) if is_own else Airflow(self.config, counters)
+        return RecheckContext(self.store, model, executor, counters)
 
     def _reasons(self) -> Iterator[str]:
         if self._broker is not None and (reason := self._broker.why_not) is not None:

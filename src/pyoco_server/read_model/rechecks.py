@@ -27,8 +27,7 @@ from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.read_model import recheck_rows as writing
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_table import RecheckTable
-from pyoco_server.recheck.batches import run_id_of, run_ids_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Request, run_id_of, run_ids_of
 from pyoco_server.store.rechecks import (
     RecheckRecordKind,
     decode_outcome,

@@ -8,9 +8,9 @@ import msgspec
 import yaml
 
 from pyoco_server.errors import Invalid
-from pyoco_server.recheck.checks import object_at, refused
-from pyoco_server.recheck.strategies import Strategy, strategy_in
-from pyoco_server.recheck.thresholds import Rule, profiles_in
+from pyoco_server.recheck.checks import invalid, object_at
+from pyoco_server.recheck.strategies import Strategy, parse_strategy
+from pyoco_server.recheck.thresholds import Rule, parse_profiles
 
 STRATEGIES_MAX = 200_000
 
@@ -20,13 +20,13 @@ class Catalogue(NamedTuple):
     profiles: dict[str, dict[str, Rule]]
 
 
-def catalogue_in(text: str) -> Catalogue:
+def parse_catalogue(text: str) -> Catalogue:
     written = object_at(_loaded(text), "the catalogue")
-    profiles = profiles_in(written.get("threshold_profiles") or {})
+    profiles = parse_profiles(written.get("threshold_profiles") or {})
     entries = written.get("strategies")
     if not isinstance(entries, list) or len(entries) > STRATEGIES_MAX:
-        raise refused("strategies", f"must be a list of at most {STRATEGIES_MAX} entries.")
-    strategies = [strategy_in(one, f"strategies.{at}", profiles) for at, one in enumerate(entries)]
+        raise invalid("strategies", f"must be a list of at most {STRATEGIES_MAX} entries.")
+    strategies = [parse_strategy(one, f"strategies.{at}", profiles) for at, one in enumerate(entries)]
     _check_once(strategies)
     return Catalogue(strategies, profiles)
 
@@ -42,5 +42,5 @@ def _check_once(strategies: list[Strategy]) -> None:
     seen: set[str] = set()
     for one in strategies:
         if one.id in seen:
-            raise refused("strategies", f"has {one.id!r} twice.")
+            raise invalid("strategies", f"has {one.id!r} twice.")
         seen.add(one.id)

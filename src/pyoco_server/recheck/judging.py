@@ -27,7 +27,7 @@ _CONTENT_TYPE = re.compile(
 )
 
 
-class Attached(NamedTuple):
+class ReturnedArtifact(NamedTuple):
     """An artifact that a flow returned, with its bytes."""
 
     kind: str
@@ -36,7 +36,7 @@ class Attached(NamedTuple):
     content: bytes
 
 
-def returned_for(output: Any, strategies: Sequence[str]) -> dict[str, Any]:
+def returned_by_strategy(output: Any, strategies: Sequence[str]) -> dict[str, Any]:
     """What the flow says of each. Several last tasks: each may speak of some of the strategies."""
     if not isinstance(output, dict):
         return {}
@@ -47,10 +47,10 @@ def returned_for(output: Any, strategies: Sequence[str]) -> dict[str, Any]:
     return named
 
 
-def judged(strategy: str, returned: Any, profile: Profile) -> StrategyResult:
+def judge(strategy: str, returned: Any, profile: Profile) -> StrategyResult:
     metrics = returned.get("metrics") if isinstance(returned, dict) else None
     if not isinstance(metrics, dict):
-        return failed(strategy, _why(returned))
+        return failed_result(strategy, _why(returned))
     measured = {name: _number(metrics.get(name)) for name in METRICS}
     health = health_of(measured, profile)
     return StrategyResult(
@@ -58,7 +58,7 @@ def judged(strategy: str, returned: Any, profile: Profile) -> StrategyResult:
     )
 
 
-def failed(strategy: str, why: str) -> StrategyResult:
+def failed_result(strategy: str, why: str) -> StrategyResult:
     nothing: dict[str, float | None] = dict.fromkeys(METRICS)
     return StrategyResult(
         strategy=strategy,
@@ -69,19 +69,19 @@ def failed(strategy: str, why: str) -> StrategyResult:
     )
 
 
-def attached_to(returned: Any) -> list[Attached]:
+def artifacts_in(returned: Any) -> list[ReturnedArtifact]:
     """Those that can be kept: of a known kind, with a content, not too many and not too large."""
     listed = returned.get("artifacts") if isinstance(returned, dict) else None
     return list(_attached(listed))[:ARTIFACTS_MAX] if isinstance(listed, list) else []
 
 
-def _attached(listed: list[Any]) -> Iterator[Attached]:
+def _attached(listed: list[Any]) -> Iterator[ReturnedArtifact]:
     for one in listed:
         content = _content(one) if isinstance(one, dict) else None
         if content is None or len(content) > ARTIFACT_BYTES_MAX:
             continue
         kind, name, content_type = one.get("kind"), one.get("name"), one.get("content_type")
-        yield Attached(
+        yield ReturnedArtifact(
             kind=kind if kind in KINDS else "other",
             name=name[:NAME_CHARS_MAX] if isinstance(name, str) and name else "artifact",
             content_type=_type(content_type),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.recheck.checks import flag_at, member, object_at, refused, text_at, texts_at
+from pyoco_server.recheck.checks import flag_at, invalid, member, object_at, text_at, texts_at
 from pyoco_server.recheck.thresholds import DEFAULT_PROFILE
 
 FLOW = "pdca_recheck"
@@ -40,17 +40,17 @@ def is_strategy_id(text: str) -> bool:
 
 def strategy_id_at(value: Any, place: str) -> str:
     if not isinstance(value, str) or not is_strategy_id(value):
-        raise refused(place, f"must match ^[a-z0-9._-]+$ with at most {ID_CHARS_MAX} characters.")
+        raise invalid(place, f"must match ^[a-z0-9._-]+$ with at most {ID_CHARS_MAX} characters.")
     return value
 
 
-def strategy_in(value: Any, place: str, profiles: Collection[str]) -> Strategy:
+def parse_strategy(value: Any, place: str, profiles: Collection[str]) -> Strategy:
     """An entry as somebody wrote it, whole: what it does not say has its default."""
     entry = object_at(value, place)
     strategy_id = strategy_id_at(member(entry, "id"), f"{place}.id")
     profile = text_at(entry.get("threshold_profile", DEFAULT_PROFILE), f"{place}.threshold_profile", 1, 64)
     if profile != DEFAULT_PROFILE and profile not in profiles:
-        raise refused(f"{place}.threshold_profile", f"names {profile!r}, which there is not.")
+        raise invalid(f"{place}.threshold_profile", f"names {profile!r}, which there is not.")
     return Strategy(
         id=strategy_id,
         title=_named(entry.get("title", strategy_id), f"{place}.title") or strategy_id,
@@ -71,7 +71,7 @@ def _named(value: Any, place: str) -> str | None:
 
 def _flow(value: Any, place: str) -> str:
     if not text_at(value, place, 1, TEXT_CHARS_MAX).strip():
-        raise refused(place, "must name a flow.")
+        raise invalid(place, "must name a flow.")
     return str(value)
 
 
@@ -80,7 +80,7 @@ def _metadata(value: Any, place: str) -> dict[str, Any]:
     try:
         size = len(msgspec.json.encode(metadata))
     except (TypeError, ValueError, RecursionError) as error:
-        raise refused(place, "must be what JSON can say.") from error
+        raise invalid(place, "must be what JSON can say.") from error
     if size > METADATA_BYTES_MAX:
-        raise refused(place, f"has {size} bytes; at most {METADATA_BYTES_MAX} are kept.")
+        raise invalid(place, f"has {size} bytes; at most {METADATA_BYTES_MAX} are kept.")
     return metadata

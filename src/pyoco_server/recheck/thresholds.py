@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.recheck.checks import object_at, refused
+from pyoco_server.recheck.checks import invalid, object_at
 
 METRICS = ("winrate", "sharpe", "max_dd")
 DEFAULT_PROFILE = "default"
@@ -56,11 +56,11 @@ def profile_of(name: str, profiles: Profiles) -> Profile:
     return profiles.get(name) or profiles.get(DEFAULT_PROFILE) or BUILT_IN
 
 
-def profiles_in(value: Any) -> dict[str, dict[str, Rule]]:
+def parse_profiles(value: Any) -> dict[str, dict[str, Rule]]:
     """`{name: {metric: {op, value}}}`, as a catalogue has it."""
     named = object_at(value, "threshold_profiles")
     if len(named) > PROFILES_MAX:
-        raise refused("threshold_profiles", f"has more than {PROFILES_MAX} profiles.")
+        raise invalid("threshold_profiles", f"has more than {PROFILES_MAX} profiles.")
     return {str(name): _rules(rules, f"threshold_profiles.{name}") for name, rules in named.items()}
 
 
@@ -68,7 +68,7 @@ def _rules(value: Any, place: str) -> dict[str, Rule]:
     rules = object_at(value, place)
     strange = [metric for metric in rules if metric not in METRICS]
     if strange or not rules:
-        raise refused(place, f"needs rules for {', '.join(METRICS)}, and for nothing else.")
+        raise invalid(place, f"needs rules for {', '.join(METRICS)}, and for nothing else.")
     return {metric: _rule(rule, f"{place}.{metric}") for metric, rule in rules.items()}
 
 
@@ -76,7 +76,7 @@ def _rule(value: Any, place: str) -> Rule:
     rule = object_at(value, place)
     op, limit = rule.get("op"), rule.get("value")
     if op not in _HOLDS:
-        raise refused(f"{place}.op", f"must be one of {', '.join(_HOLDS)}.")
+        raise invalid(f"{place}.op", f"must be one of {', '.join(_HOLDS)}.")
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-        raise refused(f"{place}.value", "must be a number.")
+        raise invalid(f"{place}.value", "must be a number.")
     return Rule(op, float(limit))

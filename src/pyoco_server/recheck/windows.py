@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from pyoco_server.recheck.checks import object_at, refused, whole_number_at
+from pyoco_server.recheck.checks import invalid, object_at, whole_number_at
 
 DAYS_MAX = 180
 
@@ -20,7 +20,7 @@ def window_at(value: Any, place: str) -> dict[str, Any]:
     window = object_at(value, place)
     has_ends = "from" in window or "to" in window
     if has_ends == ("lookback_days" in window):
-        raise refused(place, "needs from and to, or lookback_days; never both.")
+        raise invalid(place, "needs from and to, or lookback_days; never both.")
     if not has_ends:
         days = whole_number_at(window["lookback_days"], f"{place}.lookback_days", 1, DAYS_MAX)
         return {"lookback_days": days}
@@ -37,16 +37,16 @@ def instant_at(value: Any, place: str, *, ends_day: bool) -> datetime:
             return datetime.fromisoformat(value.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise refused(place, "must be an instant of RFC 3339, like 2025-08-24T03:34:56Z.")
+    raise invalid(place, "must be an instant of RFC 3339, like 2025-08-24T03:34:56Z.")
 
 
 def _check_ends(window: Mapping[str, Any], place: str) -> None:
     for end in ("from", "to"):
         if end not in window:
-            raise refused(f"{place}.{end}", "is missing.")
+            raise invalid(f"{place}.{end}", "is missing.")
     begin = instant_at(window["from"], f"{place}.from", ends_day=False)
     end_at = instant_at(window["to"], f"{place}.to", ends_day=True)
     if begin > end_at:
-        raise refused(place, "is invalid: from must not be after to.")
+        raise invalid(place, "is invalid: from must not be after to.")
     if end_at - begin > timedelta(days=DAYS_MAX):
-        raise refused(place, f"is invalid: it may span at most {DAYS_MAX} days.")
+        raise invalid(place, f"is invalid: it may span at most {DAYS_MAX} days.")

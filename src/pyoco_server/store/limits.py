@@ -19,7 +19,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
 from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
-from pyoco_server.recheck.rates import BucketLevel, Taken, take
+from pyoco_server.token_bucket import BucketLevel, Taken, take
 
 # A bucket that was not used for a minute is full, and need not be remembered.
 LEVEL_KEPT = "120s"

@@ -17,7 +17,7 @@ from pyoco_server.clock import elapsed
 from pyoco_server.errors import NotFound, Unavailable
 from pyoco_server.lifecycle.commands import AddTag
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.erase import StillLive, erase_run
@@ -185,7 +185,7 @@ async def _one_round(brokers: RoutedCluster, made: Store) -> bool:
         with pytest.raises(Unavailable):
             await erase_run(inside, live, by=None, tenant_id=None)  # not StillLive: it is over
         with pytest.raises(Unavailable):
-            await retry(inside, live, RetryRequest(), ANYBODY)
+            await retry(inside, live, RetryRequest(), ANONYMOUS)
     finally:
         heal()
     await until(lambda: _is_shown(inside, run_id), within_sec=60, every_sec=0.2)

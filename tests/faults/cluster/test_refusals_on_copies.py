@@ -17,7 +17,7 @@ from pyoco_server.lifecycle.graph import GraphTask
 from pyoco_server.operations.executions.graphs import register
 from pyoco_server.operations.executions.histories import Histories
 from pyoco_server.operations.fleet.workers import patch
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.operations.runs.erase import erase_run
@@ -68,12 +68,12 @@ async def test_a_graph_is_registered_again_where_only_an_old_head_says_the_same(
     """Registered: this, then another, then this again. The answer is the third version, not the first."""
     with_copies(store)
     this, other = (GraphTask(id="a"),), (GraphTask(id="b"),)
-    await register(store, ANYBODY, "g", this)
+    await register(store, ANONYMOUS, "g", this)
     bucket = store.graphs._bucket
     old = await bucket.get_at_leader(_head_key(None, "g"))
-    await register(store, ANYBODY, "g", other)
+    await register(store, ANONYMOUS, "g", other)
     _shown_once(monkeypatch, bucket, old)
-    found, is_new = await register(store, ANYBODY, "g", this)
+    found, is_new = await register(store, ANONYMOUS, "g", this)
     assert (found.graph.version, is_new) == (3, True)
 
 

@@ -88,7 +88,7 @@ async def test_a_recheck_is_not_given_up_because_its_result_is_not_shown_yet(
     await store.results.remove_all(run_id, ())
     assert isinstance(await OwnWorkers(store).ended(run_id), EndedBatch)
     with_copies(faulty_store)
-    assert await OwnWorkers(faulty_store).ended(run_id) is NotEnded.GOES_ON
+    assert await OwnWorkers(faulty_store).ended(run_id) is NotEnded.RUNNING
     later = clock.now() + OLD_READ_SEC_MAX
     monkeypatch.setattr(clock, "now", lambda: later)
     ended = await OwnWorkers(faulty_store).ended(run_id)

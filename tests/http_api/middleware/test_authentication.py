@@ -22,7 +22,7 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.credentials import Authenticators
 from pyoco_server.operations.identity.api_keys import revoke_key
 from pyoco_server.operations.identity.authenticate import KeyCheck
-from pyoco_server.operations.identity.callers import ANYBODY, Caller
+from pyoco_server.operations.identity.callers import ANONYMOUS, Caller
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.keyring import id_of, new_key
@@ -156,7 +156,7 @@ async def test_a_path_that_a_proxy_puts_before_ours_changes_nothing(store: Store
         reader = await new_key(store, scopes=("runs:read",))
         await until(lambda: house.keys.table.find(id_of(reader)))
         assert (await get(house, "/pyoco/health", root_path="/pyoco")).status_code == 200
-        assert house.callers == [ANYBODY]
+        assert house.callers == [ANONYMOUS]
         assert (await get(house, "/pyoco/runs/none", root_path="/pyoco")).status_code == 401
         assert (await get(house, "/pyoco/runs/none", reader, root_path="/pyoco")).status_code == 404
         assert (await get(house, "/pyoco/health")).status_code == 401

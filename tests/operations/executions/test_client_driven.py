@@ -16,7 +16,7 @@ from pyoco_server.lifecycle.graph import Graph, GraphTask, RetryPolicy, TaskKind
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs.apply import Applied, apply
 from pyoco_server.operations.runs.retry import RetryRequest as Again
 from pyoco_server.operations.runs.retry import retry
@@ -120,7 +120,7 @@ async def test_a_retry_begins_with_what_had_succeeded_and_queues_no_job(store: S
     run_id = await driven(store, GraphTask(id="a"), GraphTask(id="b", after=("a",)))
     await accepted(store, run_id, take("a"), c.SucceedClientTask(task="a", output=7), take("b"))
     await accepted(store, run_id, c.FailClientTask(task="b", code="E", message="no"))
-    again = (await retry(store, run_id, Again(), ANYBODY)).run.run_id
+    again = (await retry(store, run_id, Again(), ANONYMOUS)).run.run_id
     await accepted(store, again, c.StartRun())
     run = await the_run(store, again)
     assert (run.tasks["a"].output, run.tasks["b"].state) == (7, TaskStatus.READY)
@@ -137,7 +137,7 @@ async def test_a_fork_has_its_task_and_what_comes_after_it_driven_again(store: S
     )
     for task in ("a", "b", "c", "d"):
         await accepted(store, run_id, take(task), c.SucceedClientTask(task=task, output=task))
-    again = (await retry(store, run_id, Again(task="b", params={"n": 2}), ANYBODY)).run.run_id
+    again = (await retry(store, run_id, Again(task="b", params={"n": 2}), ANONYMOUS)).run.run_id
     await accepted(store, again, c.StartRun())
     run = await the_run(store, again)
     assert {name: record.state for name, record in run.tasks.items()} == {
@@ -152,7 +152,7 @@ async def test_a_fork_has_its_task_and_what_comes_after_it_driven_again(store: S
     assert (await the_run(store, again)).status is RunStatus.COMPLETED
     await sound(store, again)
     with pytest.raises(Invalid, match="It has a, b, c, d"):
-        await retry(store, run_id, Again(task="z"), ANYBODY)
+        await retry(store, run_id, Again(task="z"), ANONYMOUS)
 
 
 class TestWhatDoesNotFit:

@@ -20,7 +20,7 @@ from pyoco_server.lifecycle.events import (
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause, RunStatus
-from pyoco_server.operations.fleet.counters import BOUNDS_SEC, OTHER, REASONS_MAX, Counters, Spread
+from pyoco_server.operations.fleet.counters import BOUNDS_SEC, OTHER, REASONS_MAX, Counters, Histogram
 
 
 def submitted(at: float = 100.0, **members: Any) -> RunSubmitted:
@@ -41,8 +41,8 @@ def seen(*commits: list[Event]) -> Counters:
     return observed
 
 
-def total(spread: Spread) -> tuple[int, float]:
-    return sum(spread.counts), spread.total_sec
+def total(spread: Histogram) -> tuple[int, float]:
+    return sum(spread.counts), spread.total
 
 
 def test_a_run_is_seen_from_its_submission_to_its_end() -> None:
@@ -91,7 +91,7 @@ def test_clocks_that_disagree_give_no_time_below_nothing() -> None:
 
 
 def test_a_time_falls_below_the_first_bound_that_is_not_less() -> None:
-    spread = Spread()
+    spread = Histogram()
     for seconds in (0.0, BOUNDS_SEC[0], BOUNDS_SEC[0] + 1e-9, BOUNDS_SEC[-1], BOUNDS_SEC[-1] + 1):
         spread.add(seconds)
     assert spread.counts[0] == 2

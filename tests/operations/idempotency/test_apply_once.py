@@ -19,9 +19,9 @@ from pyoco_server.operations.idempotency import keyed_request
 from pyoco_server.operations.idempotency.apply_once import applied_before, apply_once
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.keyed_request import KeyedAnswer, RecordedAnswer, Reservation
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs.apply import Applied, apply
-from pyoco_server.operations.runs.cancel import as_asked, cancel_run
+from pyoco_server.operations.runs.cancel import as_requested, cancel_run
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission, submit, validate
 from pyoco_server.store.store import Store
@@ -217,7 +217,7 @@ async def test_a_cancel_that_is_found_again_is_shown_as_it_was_asked(
     async def cancelled(at: Store) -> KeyedAnswer:
         async def do(reservation: Reservation) -> RecordedAnswer:
             applied = await cancel_run(at, run_id, by="me", reason="enough", reservation=reservation)
-            return RecordedAnswer(status=200, body=as_asked(applied).run.status.encode())
+            return RecordedAnswer(status=200, body=as_requested(applied).run.status.encode())
 
         return await once(at, KEY, b"{}", do)
 
@@ -252,7 +252,7 @@ async def test_results_that_a_retry_carries_over_are_there_once(
 
     async def retried(at: Store) -> KeyedAnswer:
         async def do(reservation: Reservation) -> RecordedAnswer:
-            stored = await retry(at, old.run_id, RetryRequest(), ANYBODY, reservation=reservation)
+            stored = await retry(at, old.run_id, RetryRequest(), ANONYMOUS, reservation=reservation)
             return RecordedAnswer(status=200, body=stored.run.run_id.encode())
 
         return await once(at, KEY, b"", do)

@@ -16,7 +16,7 @@ from pyoco_server.errors import Forbidden, Limited, Unavailable
 from pyoco_server.operations.identity import authenticate, slow_keys
 from pyoco_server.operations.identity.api_keys import revoke_key, rotate_key
 from pyoco_server.operations.identity.authenticate import KeyCheck
-from pyoco_server.operations.identity.callers import ANYBODY, Caller, Scope
+from pyoco_server.operations.identity.callers import ANONYMOUS, Caller, Scope
 from pyoco_server.read_model.key_table import KnownKey
 from pyoco_server.store.store import Store
 from tests.conftest import until
@@ -253,7 +253,7 @@ async def test_a_stream_asks_whether_its_caller_is_still_good(store: Store, chec
     assert check.still_good(streaming)
     await revoke_key(store, id_of(key))
     await until(lambda: not check.still_good(streaming))
-    assert not check.still_good(ANYBODY)
+    assert not check.still_good(ANONYMOUS)
 
 
 def test_scopes_limit_and_the_administrators_means_all() -> None:
@@ -261,6 +261,6 @@ def test_scopes_limit_and_the_administrators_means_all() -> None:
     assert (reader.may(Scope.RUNS_READ), reader.may(Scope.RUNS_WRITE)) == (True, False)
     with pytest.raises(Forbidden, match="runs:write"):
         reader.require(Scope.RUNS_WRITE)
-    for everything in (ANYBODY, Caller(tenant_id="acme", scopes=frozenset({"admin"}))):
+    for everything in (ANONYMOUS, Caller(tenant_id="acme", scopes=frozenset({"admin"}))):
         assert all(everything.may(scope) for scope in Scope)
     assert not any(Caller(tenant_id="acme", scopes=frozenset()).may(scope) for scope in Scope)

@@ -16,7 +16,7 @@ from pyoco_server.operations.logs.notices import CANCELLED_UNCLAIMED, NOTE_WAIT_
 from pyoco_server.operations.logs.pages import LogPages, PageAsked
 from pyoco_server.operations.logs.views import LogViews
 from pyoco_server.operations.runs.apply import Reading, apply
-from pyoco_server.operations.runs.cancel import as_asked, cancel_run
+from pyoco_server.operations.runs.cancel import as_requested, cancel_run
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.logs.writer import LogEntry
 from pyoco_server.store.store import Store
@@ -31,7 +31,7 @@ async def test_a_run_that_nobody_has_is_over_at_once_and_shown_cancelling(store:
     applied = await cancel_run(store, born.run.run_id, by="me", reason="why not")
     assert applied.after is not None
     assert applied.after.run.status is RunStatus.CANCELLED
-    shown = as_asked(applied)
+    shown = as_requested(applied)
     assert (shown.run.status, shown.run.run_id) == (RunStatus.CANCELLING, born.run.run_id)
     assert len(await store.runs.events(born.run.run_id)) == 2
 
@@ -40,7 +40,7 @@ async def test_a_run_that_somebody_has_is_over_when_he_says_so(store: Store) -> 
     born = await begun(store)
     await apply(store, born.run.run_id, CLAIM)
     applied = await cancel_run(store, born.run.run_id, by="me")
-    assert as_asked(applied).run.status is RunStatus.CANCELLING
+    assert as_requested(applied).run.status is RunStatus.CANCELLING
     snapshot = await store.runs.snapshots.get(born.run.run_id)
     assert snapshot is not None
     assert (snapshot.status, snapshot.cancel_requested_by) == (RunStatus.CANCELLING, "me")
@@ -57,7 +57,7 @@ async def test_asking_again_changes_nothing(store: Store) -> None:
     second = await cancel_run(store, born.run.run_id, by="you")
     assert second.events == ()
     assert second.refused is None
-    assert as_asked(second).run == as_asked(first).run
+    assert as_requested(second).run == as_requested(first).run
 
 
 async def test_a_run_that_is_over_stays_as_it_ended(store: Store) -> None:
@@ -65,7 +65,7 @@ async def test_a_run_that_is_over_stays_as_it_ended(store: Store) -> None:
     await apply(store, born.run.run_id, CLAIM, CompleteRun(fence=1))
     applied = await cancel_run(store, born.run.run_id)
     assert applied.events == ()
-    assert as_asked(applied).run.status is RunStatus.COMPLETED
+    assert as_requested(applied).run.status is RunStatus.COMPLETED
 
 
 async def test_an_end_and_a_cancel_at_once_agree_on_who_was_first(store: Store, other_store: Store) -> None:

@@ -177,7 +177,7 @@ async def test_a_worker_that_is_started_anew_does_not_drain(store: Store) -> Non
         assert (entry["draining"], entry["drain_requested"]) == (False, False)
 
 
-async def test_asked_twice_and_taken_back_at_once_it_does_what_was_asked_last(store: Store) -> None:
+async def test_request_body_twice_and_taken_back_at_once_it_does_what_was_asked_last(store: Store) -> None:
     async with in_threads(store.config):
         for draining in (True, True, False, True, False, False):
             await workers.patch(store, "w", draining=draining)

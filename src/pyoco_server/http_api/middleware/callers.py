@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from pyoco_server.operations.identity.callers import ANYBODY, Caller
+from pyoco_server.operations.identity.callers import ANONYMOUS, Caller
 
 _CALLER = "pyoco.caller"
 REQUEST_ID = "pyoco.request_id"
@@ -16,7 +16,7 @@ def note_caller(scope: Scope, caller: Caller) -> None:
 
 
 def caller_of(request: HTTPConnection) -> Caller:
-    found: Caller = request.scope.get(_CALLER, ANYBODY)
+    found: Caller = request.scope.get(_CALLER, ANONYMOUS)
     return found
 
 

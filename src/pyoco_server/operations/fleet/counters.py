@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 
 from pyoco_server import clock
 from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
@@ -26,19 +27,25 @@ REASONS_MAX = 32
 OTHER = "other"
 
 
-class Spread:
-    """How long things took: how many up to each bound, and beyond the last; and all of it together."""
+class Histogram:
+    """How many values are up to each bound and above the last one, and the sum of all values."""
 
-    __slots__ = ("counts", "total_sec")
+    __slots__ = ("_bounds", "counts", "total")
 
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_SEC) + 1)
-        self.total_sec = 0.0
+    def __init__(self, bounds: Sequence[float] = BOUNDS_SEC) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
 
-    def add(self, seconds: float) -> None:
-        seconds = max(seconds, 0.0)
-        self.counts[bisect_left(BOUNDS_SEC, seconds)] += 1
-        self.total_sec += seconds
+    def add(self, value: float) -> None:
+        value = max(value, 0.0)
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """The buckets as Prometheus has them: by upper bound, each with all that are below it."""
+        bounds = (*map(str, self._bounds), "+Inf")
+        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
 
 
 class Counters:
@@ -46,11 +53,11 @@ class Counters:
         self.since = clock.now()
         self.commits = 0
         self.events: Counter[type[Event]] = Counter()
-        self.start_delay = Spread()
-        self.cancel_delay = Spread()
-        self.run_durations = {status: Spread() for status in RunStatus if status.is_terminal}
-        self.tasks_succeeded = Spread()
-        self.tasks_failed = Spread()
+        self.start_delay = Histogram()
+        self.cancel_delay = Histogram()
+        self.run_durations = {status: Histogram() for status in RunStatus if status.is_terminal}
+        self.tasks_succeeded = Histogram()
+        self.tasks_failed = Histogram()
         self.letters: Counter[str] = Counter()
 
     def commit(self, before: Run | None, after: Run, events: Sequence[Event]) -> None:

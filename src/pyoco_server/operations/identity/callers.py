@@ -77,7 +77,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             raise Forbidden(f"This needs the scope {scope}, which this caller does not have.", err_id="")
 
 
-ANYBODY = Caller()
+ANONYMOUS = Caller()
 
 
 def principal_of(api_key_id: str | None) -> str | None:

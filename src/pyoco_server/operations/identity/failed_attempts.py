@@ -11,7 +11,7 @@ import logging
 
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Limited
-from pyoco_server.recheck.rates import BucketLevel, take
+from pyoco_server.token_bucket import BucketLevel, take
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,10 @@
-"""Accept a request: reserve its key, store it, then start its batches. In this order, and once.
+"""Accept a recheck request: reserve its key, store it, then start its batches. In this order, and once.
 
-A second try after trouble, by the same key, finds what the first one stored and goes on there; the runs' ids
-follow from the request's, so it cannot add runs. What is left unstarted, because there are many or because we
-died, is started by housekeeping.
+A second try with the same key finds what the first one stored and continues there. The ids of the runs are
+derived from the id of the request, so a second try adds no runs. Batches that are not started here (there are
+many, or the gateway died) are started by housekeeping.
+
+The batches are a member of a small request. Those of a large one are in an object (`plan_object`).
 """
 
 from __future__ import annotations
@@ -11,26 +13,36 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from pyoco_server import clock
-from pyoco_server.errors import Invalid
+from pyoco_server.errors import Invalid, NotFound
+from pyoco_server.ids import new_token
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.idempotency.request_digest import RequestDigest
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.rechecks.context import RecheckContext, client_of, tenant_of
-from pyoco_server.operations.rechecks.plans import plan_of, put_plan
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_table import StrategySearch
-from pyoco_server.recheck.asked import AskedRecheck
-from pyoco_server.recheck.batches import batches_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Batch, Request, batches_of
+from pyoco_server.recheck.request_body import RecheckBody
+from pyoco_server.store.store import Store
 
 CHOSEN_MAX = 100_000
-# Started before the answer; the rest follows behind it.
+# Batches that are started before the answer; housekeeping starts the rest.
 STARTED_AT_ONCE_MAX = 100
 SIDE_BY_SIDE = 16
+# More strategies than this are stored in an object.
+INLINE_STRATEGIES_MAX = 1_000
+# The plans of the latest large requests are kept in memory: each is read once for every batch.
+KEPT_MAX = 4
 
+# The id and the flow of each strategy.
 Chosen = list[tuple[str, str]]
+
+_decode_plan = msgspec.json.Decoder(list[Batch]).decode
+_kept: dict[str, list[Batch]] = {}
 
 
 class Sender(NamedTuple):
@@ -42,27 +54,27 @@ class Sender(NamedTuple):
 
 
 async def accept(
-    desk: RecheckContext,
+    context: RecheckContext,
     sender: Sender,
-    asked: AskedRecheck,
+    asked: RecheckBody,
     chosen: Chosen | Invalid,
     reservation: Reservation,
 ) -> Request:
     """Store the request and start its first batches. `chosen`: from `choose`."""
-    request = await _store_request(desk, sender, asked, chosen, reservation)
+    request = await _store_request(context, sender, asked, chosen, reservation)
     if not request.dry_run:
-        await start_batches(desk, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
+        await start_batches(context, request, range(min(request.batches, STARTED_AT_ONCE_MAX)))
     return request
 
 
-async def start_batches(desk: RecheckContext, request: Request, numbers: Iterable[int]) -> None:
-    """Those that run already are left alone. The first trouble is raised, after all were tried."""
-    plan = await plan_of(desk.store, request)
+async def start_batches(context: RecheckContext, request: Request, numbers: Iterable[int]) -> None:
+    """Repeatable: a batch that was started stays as it is. The first error is raised after all were tried."""
+    plan = await plan_of(context.store, request)
     places = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def start(number: int) -> None:
         async with places:
-            await desk.executor.start(request, number, plan[number])
+            await context.executor.start(request, number, plan[number])
 
     starting = [start(number) for number in numbers if number < len(plan)]
     for end in await asyncio.gather(*starting, return_exceptions=True):
@@ -70,19 +82,46 @@ async def start_batches(desk: RecheckContext, request: Request, numbers: Iterabl
             raise end
 
 
+async def plan_of(store: Store, request: Request) -> list[Batch]:
+    """Empty if the object does not exist any more."""
+    if request.plan_object is None:
+        return list(request.plan or ())
+    plan = _kept.get(request.plan_object)
+    if plan is None:
+        try:
+            plan = _decode_plan(await store.artifacts.get(request.plan_object))
+        except NotFound:
+            return []
+        while len(_kept) >= KEPT_MAX:
+            del _kept[next(iter(_kept))]
+        _kept[request.plan_object] = plan
+    return plan
+
+
+async def put_plan(store: Store, request_id: str, batches: list[Batch]) -> dict[str, object]:
+    """The members of the request that hold its batches or name their object. Each try has its own object."""
+    if sum(len(batch.strategies) for batch in batches) <= INLINE_STRATEGIES_MAX:
+        return {"plan": tuple(batches)}
+    name = f"plans/{request_id}/{new_token()}"
+    await store.artifacts.put(name, msgspec.json.encode(batches))
+    return {"plan_object": name}
+
+
 async def choose(
-    desk: RecheckContext, caller: Caller, asked: AskedRecheck, key: IdempotencyKey, wanted: RequestDigest
+    context: RecheckContext, caller: Caller, asked: RecheckBody, key: IdempotencyKey, wanted: RequestDigest
 ) -> Chosen | Invalid:
-    """What the catalogue refuses reserves nothing. But what was accepted once is answered so again: then the
-    refusal is handed on, for the case that nothing came of it.
+    """The strategies of the request. Raises Invalid, before the key is reserved, if it names none that exist.
+
+    If the key has a record of the same request, Invalid is returned instead: an accepted request is answered
+    as before, also when the catalogue has changed.
     """
-    tenant, reading = tenant_of(caller), await desk.model.catch_up()
+    tenant, reading = tenant_of(caller), await context.model.catch_up()
     try:
-        if asked.chosen is not None:
+        if asked.filter is not None:
             return _matching(reading, tenant, asked)
         return _named(reading, tenant, asked.strategies)
     except Invalid as refused:
-        known = (await desk.store.ledger.get(key.address)).record
+        known = (await context.store.ledger.get(key.address)).record
         if known is None or known.digest != wanted.digest:
             raise
         return refused
@@ -100,9 +139,9 @@ def _named(reading: RecheckQueries, tenant: str, strategies: tuple[str, ...]) ->
     return chosen
 
 
-def _matching(reading: RecheckQueries, tenant: str, asked: AskedRecheck) -> Chosen:
-    assert asked.chosen is not None
-    wanted = asked.chosen
+def _matching(reading: RecheckQueries, tenant: str, asked: RecheckBody) -> Chosen:
+    assert asked.filter is not None
+    wanted = asked.filter
     search = StrategySearch(
         tenant=tenant,
         tags=wanted.tags_any,
@@ -117,22 +156,22 @@ def _matching(reading: RecheckQueries, tenant: str, asked: AskedRecheck) -> Chos
 
 
 async def _store_request(
-    desk: RecheckContext,
+    context: RecheckContext,
     sender: Sender,
-    asked: AskedRecheck,
+    asked: RecheckBody,
     chosen: Chosen | Invalid,
     reservation: Reservation,
 ) -> Request:
     tenant, request_id = tenant_of(sender.caller), reservation.resource_id
     if reservation.may_have_happened:
-        earlier = await desk.store.rechecks.request(tenant, request_id)
+        earlier = await context.store.rechecks.request(tenant, request_id)
         if earlier is not None:
             return earlier
     if isinstance(chosen, Invalid):
         raise chosen
     batches = batches_of(chosen, asked.batch_size)
-    plan = {} if asked.dry_run else await put_plan(desk.store, request_id, batches)
-    return await desk.store.rechecks.create_request(
+    plan = {} if asked.dry_run else await put_plan(context.store, request_id, batches)
+    return await context.store.rechecks.create_request(
         Request(
             request_id=request_id,
             tenant=tenant,

@@ -19,11 +19,9 @@ import httpx
 from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
-from pyoco_server.operations.rechecks.counters import RecheckCounters
+from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded, RecheckCounters
 from pyoco_server.operations.rechecks.workers import flow_params
-from pyoco_server.recheck.batches import Batch, run_id_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Batch, Request, run_id_of
 from pyoco_server.tracing import CORRELATION_HEADER, TRACEPARENT_HEADER
 
 DAG = "pdca_recheck"
@@ -61,8 +59,8 @@ class AirflowTrouble(Unavailable):
 class Airflow:
     ask_every_sec: float | None = 5.0
 
-    def __init__(self, config: NatsBackendConfig, observed: RecheckCounters) -> None:
-        self._observed = observed
+    def __init__(self, config: NatsBackendConfig, counters: RecheckCounters) -> None:
+        self._counters = counters
         self._client = httpx.AsyncClient(
             base_url=config.airflow_url.rstrip("/"),
             timeout=TRY_SEC,
@@ -86,7 +84,7 @@ class Airflow:
         run = _object(answer)
         state = str(run.get("state"))
         if state in _GOING:
-            return NotEnded.GOES_ON
+            return NotEnded.RUNNING
         at = _instant(run.get("end_date"))
         if state != "success":
             return EndedBatch(at, error=f"the DAG run ended {state}")
@@ -153,7 +151,7 @@ class Airflow:
             outcome = error.reason
             raise
         finally:
-            self._observed.airflow[endpoint, str(outcome)] += 1
+            self._counters.airflow[endpoint, str(outcome)] += 1
 
     async def _turn(self) -> None:
         """So many a second: each waits for its place in the row."""

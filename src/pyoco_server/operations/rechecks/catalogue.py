@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from pyoco_server.errors import ConfigError, Invalid, NotFound
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT
 from pyoco_server.operations.rechecks.context import RecheckContext
-from pyoco_server.recheck.catalogue import Catalogue, catalogue_in
-from pyoco_server.recheck.strategies import Strategy, is_strategy_id, strategy_in
+from pyoco_server.recheck.catalogue import Catalogue, parse_catalogue
+from pyoco_server.recheck.strategies import Strategy, is_strategy_id, parse_strategy
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -24,22 +24,22 @@ class Imported(NamedTuple):
     unchanged: int
 
 
-async def put_entry(desk: RecheckContext, tenant: str, strategy_id: str, entry: Any) -> Strategy:
+async def put_entry(context: RecheckContext, tenant: str, strategy_id: str, entry: Any) -> Strategy:
     """The whole entry, from now on. What it does not say has its default, not its former value."""
-    profiles = (await desk.model.catch_up()).profiles(tenant)
+    profiles = (await context.model.catch_up()).profiles(tenant)
     named = {"id": strategy_id} | entry if isinstance(entry, dict) else entry
-    strategy = strategy_in(named, "strategy", profiles)
+    strategy = parse_strategy(named, "strategy", profiles)
     if strategy.id != strategy_id:
         raise Invalid(f"The entry is of {strategy.id!r}, and the address of {strategy_id!r}. Name it once.")
-    await desk.store.rechecks.put_strategy(tenant, strategy)
+    await context.store.rechecks.put_strategy(tenant, strategy)
     return strategy
 
 
-async def delete_entry(desk: RecheckContext, tenant: str, strategy_id: str) -> None:
+async def delete_entry(context: RecheckContext, tenant: str, strategy_id: str) -> None:
     """Its results stay, and are its again when it comes back."""
-    if (await desk.model.catch_up()).find(tenant, strategy_id) is None:
+    if (await context.model.catch_up()).find(tenant, strategy_id) is None:
         raise unknown_strategy(strategy_id)
-    await desk.store.rechecks.delete_strategy(tenant, strategy_id)
+    await context.store.rechecks.delete_strategy(tenant, strategy_id)
 
 
 async def import_catalogue(store: Store, tenant: str, catalogue: Catalogue) -> Imported:
@@ -63,7 +63,7 @@ def catalogue_of_file(path: str) -> Catalogue:
     try:
         if Path(path).stat().st_size > FILE_BYTES_MAX:
             raise ConfigError(f"{path} is larger than {FILE_BYTES_MAX} bytes.")
-        return catalogue_in(Path(path).read_text(encoding="utf-8"))
+        return parse_catalogue(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The catalogue {path} cannot be read: {error}.") from error
     except ConfigError:

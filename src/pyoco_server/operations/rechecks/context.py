@@ -1,22 +1,23 @@
-"""What the verbs of rechecks have at hand: the store, the index, and whoever evaluates."""
+"""What all recheck operations use: the store, the index, the executor of batches, and counters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
+from pyoco_server.operations.fleet.counters import Histogram
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT, Caller
-from pyoco_server.operations.rechecks.counters import RecheckCounters
 from pyoco_server.read_model.rechecks import RecheckModel
-from pyoco_server.recheck.batches import Batch
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Batch, Request
 from pyoco_server.store.store import Store
 
-ANONYMOUS = "anonymous"
+ANONYMOUS_CLIENT = "anonymous"
+LATENCY_BOUNDS_MS = (1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 1_000.0, 5_000.0, 10_000.0)
 
 
 class EndedBatch(NamedTuple):
-    """How a batch's run ended: what its flow returned, or why it returned nothing."""
+    """How the run of a batch ended: the output of its flow, or why there is none."""
 
     at: float
     output: Any = None
@@ -24,29 +25,44 @@ class EndedBatch(NamedTuple):
 
 
 class NotEnded(Enum):
-    GOES_ON = auto()
+    RUNNING = auto()
     MISSING = auto()  # not started yet
 
 
 class Executor(Protocol):
     """Evaluates batches: our own workers, or an external system."""
 
-    # Where it does not tell us of an end, we ask this often; None: we are told.
+    # How often the executor is asked whether a batch has ended; None: the feed reports it.
     ask_every_sec: float | None
 
     async def start(self, request: Request, number: int, batch: Batch) -> None:
-        """Once, however often it is asked for: the run's id follows from the request. Raises Unavailable."""
+        """Start the run of a batch. Repeatable: the id of the run is derived. Raises Unavailable."""
 
     async def ended(self, run_id: str) -> EndedBatch | NotEnded: ...
 
     async def stop(self) -> None: ...
 
 
+class RecheckCounters:
+    """What this gateway has counted since its start. Endpoints and outcomes are from closed sets."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.latency: dict[str, Histogram] = {}
+        self.idempotency_conflicts = 0
+        self.airflow: Counter[tuple[str, str]] = Counter()
+
+    def request(self, endpoint: str, outcome: str, milliseconds: float) -> None:
+        self.requests[endpoint, outcome] += 1
+        self.latency.setdefault(endpoint, Histogram(LATENCY_BOUNDS_MS)).add(milliseconds)
+        self.idempotency_conflicts += outcome == "IDEMPOTENCY_CONFLICT"
+
+
 class RecheckContext(NamedTuple):
     store: Store
     model: RecheckModel
     executor: Executor
-    observed: RecheckCounters
+    counters: RecheckCounters
 
 
 def tenant_of(caller: Caller) -> str:
@@ -54,5 +70,5 @@ def tenant_of(caller: Caller) -> str:
 
 
 def client_of(caller: Caller) -> str:
-    """What the document calls `client_id`: a token's sub. To tell callers apart, use their principal."""
-    return caller.id or ANONYMOUS
+    """The `client_id` of the API: a key's id or a token's sub. To tell callers apart, use the principal."""
+    return caller.id or ANONYMOUS_CLIENT

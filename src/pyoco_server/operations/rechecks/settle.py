@@ -13,35 +13,41 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pyoco_server.operations.rechecks.accept import plan_of
 from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded, RecheckContext
-from pyoco_server.operations.rechecks.plans import plan_of
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.rechecks import OpenBatch
-from pyoco_server.recheck.judging import Attached, attached_to, failed, judged, returned_for
+from pyoco_server.recheck.judging import (
+    ReturnedArtifact,
+    artifacts_in,
+    failed_result,
+    judge,
+    returned_by_strategy,
+)
 from pyoco_server.recheck.records import Artifact, BatchOutcome, Request, StrategyResult
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
 
-async def settle(desk: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnded | None:
+async def settle(context: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnded | None:
     """None when it is settled, or nobody can ask for it any more."""
-    ended = await desk.executor.ended(run_id)
+    ended = await context.executor.ended(run_id)
     if isinstance(ended, NotEnded):
         return ended
-    reading = await desk.model.catch_up()
+    reading = await context.model.catch_up()
     request = reading.request(batch.request_id)
     if request is None:
         return None
-    plan = await plan_of(desk.store, request)
+    plan = await plan_of(context.store, request)
     strategies = plan[batch.batch].strategies if batch.batch < len(plan) else ()
     outcome = BatchOutcome(
         request_id=batch.request_id,
         batch=batch.batch,
         completed_at=math.floor(ended.at * 1000) / 1000,
-        results=tuple(await _results(desk.store, reading, request, batch.batch, strategies, ended)),
+        results=tuple(await _results(context.store, reading, request, batch.batch, strategies, ended)),
     )
-    ours = await desk.store.rechecks.create_outcome(request.tenant, outcome)
+    ours = await context.store.rechecks.create_outcome(request.tenant, outcome)
     fields = {"request_id": request.request_id, "batch": batch.batch, "run_id": run_id, "stored_now": ours}
     log.info("recheck batch settled", extra=fields)
     return None
@@ -56,26 +62,26 @@ async def _results(
     ended: EndedBatch,
 ) -> list[StrategyResult]:
     if ended.error is not None:
-        return [failed(one, ended.error) for one in strategies]
+        return [failed_result(one, ended.error) for one in strategies]
     profiles = reading.profiles(request.tenant)
-    returned = returned_for(ended.output, strategies)
+    returned = returned_by_strategy(ended.output, strategies)
     results = []
     for place, one in enumerate(strategies):
         profile = reading.profile_for(request.tenant, one, profiles)
-        result = judged(one, returned.get(one), profile)
+        result = judge(one, returned.get(one), profile)
         where = f"results/{request.request_id}/{batch}/{place}"
         results.append(replace(result, artifacts=await _store_artifacts(store, where, returned.get(one))))
     return results
 
 
 async def _store_artifacts(store: Store, where: str, returned: Any) -> tuple[Artifact, ...]:
-    attached = attached_to(returned)
+    attached = artifacts_in(returned)
     return tuple(
         [await _store_artifact(store, f"{where}/{number}", one) for number, one in enumerate(attached)]
     )
 
 
-async def _store_artifact(store: Store, name: str, attached: Attached) -> Artifact:
+async def _store_artifact(store: Store, name: str, attached: ReturnedArtifact) -> Artifact:
     digest = sha256(attached.content).hexdigest()
     name = f"{name}/{digest}"  # so that what an outcome refers to is never replaced
     await store.artifacts.create(name, attached.content, digest)

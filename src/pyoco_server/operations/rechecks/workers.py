@@ -13,8 +13,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.rechecks.context import EndedBatch, NotEnded
 from pyoco_server.operations.runs.result import whole_result
 from pyoco_server.operations.runs.submit import Submission, submit
-from pyoco_server.recheck.batches import Batch, run_id_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Batch, Request, run_id_of
 from pyoco_server.store.runs.results import ResultDamaged
 from pyoco_server.store.store import Store
 
@@ -52,7 +51,7 @@ class OwnWorkers:
         if stored is None:
             return NotEnded.MISSING
         if not (stored.run.is_terminal or stored.run.gone):
-            return NotEnded.GOES_ON
+            return NotEnded.RUNNING
         run = stored.run
         at = run.ended_at or run.updated_at or clock.now()
         if run.gone or run.ended is not RunStatus.COMPLETED:
@@ -61,7 +60,7 @@ class OwnWorkers:
             return EndedBatch(at, output=await _parsed(await whole_result(self._store, run)))
         except (NotFound, ResultDamaged) as missing:
             if self._store.has_copies and clock.now() - at < OLD_READ_SEC_MAX:
-                return NotEnded.GOES_ON  # a broker that was cut off may not have the result yet
+                return NotEnded.RUNNING  # a broker that was cut off may not have the result yet
             return EndedBatch(at, error=missing.message)
 
     async def stop(self) -> None:

@@ -155,7 +155,7 @@ async def publish_job(store: Store, stored: StoredRun) -> None:
     await store.queue.publish(submission, stored)
 
 
-def folded(before: StoredRun, events: Events) -> StoredRun:
+def fold_some(before: StoredRun, events: Events) -> StoredRun:
     """The state after only some events of a commit, for faces that show a step in between."""
     run = fold(before.run, events)
     assert run is not None

@@ -8,7 +8,7 @@ from pyoco_server.lifecycle.events import CancelRequested, RunCancelled
 from pyoco_server.operations.idempotency.apply_once import apply_once
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.logs.notices import CANCELLED_UNCLAIMED, note_soon
-from pyoco_server.operations.runs.apply import Applied, Reading, apply, folded
+from pyoco_server.operations.runs.apply import Applied, Reading, apply, fold_some
 from pyoco_server.operations.runs.query import visible
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -38,8 +38,8 @@ async def cancel_run(
     return applied
 
 
-def as_asked(applied: Applied) -> StoredRun:
+def as_requested(applied: Applied) -> StoredRun:
     """The run right after the request was taken: CANCELLING, also where the end came in the same commit."""
     assert applied.after is not None
     asked = tuple(event for event in applied.events if isinstance(event, CancelRequested))
-    return folded(applied.before, asked) if asked and applied.before else applied.after
+    return fold_some(applied.before, asked) if asked and applied.before else applied.after

@@ -9,7 +9,7 @@ from pyoco_server.operations.runs.query import get_run
 from pyoco_server.store.store import Store
 
 
-class Drawn(NamedTuple):
+class FlowNode(NamedTuple):
     """`join`: of those it comes after, `all_success`, `any_success` or `all_done` lets it begin."""
 
     name: str
@@ -18,26 +18,26 @@ class Drawn(NamedTuple):
     kind: str = "task"
 
 
-class Drawing(NamedTuple):
+class FlowGraph(NamedTuple):
     """`is_wired`: who waits for whom is known. Else the tasks stand in their planned order."""
 
     run_id: str
-    tasks: list[Drawn]
+    tasks: list[FlowNode]
     is_wired: bool
 
 
-async def drawn(store: Store, run_id: str, *, tenant_id: str | None) -> Drawing:
+async def get_flow_graph(store: Store, run_id: str, *, tenant_id: str | None) -> FlowGraph:
     """Empty for a run that has not started. NotFound as for the run itself."""
     run = (await get_run(store, run_id, tenant_id=tenant_id)).run
     if run.graph is not None:
-        nodes = [Drawn(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]
-        return Drawing(run_id, nodes, is_wired=True)
+        nodes = [FlowNode(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]
+        return FlowGraph(run_id, nodes, is_wired=True)
     commits = await store.runs.events(run_id)
     course = course_of(event for _, events in commits for event in events)
     is_wired = course.needs is not None or len(course.planned) == 1
-    return Drawing(run_id, [_planned(course, name) for name in course.planned], is_wired)
+    return FlowGraph(run_id, [_planned(course, name) for name in course.planned], is_wired)
 
 
-def _planned(course: Course, name: str) -> Drawn:
+def _planned(course: Course, name: str) -> FlowNode:
     after = (course.needs or {}).get(name, [])
-    return Drawn(name, after, "any_success" if name in course.any_of else "all_success")
+    return FlowNode(name, after, "any_success" if name in course.any_of else "all_success")

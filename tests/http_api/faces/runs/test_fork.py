@@ -12,7 +12,7 @@ from pyoco.core.models import Flow
 from pyoco.dsl.syntax import switch
 
 from pyoco_server.lifecycle.commands import CancelRun
-from pyoco_server.operations.identity.callers import ANYBODY
+from pyoco_server.operations.identity.callers import ANONYMOUS
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import submit as submit_run
@@ -173,7 +173,7 @@ async def test_a_loop_goes_on_from_the_iteration_that_was_chosen(
         whole = ["load", "step[0]", "check[0]", "step[1]", "check[1]", "save"]
         assert ran == whole
         # Of a retry, too, which begins with results it did not make.
-        retried = (await retry(store, old, RetryRequest(), ANYBODY)).run.run_id
+        retried = (await retry(store, old, RetryRequest(), ANONYMOUS)).run.run_id
         await until_handled(worker, retried)
         for run_id in (old, retried):
             ran.clear()

@@ -11,7 +11,7 @@ import pytest
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import CancelRun, EraseRun
 from pyoco_server.lifecycle.events import RunSubmitted
-from pyoco_server.operations.identity.callers import ANYBODY, Caller
+from pyoco_server.operations.identity.callers import ANONYMOUS, Caller
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.retry import RetryRequest, retry
 from pyoco_server.operations.runs.submit import Submission
@@ -272,7 +272,7 @@ async def test_the_yaml_goes_with_it(store: Store) -> None:
     }
     old = await submitted(store, a_submission(tag="nobody", **yaml))
     await apply(store, old.run.run_id, CancelRun())
-    new = await retry(store, old.run.run_id, RetryRequest(), ANYBODY)
+    new = await retry(store, old.run.run_id, RetryRequest(), ANONYMOUS)
     first = await store.runs.submission(new.run.run_id)
     assert first is not None
     assert {name: getattr(first, name) for name in yaml} == yaml

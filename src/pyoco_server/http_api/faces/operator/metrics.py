@@ -24,11 +24,11 @@ from pyoco_server.http_api.routing.operation import Content, Operation
 from pyoco_server.http_api.routing.schemas import TEXT
 from pyoco_server.http_api.server.connections import REASONS, Connections
 from pyoco_server.operations.concurrency import Concurrency
-from pyoco_server.operations.fleet.counters import BOUNDS_SEC, Counters, Spread
+from pyoco_server.operations.fleet.counters import Counters, Histogram
 from pyoco_server.operations.fleet.metrics import Figures, FleetFigures, figures, standing
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.callers import Scope
-from pyoco_server.operations.rechecks.counters import RecheckCounters
+from pyoco_server.operations.rechecks.context import RecheckCounters
 from pyoco_server.supervision import failures_by_loop
 
 VERSION = version("pyoco-server")
@@ -55,7 +55,7 @@ async def metrics(request: Request) -> Response:
         *_http(gateway.connections),
         *_at_once(at_once),
     ]
-    text = exposition(now, of_gateway, gateway.observed, gateway.rechecks.observed)
+    text = exposition(now, of_gateway, gateway.observed, gateway.rechecks.counters)
     return Response(text, media_type=TEXT_FORMAT)
 
 
@@ -175,10 +175,12 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, value: float | Mapp
     return family
 
 
-def _histogram(name: str, text: str, spread: Spread | Mapping[str, Spread], label: str = "") -> Metric:
+def _histogram(
+    name: str, text: str, histogram: Histogram | Mapping[str, Histogram], label: str = ""
+) -> Metric:
     family = HistogramMetricFamily(name, text, labels=_labels(label))
-    for labels, one in _by_label(spread):
-        family.add_metric(labels, _cumulative(one), one.total_sec)
+    for labels, one in _by_label(histogram):
+        family.add_metric(labels, one.cumulative(), one.total)
     return family
 
 
@@ -192,14 +194,6 @@ def _by_label(value: T | Mapping[str, T]) -> Iterator[tuple[list[str], T]]:
         yield from (([label], one) for label, one in value.items())
     else:
         yield [], value
-
-
-def _cumulative(spread: Spread) -> list[tuple[str, float]]:
-    buckets, so_far = [], 0
-    for bound, count in zip((*map(str, BOUNDS_SEC), "+Inf"), spread.counts, strict=True):
-        so_far += count
-        buckets.append((bound, float(so_far)))
-    return buckets
 
 
 OPERATIONS = [

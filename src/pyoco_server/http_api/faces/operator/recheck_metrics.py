@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from pyoco_server.operations.rechecks.counters import BOUNDS_MS, RecheckCounters
+from pyoco_server.operations.rechecks.context import RecheckCounters
 
 
 def recheck_families(seen: RecheckCounters) -> Iterator[Metric]:
@@ -17,10 +16,8 @@ def recheck_families(seen: RecheckCounters) -> Iterator[Metric]:
         requests.add_metric(label, count)
     yield requests
     latency = HistogramMetricFamily("pdca_api_latency_ms", "How long answers took.", labels=["endpoint"])
-    bounds = [*map(str, BOUNDS_MS), "+Inf"]
     for endpoint, one in seen.latency.items():
-        buckets = [(bound, float(sum_)) for bound, sum_ in zip(bounds, accumulate(one.counts), strict=True)]
-        latency.add_metric([endpoint], buckets, one.total_ms)
+        latency.add_metric([endpoint], one.cumulative(), one.total)
     yield latency
     text = "Keys used for another request."
     yield CounterMetricFamily("pdca_api_idempotency_conflicts", text, seen.idempotency_conflicts)

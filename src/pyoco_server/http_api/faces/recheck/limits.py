@@ -6,7 +6,7 @@ There are two families of headers: `X-RateLimit-…` and those of the IETF draft
 from __future__ import annotations
 
 from pyoco_server.http_api.context import Gateway
-from pyoco_server.recheck.rates import WINDOW_SEC, Taken
+from pyoco_server.token_bucket import WINDOW_SEC, Taken
 
 READS, RECHECK, RECHECK_ALL = "reads", "recheck", "recheck_all"
 

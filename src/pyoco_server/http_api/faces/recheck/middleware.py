@@ -31,7 +31,7 @@ from pyoco_server.http_api.requests.idempotency import HEADER
 from pyoco_server.http_api.routing.operation import Operation, Serve
 from pyoco_server.operations.idempotency.key_scope import hashed
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.rechecks.context import ANONYMOUS, client_of, tenant_of
+from pyoco_server.operations.rechecks.context import ANONYMOUS_CLIENT, client_of, tenant_of
 
 log = logging.getLogger("pyoco_server.audit")
 
@@ -107,7 +107,7 @@ class _Guard:
         if self.access is not None:
             self.access.check(caller)
         gateway.check()
-        whose = caller.principal or ANONYMOUS
+        whose = caller.principal or ANONYMOUS_CLIENT
         if self.check_signature is not None:
             # Before it is counted: each count is an entry at the broker, and anyone can make up addresses.
             await self.check_signature(request)
@@ -155,7 +155,7 @@ class _Visit:
     def record(self, status: int) -> None:
         latency_ms = (time.perf_counter() - self._began) * 1000
         request, scope = self._request, self._request.scope
-        gateway_of(request).rechecks.observed.request(self._endpoint, self._outcome, latency_ms)
+        gateway_of(request).rechecks.counters.request(self._endpoint, self._outcome, latency_ms)
         caller = caller_of(request)
         key = request.headers.get(HEADER)
         fields = {

@@ -14,8 +14,8 @@ from pyoco_server.http_api.routing.kinds import IntegerKind, TextKind, Unfit
 from pyoco_server.http_api.routing.params import AnyParam, ListParam, Param, path
 from pyoco_server.http_api.routing.schemas import TEXT, Schema, count
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT
-from pyoco_server.operations.rechecks.look import ORDERS, StrategySearch
-from pyoco_server.recheck.checks import among, refused
+from pyoco_server.operations.rechecks.query import ORDERS, StrategySearch
+from pyoco_server.recheck.checks import check_known, invalid
 from pyoco_server.recheck.thresholds import StrategyHealth
 from pyoco_server.recheck.windows import instant_at
 
@@ -38,7 +38,7 @@ class _Once(Param[T]):
     """Refused when it is given more than once. Errors are in the words of this face."""
 
     def refuse(self, rest: str) -> Invalid:
-        return refused(self.name, rest)
+        return invalid(self.name, rest)
 
     def _text(self, request: HTTPConnection) -> str | None:
         values = request.query_params.getlist(self.name)
@@ -64,7 +64,7 @@ class _Joined(ListParam[str]):
         parts = (part.strip() for text in given for part in text.split(","))
         values = tuple(dict.fromkeys(part for part in parts if part))
         if len(values) > VALUES_MAX:
-            raise refused(self.name, f"may hold at most {VALUES_MAX} values.")
+            raise invalid(self.name, f"may hold at most {VALUES_MAX} values.")
         return values
 
     def describe(self) -> Schema:
@@ -77,7 +77,7 @@ def _integer(name: str, limits: tuple[int, int], default: int, description: str)
 
 
 def _one_of(name: str, values: Iterable[str], default: str, description: str) -> Param[str]:
-    """Which values there are is checked by `among`, in the words of this face."""
+    """Which values there are is checked by `check_known`, in the words of this face."""
     return _Once(name, TextKind(more={"enum": list(values)}), default, description, skips="empty")
 
 
@@ -125,12 +125,12 @@ class Range(NamedTuple):
 
 def list_asked(request: HTTPConnection, tenant: str) -> RecheckListParams:
     text, health = SEARCHED.read(request), HEALTH.read(request)
-    among(health, HEALTH.name, tuple(StrategyHealth))
+    check_known(health, HEALTH.name, tuple(StrategyHealth))
     order = SORT.read(request)
-    among([order], SORT.name, tuple(ORDERS))
+    check_known([order], SORT.name, tuple(ORDERS))
     tags, instruments = TAGS_ANY.read(request), INSTRUMENT.read(request)
     enabled = ENABLED.read(request)
-    among([enabled], ENABLED.name, tuple(_ENABLED))
+    check_known([enabled], ENABLED.name, tuple(_ENABLED))
     search = StrategySearch(
         tenant=tenant,
         text=text,

@@ -28,23 +28,23 @@ from pyoco_server.http_api.routing.schemas import BINARY
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
 from pyoco_server.operations.idempotency.request_digest import digest_of
-from pyoco_server.operations.rechecks import look
+from pyoco_server.operations.rechecks import query
 from pyoco_server.operations.rechecks.accept import Sender, accept, choose
 from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
-from pyoco_server.recheck.asked import AskedRecheck, recheck_all_asked, recheck_asked
+from pyoco_server.recheck.request_body import RecheckBody, parse_recheck, parse_recheck_all
 
 KEY_CHARS = (8, 64)
 
 
 async def recheck(request: Request) -> Response:
-    return await _accepted(request, recheck_asked)
+    return await _accepted(request, parse_recheck)
 
 
 async def recheck_all(request: Request) -> Response:
-    return await _accepted(request, recheck_all_asked)
+    return await _accepted(request, parse_recheck_all)
 
 
-async def _accepted(request: Request, read: Callable[[Any], AskedRecheck]) -> Response:
+async def _accepted(request: Request, read: Callable[[Any], RecheckBody]) -> Response:
     body = await body_of(request)
     asked = read(wire.body_in(body))
     key = key_of(request, least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
@@ -64,7 +64,7 @@ async def _accepted(request: Request, read: Callable[[Any], AskedRecheck]) -> Re
 
 async def get_request(request: Request) -> Response:
     request_id = params.REQUEST_ID.read(request)
-    found = await look.standing(desk_of(request), tenant_in(request), request_id)
+    found = await query.progress(desk_of(request), tenant_in(request), request_id)
     note_about(request, found.request.request_id)
     return json_answer(wire.standing(found))
 
@@ -72,14 +72,14 @@ async def get_request(request: Request) -> Response:
 async def list_strategies(request: Request) -> Response:
     asked = params.list_asked(request, tenant_in(request))
     offset = (asked.page - 1) * asked.page_size
-    found, total = await look.page(desk_of(request), asked.search, asked.order, asked.page_size, offset)
+    found, total = await query.page(desk_of(request), asked.search, asked.order, asked.page_size, offset)
     items = [wire.item(one) for one in found]
     return json_answer({"items": items, "page": asked.page, "page_size": asked.page_size, "total": total})
 
 
 async def get_strategy(request: Request) -> Response:
     window_days, limit = params.SUMMARY_DAYS.read(request), params.LIMIT_HISTORY.read(request)
-    found = await look.detail(
+    found = await query.detail(
         desk_of(request),
         tenant_in(request),
         params.STRATEGY_ID.read(request),
@@ -91,7 +91,7 @@ async def get_strategy(request: Request) -> Response:
 
 async def get_results(request: Request) -> Response:
     asked = params.range_asked(request)
-    found = await look.results(
+    found = await query.results(
         desk_of(request),
         tenant_in(request),
         params.STRATEGY_ID.read(request),
@@ -115,7 +115,7 @@ async def delete_strategy(request: Request) -> Response:
 
 async def get_artifact_url(request: Request) -> Response:
     artifact_id, tenant = _artifact_id(request), tenant_in(request)
-    kept, token = await look.signed(desk_of(request), tenant, artifact_id)
+    kept, token = await query.sign_artifact(desk_of(request), tenant, artifact_id)
     proof = urlencode({"tenant": tenant, "token": token})
     here = gateway_of(request).own_hosts.url_of(request)
     address = f"{here}/gui/artifacts/{artifact_id}/content?{proof}"
@@ -125,7 +125,7 @@ async def get_artifact_url(request: Request) -> Response:
 async def get_artifact_content(request: Request) -> Response:
     """What a flow wrote is never shown as a page of ours."""
     artifact_id, tenant = _signed_for(request)
-    kept, pieces = await look.content(desk_of(request), tenant, artifact_id)
+    kept, pieces = await query.open_artifact(desk_of(request), tenant, artifact_id)
     headers = {
         "Content-Length": str(kept.bytes_size),
         "Content-Type": kept.content_type,
@@ -139,7 +139,7 @@ async def get_artifact_content(request: Request) -> Response:
 
 async def check_signature(request: Request) -> None:
     artifact_id, tenant = _signed_for(request)
-    await look.check_signature(desk_of(request), tenant, artifact_id, params.SIGNED_TOKEN.read(request))
+    await query.check_signature(desk_of(request), tenant, artifact_id, params.SIGNED_TOKEN.read(request))
 
 
 def _signed_for(request: Request) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, parse
 from pyoco_server.errors import Invalid
-from pyoco_server.operations.rechecks.look import (
+from pyoco_server.operations.rechecks.query import (
     SIGNED_FOR_SEC,
     Detail,
     KeptArtifact,
@@ -17,8 +17,7 @@ from pyoco_server.operations.rechecks.look import (
     PastResult,
     RequestProgress,
 )
-from pyoco_server.recheck.batches import run_id_of, run_ids_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Request, run_id_of, run_ids_of
 from pyoco_server.recheck.strategies import FLOW, Strategy
 from pyoco_server.recheck.thresholds import StrategyHealth
 

@@ -58,7 +58,7 @@ async def cancel_once(
             tenant_id=caller.tenant_id,
             reservation=reservation,
         )
-        shown = wire.snapshot(cancel.as_asked(applied), records=False)
+        shown = wire.snapshot(cancel.as_requested(applied), records=False)
         return await _remember(keyed, shown, reservation.event_ids(len(applied.events)))
 
 

@@ -45,7 +45,7 @@ async def retry_run(request: Request) -> Response:
 async def get_graph(request: Request) -> Response:
     gateway = ready_gateway(request)
     tenant_id = caller_of(request).tenant_id
-    drawn = await flow_graph.drawn(gateway.store, run_id_of(request), tenant_id=tenant_id)
+    drawn = await flow_graph.get_flow_graph(gateway.store, run_id_of(request), tenant_id=tenant_id)
     nodes = [{"id": one.name, "type": one.kind, "after": one.after, "join": one.join} for one in drawn.tasks]
     return json_answer({"run_id": drawn.run_id, "nodes": nodes, "ordered": drawn.is_wired})
 

@@ -89,7 +89,7 @@ async def cancel_run(request: Request) -> Response:
     applied = await cancel.cancel_run(
         gateway.store, run_id, by=caller.principal, reason=reason, tenant_id=caller.tenant_id
     )
-    return json_answer(wire.snapshot(cancel.as_asked(applied), records=False))
+    return json_answer(wire.snapshot(cancel.as_requested(applied), records=False))
 
 
 def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSubmitted:

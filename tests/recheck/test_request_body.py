@@ -10,41 +10,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import Invalid
-from pyoco_server.recheck.asked import AskedRecheck, Chosen, recheck_all_asked, recheck_asked
+from pyoco_server.recheck.request_body import RecheckBody, StrategyFilter, parse_recheck, parse_recheck_all
 
 LEAST = {"strategies": ["a"], "reason": "manual"}
 ALL = {"filter": {}, "reason": "manual"}
 
 
 def test_what_is_not_said_has_its_default() -> None:
-    asked = recheck_asked(LEAST)
-    assert asked == AskedRecheck(
+    asked = parse_recheck(LEAST)
+    assert asked == RecheckBody(
         strategies=("a",),
         reason="manual",
         dry_run=True,
         params={"recalc_metrics": ["winrate", "sharpe", "max_dd"], "retrain": False},
     )
-    everything = recheck_all_asked(ALL)
-    assert (everything.chosen, everything.batch_size, everything.dry_run) == (Chosen(), 25, True)
+    everything = parse_recheck_all(ALL)
+    assert (everything.filter, everything.batch_size, everything.dry_run) == (StrategyFilter(), 25, True)
 
 
 def test_strategies_are_counted_before_those_named_twice_are_dropped() -> None:
-    assert recheck_asked(LEAST | {"strategies": ["b", "a", "b"]}).strategies == ("b", "a")
-    assert len(recheck_asked(LEAST | {"strategies": ["a"] * 50}).strategies) == 1
+    assert parse_recheck(LEAST | {"strategies": ["b", "a", "b"]}).strategies == ("b", "a")
+    assert len(parse_recheck(LEAST | {"strategies": ["a"] * 50}).strategies) == 1
     with pytest.raises(Invalid, match="strategies must be a list of 1 to 50 ids"):
-        recheck_asked(LEAST | {"strategies": ["a"] * 51})
+        parse_recheck(LEAST | {"strategies": ["a"] * 51})
 
 
 @pytest.mark.parametrize("days", [1, 180, 14.0])
 def test_a_window_may_look_back_some_days(days: float) -> None:
-    assert recheck_asked(LEAST | {"window": {"lookback_days": days}}).window == {"lookback_days": int(days)}
+    assert parse_recheck(LEAST | {"window": {"lookback_days": days}}).window == {"lookback_days": int(days)}
 
 
 def test_a_window_may_have_two_ends_up_to_180_days_apart() -> None:
     window = {"from": "2025-01-01T00:00:00Z", "to": "2025-06-30T00:00:00Z"}
-    assert recheck_asked(LEAST | {"window": window}).window == window
+    assert parse_recheck(LEAST | {"window": window}).window == window
     same = {"from": "2025-01-01T09:00:00+09:00", "to": "2025-01-01T00:00:00Z"}
-    assert recheck_asked(LEAST | {"window": same}).window == same
+    assert parse_recheck(LEAST | {"window": same}).window == same
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,20 @@ def test_a_window_may_have_two_ends_up_to_180_days_apart() -> None:
 )
 def test_what_cannot_be_accepted_is_refused_with_its_place(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        recheck_asked(LEAST | change)
+        parse_recheck(LEAST | change)
     assert refused.value.message == sentence
 
 
 @pytest.mark.parametrize("missing", ["strategies", "reason"])
 def test_required_members_are_required(missing: str) -> None:
     with pytest.raises(Invalid, match=f"{missing} is missing"):
-        recheck_asked({name: value for name, value in LEAST.items() if name != missing})
+        parse_recheck({name: value for name, value in LEAST.items() if name != missing})
 
 
 @pytest.mark.parametrize("body", [None, [], "text", 7])
 def test_a_body_is_an_object(body: Any) -> None:
     with pytest.raises(Invalid, match="the body must be an object"):
-        recheck_asked(body)
+        parse_recheck(body)
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_a_body_is_an_object(body: Any) -> None:
 )
 def test_what_cannot_be_accepted_of_recheck_all_is_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        recheck_all_asked(ALL | change)
+        parse_recheck_all(ALL | change)
     assert refused.value.message == sentence
 
 
 def test_unknown_members_are_accepted() -> None:
-    assert recheck_asked(LEAST | {"colour": "red"}) == recheck_asked(LEAST)
-    assert recheck_all_asked(ALL | {"filter": {"colour": ["red"]}}).chosen == Chosen()
+    assert parse_recheck(LEAST | {"colour": "red"}) == parse_recheck(LEAST)
+    assert parse_recheck_all(ALL | {"filter": {"colour": ["red"]}}).filter == StrategyFilter()
 
 
 NAMES = [
@@ -151,6 +151,6 @@ anything = st.recursive(
 
 @given(anything)
 def test_whatever_is_sent_is_accepted_or_refused(body: Any) -> None:
-    for read in (recheck_asked, recheck_all_asked):
+    for read in (parse_recheck, parse_recheck_all):
         with suppress(Invalid):
             assert 1 <= len(read(body).reason) <= 64

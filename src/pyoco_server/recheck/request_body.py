@@ -1,4 +1,4 @@
-"""What somebody asks to be rechecked: the document's two bodies, read and checked. Knows no catalogue."""
+"""The two request bodies of rechecks, parsed and validated without the catalogue."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.recheck.batches import BATCH_SIZE
 from pyoco_server.recheck.checks import (
-    among,
+    check_known,
     flag_at,
+    invalid,
     member,
     object_at,
-    refused,
     text_at,
     texts_at,
     whole_number_at,
 )
+from pyoco_server.recheck.records import BATCH_SIZE
 from pyoco_server.recheck.strategies import strategy_id_at
 from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 from pyoco_server.recheck.windows import window_at
@@ -29,20 +29,20 @@ BATCH_SIZES = (10, 100)
 FILTER_VALUES_MAX = 100
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Every member that is set must match; one of its values is enough."""
+class StrategyFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """A strategy matches if, for every member that is set, it has one of the values."""
 
     tags_any: tuple[str, ...] = ()
     health: tuple[str, ...] = ()
     instrument_any: tuple[str, ...] = ()
 
 
-class AskedRecheck(msgspec.Struct, frozen=True, kw_only=True):
-    """`strategies` by name, or `chosen` by what they are like."""
+class RecheckBody(msgspec.Struct, frozen=True, kw_only=True):
+    """`strategies` names the strategies; `filter` selects them."""
 
     reason: str
     strategies: tuple[str, ...] = ()
-    chosen: Chosen | None = None
+    filter: StrategyFilter | None = None
     window: dict[str, Any] | None = None
     dry_run: bool = True
     params: dict[str, Any] = {}
@@ -50,15 +50,15 @@ class AskedRecheck(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = BATCH_SIZE
 
 
-def recheck_asked(body: Any) -> AskedRecheck:
+def parse_recheck(body: Any) -> RecheckBody:
     members = object_at(body, "the body")
-    return AskedRecheck(strategies=_strategies(members), params=_params(members), **_shared(members))
+    return RecheckBody(strategies=_strategies(members), params=_params(members), **_shared(members))
 
 
-def recheck_all_asked(body: Any) -> AskedRecheck:
+def parse_recheck_all(body: Any) -> RecheckBody:
     members = object_at(body, "the body")
     size = whole_number_at(members.get("batch_size", BATCH_SIZE), "batch_size", *BATCH_SIZES)
-    return AskedRecheck(chosen=_chosen(members), batch_size=size, params=_params({}), **_shared(members))
+    return RecheckBody(filter=_filter(members), batch_size=size, params=_params({}), **_shared(members))
 
 
 def _shared(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,10 +74,10 @@ def _shared(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _strategies(members: Mapping[str, Any]) -> tuple[str, ...]:
-    """Counted before those that are named twice are dropped."""
+    """The limit is checked before duplicates are removed."""
     named = member(members, "strategies")
     if not isinstance(named, list) or not 1 <= len(named) <= STRATEGIES_MAX:
-        raise refused("strategies", f"must be a list of 1 to {STRATEGIES_MAX} ids.")
+        raise invalid("strategies", f"must be a list of 1 to {STRATEGIES_MAX} ids.")
     return tuple(dict.fromkeys(strategy_id_at(one, f"strategies.{at}") for at, one in enumerate(named)))
 
 
@@ -86,7 +86,7 @@ def _params(members: Mapping[str, Any]) -> dict[str, Any]:
     metrics = list(METRICS)
     if "recalc_metrics" in params:
         given = texts_at(params["recalc_metrics"], "params.recalc_metrics", most=10, chars_max=64)
-        among(given, "params.recalc_metrics", METRICS)
+        check_known(given, "params.recalc_metrics", METRICS)
         metrics = list(given)
     return {
         "recalc_metrics": metrics,
@@ -94,18 +94,20 @@ def _params(members: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _chosen(members: Mapping[str, Any]) -> Chosen:
+def _filter(members: Mapping[str, Any]) -> StrategyFilter:
     wanted = object_at(member(members, "filter"), "filter")
     given = {
-        name: _values(wanted[name], f"filter.{name}") for name in Chosen.__struct_fields__ if name in wanted
+        name: _values(wanted[name], f"filter.{name}")
+        for name in StrategyFilter.__struct_fields__
+        if name in wanted
     }
-    among(given.get("health", ()), "filter.health", tuple(StrategyHealth))
-    return Chosen(**given)
+    check_known(given.get("health", ()), "filter.health", tuple(StrategyHealth))
+    return StrategyFilter(**given)
 
 
 def _values(value: Any, place: str) -> tuple[str, ...]:
-    """None of nothing would match nothing; whoever writes it means something else."""
+    """An empty list would match nothing, so it is refused as a mistake."""
     values = texts_at(value, place, most=FILTER_VALUES_MAX, chars_max=256)
     if not values:
-        raise refused(place, "is empty; name what it may be, or leave it out.")
+        raise invalid(place, "is empty; name what it may be, or leave it out.")
     return values

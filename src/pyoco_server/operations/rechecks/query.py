@@ -15,8 +15,7 @@ from pyoco_server.read_model.recheck_queries import ListedStrategy as ListedStra
 from pyoco_server.read_model.recheck_queries import PastResult as PastResult
 from pyoco_server.read_model.recheck_table import ORDERS as ORDERS
 from pyoco_server.read_model.recheck_table import StrategySearch as StrategySearch
-from pyoco_server.recheck.progress import RequestStatus, Tally, status_of
-from pyoco_server.recheck.records import Request
+from pyoco_server.recheck.records import Request, RequestStatus, Tally, status_of
 
 SIGNED_FOR_SEC = 300
 ARTIFACTS_SHOWN_MAX = 200
@@ -40,15 +39,15 @@ class Detail(NamedTuple):
 
 
 async def page(
-    desk: RecheckContext, search: StrategySearch, order: str, limit: int, offset: int
+    context: RecheckContext, search: StrategySearch, order: str, limit: int, offset: int
 ) -> tuple[list[ListedStrategy], int]:
-    return (await desk.model.catch_up()).page(search, order, limit, offset)
+    return (await context.model.catch_up()).page(search, order, limit, offset)
 
 
 async def detail(
-    desk: RecheckContext, tenant: str, strategy_id: str, *, window_days: int, limit: int
+    context: RecheckContext, tenant: str, strategy_id: str, *, window_days: int, limit: int
 ) -> Detail:
-    reading = await desk.model.catch_up()
+    reading = await context.model.catch_up()
     listed = reading.find(tenant, strategy_id)
     if listed is None:
         raise unknown_strategy(strategy_id)
@@ -62,20 +61,20 @@ async def detail(
 
 
 async def results(
-    desk: RecheckContext, tenant: str, strategy_id: str, *, begin: float, end: float, limit: int
+    context: RecheckContext, tenant: str, strategy_id: str, *, begin: float, end: float, limit: int
 ) -> list[PastResult]:
-    reading = await desk.model.catch_up()
+    reading = await context.model.catch_up()
     if reading.find(tenant, strategy_id) is None:
         raise unknown_strategy(strategy_id)
     return reading.results(tenant, strategy_id, limit, begin, end)
 
 
-async def standing(desk: RecheckContext, tenant: str, request_id: str) -> RequestProgress:
-    reading = await desk.model.catch_up()
+async def progress(context: RecheckContext, tenant: str, request_id: str) -> RequestProgress:
+    reading = await context.model.catch_up()
     request = reading.request(request_id, tenant)
     if request is None:
         # On a cluster the list may have been filled from a broker that was cut off from the others.
-        if desk.store.has_copies and await desk.store.rechecks.request(tenant, request_id) is not None:
+        if context.store.has_copies and await context.store.rechecks.request(tenant, request_id) is not None:
             raise Unavailable("This request is stored, and not in the list yet. Try again.")
         raise NotFound("There is no such request. Check the id.", err_id="")
     tally = reading.tally(request_id)
@@ -83,19 +82,19 @@ async def standing(desk: RecheckContext, tenant: str, request_id: str) -> Reques
     return RequestProgress(request, status_of(request, tally), tally, shown)
 
 
-async def signed(desk: RecheckContext, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
+async def sign_artifact(context: RecheckContext, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
     """The artifact, and a token that opens it for a while without another proof."""
-    artifact = (await desk.model.catch_up()).artifact(artifact_id, tenant)
+    artifact = (await context.model.catch_up()).artifact(artifact_id, tenant)
     if artifact is None:
         raise _no_artifact()
-    secret = await desk.store.secrets.for_tokens()
+    secret = await context.store.secrets.for_tokens()
     expires_at = int(clock.now()) + SIGNED_FOR_SEC
     return artifact, seal(secret, _SIGNED, {"tenant": tenant}, [artifact_id, expires_at])
 
 
-async def check_signature(desk: RecheckContext, tenant: str, artifact_id: int, token: str) -> None:
+async def check_signature(context: RecheckContext, tenant: str, artifact_id: int, token: str) -> None:
     try:
-        opened = unseal(await desk.store.secrets.for_tokens(), _SIGNED, {"tenant": tenant}, token)
+        opened = unseal(await context.store.secrets.for_tokens(), _SIGNED, {"tenant": tenant}, token)
     except TokenRefused:
         opened = []
     if len(opened) != 2 or opened[0] != artifact_id:
@@ -104,13 +103,13 @@ async def check_signature(desk: RecheckContext, tenant: str, artifact_id: int, t
         raise Forbidden("This address has expired. Ask for a new one.", err_id="")
 
 
-async def content(
-    desk: RecheckContext, tenant: str, artifact_id: int
+async def open_artifact(
+    context: RecheckContext, tenant: str, artifact_id: int
 ) -> tuple[KeptArtifact, AsyncIterator[bytes]]:
-    artifact = (await desk.model.catch_up()).artifact(artifact_id, tenant)
-    if artifact is None or await desk.store.artifacts.info(artifact.object) is None:
+    artifact = (await context.model.catch_up()).artifact(artifact_id, tenant)
+    if artifact is None or await context.store.artifacts.info(artifact.object) is None:
         raise _no_artifact()
-    return artifact, desk.store.artifacts.stream(artifact.object)
+    return artifact, context.store.artifacts.stream(artifact.object)
 
 
 def _no_artifact() -> NotFound:
