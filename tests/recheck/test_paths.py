@@ -100,7 +100,7 @@ async def test_requests_of_other_faces_are_neither_limited_nor_counted_here(app:
     async with client_of(app) as client:
         for path in ("/runs", "/jobs/x", "/executions/x", "/nothing", "/guix", "/health"):
             assert "ratelimit-policy" not in (await client.get(path)).headers
-    assert not app.state.gateway.rechecks.observed.requests
+    assert not app.state.gateway.rechecks.counters.requests
 
 
 async def test_an_unexpected_error_keeps_the_limit_headers_and_is_counted(
@@ -115,7 +115,7 @@ async def test_an_unexpected_error_keeps_the_limit_headers_and_is_counted(
     message = "Something went wrong on our side. It was logged."
     assert (answer.status_code, answer.json()) == (500, {"error": "INTERNAL_ERROR", "message": message})
     assert answer.headers["ratelimit-policy"]
-    assert app.state.gateway.rechecks.observed.requests == {("/gui/strategies", "INTERNAL_ERROR"): 1}
+    assert app.state.gateway.rechecks.counters.requests == {("/gui/strategies", "INTERNAL_ERROR"): 1}
 
 
 async def test_without_a_broker_callers_are_checked_first(config: NatsBackendConfig) -> None:

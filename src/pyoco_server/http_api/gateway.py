@@ -67,8 +67,8 @@ class Gateway:
         # Every kind that can be checked here; which kinds a face accepts is decided by its authentication.
         checks = Authenticators(self.keys, self.tokens)
         self.credentials = Credentials(config, checks) if any(checks) else None
-        self.observed = Counters()
-        self.read_model.notifications.on_new_commit(self.observed.commit)
+        self.counters = Counters()
+        self.read_model.notifications.on_new_commit(self.counters.commit)
         self.run_views = RunViews(self.store, self.read_model)
         self.commands = CommandContext(self.store)
         self.histories = Histories(self.store, self.read_model, make_history)
@@ -237,7 +237,7 @@ class Gateway:
         self._serving.set()
 
     async def _follow_dead_letters(self) -> None:
-        await self.store.dead_letters.follow(self.observed.letter)
+        await self.store.dead_letters.follow(self.counters.letter)
 
     async def _start_housekeeping(self) -> None:
         self._housekeeper.start()

@@ -55,7 +55,7 @@ async def metrics(request: Request) -> Response:
         *_http(gateway.connections),
         *_at_once(at_once),
     ]
-    text = exposition(now, of_gateway, gateway.observed, gateway.rechecks.counters)
+    text = exposition(now, of_gateway, gateway.counters, gateway.rechecks.counters)
     return Response(text, media_type=TEXT_FORMAT)
 
 
