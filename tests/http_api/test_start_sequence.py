@@ -106,7 +106,7 @@ async def test_a_step_that_fails_once_is_repeated_and_housekeeping_is_done(
 async def test_a_step_that_cannot_be_done_is_named(config: NatsBackendConfig) -> None:
     def prepare(gateway: Gateway) -> None:
         away = AsyncMock(side_effect=Unavailable("the stream of dead letters has no leader"))
-        gateway.list_news._changes._ends = away  # type: ignore[method-assign]
+        gateway.list_changes.stream_changes._ends = away  # type: ignore[method-assign]
 
     async with starting(config, prepare) as client:
         reason = "changes of lists: the stream of dead letters has no leader"

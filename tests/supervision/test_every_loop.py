@@ -115,8 +115,8 @@ async def readers(stage: Stage) -> AsyncIterator[None]:
         held.callback(served.histories.unfollow, run_id, history, _ring)
         log = await served.log_views.subscribe(run_id)
         held.callback(served.log_views.unsubscribe, run_id, log)
-        workers = served.worker_news.subscribe(Caller())
-        held.callback(served.worker_news.unsubscribe, workers)
+        workers = served.worker_changes.subscribe(Caller())
+        held.callback(served.worker_changes.unsubscribe, workers)
         workers.attach(_ring)
         await cancel_run(served.store, run_id)  # which leaves a line in the log
         await until(lambda: log.lines)

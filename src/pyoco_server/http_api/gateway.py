@@ -74,13 +74,13 @@ class Gateway:
         self.histories = Histories(self.store, self.read_model, make_history)
         self.log_pages = LogPages(self.store)
         self.log_views = LogViews(self.store, self.run_views)
-        self.run_news = RunChanges(self.read_model, self.standing)
-        self.worker_news = WorkerChanges(self.store, self.read_model)
-        self.store.on_loss(self.run_news.stands_otherwise)
+        self.run_changes = RunChanges(self.read_model, self.standing)
+        self.worker_changes = WorkerChanges(self.store, self.read_model)
+        self.store.on_loss(self.run_changes.on_standing)
         self.streams = Streams(config)
         self._housekeeper = Housekeeper(self.store, self.read_model)
         self.rechecks = self._recheck_desk()
-        self.list_news = ListChanges(self.store, self.read_model, self.rechecks.model)
+        self.list_changes = ListChanges(self.store, self.read_model, self.rechecks.model)
         self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
         self._serving = asyncio.Event()
         self._services = Services(self._all_services())
@@ -189,15 +189,15 @@ class Gateway:
             Service(
                 "watched runs", self.run_views.start, self.run_views.stop, self.run_views.handle_reconnect
             ),
-            Service("requests", self._serve, handle_reconnect=self.run_news.stands_otherwise),
+            Service("requests", self._serve, handle_reconnect=self.run_changes.on_standing),
             Service("dead letters", self._follow_dead_letters),
-            Service("changes of workers", self.worker_news.start),
+            Service("changes of workers", self.worker_changes.start),
             Service(
                 "changes of lists",
-                self.list_news.start,
-                self.list_news.stop,
-                self.list_news.handle_reconnect,
-                self.list_news.why_not,
+                self.list_changes.stream_changes.start,
+                self.list_changes.stream_changes.stop,
+                self.list_changes.stream_changes.handle_reconnect,
+                self.list_changes.stream_changes.why_not,
             ),
             Service(
                 "housekeeping",

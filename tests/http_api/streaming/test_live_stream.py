@@ -144,7 +144,7 @@ async def test_a_reader_that_lags_behind_is_let_go_and_comes_back(
         await submit(gateway.client)
         async for _ in stream:
             pass  # ends, and does not say that there is no more
-    await until(lambda: len(gateway.gateway.run_news) == len(gateway.gateway.list_news) == 0)
+    await until(lambda: len(gateway.gateway.run_changes) == len(gateway.gateway.list_changes) == 0)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_lists_that_change_are_named_and_only_those(gateway: Live, store: 
         "/schedules/yaml", data=schedule, files={"workflow": ("flow.yaml", workflow)}
     )
     assert made.status_code == 200, made.text
-    numbers = gateway.gateway.list_news
+    numbers = gateway.gateway.list_changes
     await until(lambda: numbers.place.split(".")[3] != "0")
     async with following(gateway, "lists", after=[str(told.id)]) as answer:
         first = await the_first(events(answer), "lists", "lists")

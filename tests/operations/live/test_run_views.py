@@ -150,10 +150,9 @@ async def test_a_log_that_is_read_again_changes_nothing(
 async def test_guests_are_told_of_the_first_change_at_once_and_of_the_end(
     store: Store, views: RunViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_views, "TELL_INTERVAL_SEC", 3600.0)
+    monkeypatch.setattr(run_views, "NOTIFY_INTERVAL_SEC", 3600.0)
     born = await begun(store)
     view = await views.subscribe(born.run.run_id)
-    view._told_at = -3600.0
     told: list[RunStatus] = []
     view.attach(lambda: told.append(view.stored.run.status))
     await apply(store, born.run.run_id, CLAIM)

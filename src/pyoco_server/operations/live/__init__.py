@@ -1,3 +1,4 @@
-"""What changes while a client watches: runs, lists, workers. Readers are notified and fetch; nothing piles
-up.
+"""What changes while a client watches: `run_changes`, `list_changes` and `worker_changes` for lists,
+`run_views` for one run. Subscribers are notified and read (`notify`), so that nothing queues up for a slow
+one. A view is shared by all its subscribers (`shared_views`).
 """

@@ -1,9 +1,9 @@
-"""The end of a run's log, for everybody who follows it: heard once, kept once, shown once.
+"""The end of a run's log, shared by all its followers: received once, stored once, rendered once.
 
-Chunks are pushed by the broker as they are stored. What might have been missed (a reconnect, a broker that
-died before it told us) is found out by a look at the log's end: a push that never came costs a delay and no
-line. When the run is over, that look says how long the log is for good. After a reconnect it is compared with
-what was known: a broker that has lost lines which were shown makes readers begin again.
+The broker pushes chunks as they are stored. A push can be lost (by a reconnect, or by a broker that died), so
+the end of the log is also read at intervals: a lost push costs a delay and no line. When the run is over,
+that read gives the final length of the log. After a reconnect it is compared with what was known: if the
+broker has lost lines that were shown, readers start again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
-from pyoco_server.errors import Unavailable
-from pyoco_server.operations.live.notify import Notify
 from pyoco_server.operations.live.run_views import RunView, RunViews
+from pyoco_server.operations.live.shared_views import SharedView, SharedViews
 from pyoco_server.operations.logs.notices import awaits_notice
 from pyoco_server.store.logs.chunks import Chunk
 from pyoco_server.store.logs.writer import LogEnd, end_of
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, Loop, start_task
 
-# What is kept of the newest lines, so that followers need not read them.
+# The newest lines are kept, so that followers need not read them.
 TAIL_BYTES_MAX = 1_048_576
-# How often a log that is followed is looked at in case something was not pushed.
+# The interval at which the end of a followed log is read, in case a push was lost.
 LOOK_SEC = 5.0
 LOOK_AGAIN_SEC = 0.5
 LOOK_AGAIN = Backoff(first_sec=LOOK_AGAIN_SEC, longest_sec=LOOK_AGAIN_SEC)
@@ -33,54 +32,45 @@ LOOK_AGAIN = Backoff(first_sec=LOOK_AGAIN_SEC, longest_sec=LOOK_AGAIN_SEC)
 T = TypeVar("T")
 
 
-class LogView:
+class LogView(SharedView):
     def __init__(self, store: Store, run_id: str, run_view: RunView) -> None:
+        super().__init__()
         self._store = store
         self._run_id = run_id
         self._sid: int | None = None
         self._tail: deque[Chunk] = deque()
         self._tail_bytes = 0
         self._shown: dict[tuple[Hashable, int], object] = {}
-        self._subscribers: set[Notify] = set()
         self._looking = Loop(
             "end of a followed log", self._look_until_final, interval_sec=LOOK_SEC, backoff=LOOK_AGAIN
         )
         self._is_reconnected = False
         self._soon: asyncio.TimerHandle | None = None
-        # Of the last chunk that is known.
+        # Where the last known chunk ends.
         self._end = LogEnd()
         self.run_view = run_view
         self.lines = 0
-        # How often the broker turned out to have lost what was shown.
+        # How often the broker has lost lines that were shown.
         self.losses = 0
         self.is_final = False
-        self.entered = 0
 
     async def open(self) -> None:
-        """Hear of what comes, then look how far it is: nothing falls between."""
+        """Subscribe to chunks, then read the end of the log, so that none is missed."""
         self._sid = await self._store.log_reader.listen(self._run_id, self._on_chunk)
         self._store.on_reconnect(self._reconnected)
         self.run_view.attach(self._on_run)
         await self._look()
         self._looking.start()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.run_view.detach(self._on_run)
         with contextlib.suppress(ValueError):  # it may have failed to open
             self._store.forget_reconnect(self._reconnected)
         if self._soon is not None:
             self._soon.cancel()
-        await self._looking.stop(within_sec=0.0)
+        self._looking.stop_at_once()
         if self._sid is not None:
-            with contextlib.suppress(Unavailable):
-                await self._store.log_reader.unlisten(self._sid)
-
-    def attach(self, ring: Notify) -> None:
-        """Call this when there are more lines, or when it is certain that there will be none."""
-        self._subscribers.add(ring)
-
-    def detach(self, ring: Notify) -> None:
-        self._subscribers.discard(ring)
+            start_task(self._store.log_reader.unlisten(self._sid), "closing a log")
 
     def with_line(self, line: int) -> Chunk | None:
         """The chunk with this line, if it is among the newest."""
@@ -89,7 +79,7 @@ class LogView:
         return next((chunk for chunk in reversed(self._tail) if chunk.line <= line), None)
 
     def shown(self, form: Hashable, chunk: Chunk, make: Callable[[Chunk], T]) -> T:
-        """What this form of a chunk looks like; made for the first who asks, while it is among the newest."""
+        """The chunk in this form; rendered for the first follower that asks, while it is among the newest."""
         known = self._shown.get((form, chunk.seq))
         if known is not None:
             return cast("T", known)
@@ -102,7 +92,7 @@ class LogView:
         if chunk.last_line <= self.lines:
             return
         if chunk.line > self.lines + 1:
-            self._forget_tail()  # something was missed: whoever needs it reads it
+            self._forget_tail()  # a chunk was missed; followers that need it read it
         self._end = end_of(chunk)
         self._tail.append(chunk)
         self._tail_bytes += len(chunk.data)
@@ -125,8 +115,7 @@ class LogView:
 
     def _grow(self, lines: int) -> None:
         self.lines = lines
-        for ring in tuple(self._subscribers):
-            ring()
+        self._notify()
 
     def _drop(self, chunk: Chunk) -> None:
         self._tail_bytes -= len(chunk.data)
@@ -142,11 +131,11 @@ class LogView:
         if not self.is_final or self._is_reconnected:
             await self._look()
         if self._is_over and not self.is_final:
-            # There may be a last line to come, for a moment.
+            # A last line may still come, for a moment.
             self._soon = asyncio.get_running_loop().call_later(LOOK_AGAIN_SEC, self._looking.wake)
 
     async def _look(self) -> None:
-        """At the leader. What a run that is over has printed was stored before its end was."""
+        """At the leader. What a run has printed is stored before the end of the run."""
         run, was_reconnected = self.run_view.stored.run, self._is_reconnected
         awaits_line = not self.run_view.is_lost and await awaits_notice(self._store, run)
         was_over = self.run_view.is_lost or (run.is_terminal and not awaits_line)
@@ -166,46 +155,23 @@ class LogView:
             self._grow(self.lines)
 
 
-class LogViews:
-    """The logs that have subscribers."""
+class LogViews(SharedViews[LogView]):
+    """The logs that have subscribers. Each of them subscribes to the run too."""
 
     def __init__(self, store: Store, run_views: RunViews) -> None:
+        super().__init__()
         self._store = store
         self._run_views = run_views
-        self._views: dict[str, LogView] = {}
-        self._opening: dict[str, asyncio.Task[None]] = {}
-        self._closing: set[asyncio.Task[None]] = set()
 
     async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> LogView:
-        """End it with `unsubscribe`. NotFound for a run that is not there, or not the tenant's."""
+        """End it with `unsubscribe`. NotFound if there is no such run for this tenant."""
         run_view = await self._run_views.subscribe(run_id, tenant_id=tenant_id)
-        view = self._views.get(run_id)
-        if view is None:
-            view = self._views[run_id] = LogView(self._store, run_id, run_view)
-            self._opening[run_id] = asyncio.get_running_loop().create_task(view.open())
-        view.entered += 1
-        try:
-            opening = self._opening.get(run_id)
-            if opening is not None:
-                # Shielded: the first of several may hang up while the others still wait.
-                await asyncio.shield(opening)
-                self._opening.pop(run_id, None)
-        except BaseException:  # also when cancelled: nothing else counts this subscriber out
-            self.unsubscribe(run_id, view)
-            raise
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self._run_views.unsubscribe, run_id, run_view)
+            view = await self._acquire(run_id, lambda: LogView(self._store, run_id, run_view))
+            on_error.pop_all()
         return view
 
     def unsubscribe(self, run_id: str, view: LogView) -> None:
+        self._release(run_id, view)
         self._run_views.unsubscribe(run_id, view.run_view)
-        view.entered -= 1
-        if view.entered == 0 and self._views.get(run_id) is view:
-            del self._views[run_id]
-            opening = self._opening.pop(run_id, None)
-            if opening is not None:
-                opening.cancel()
-            closing = start_task(view.close(), "closing a log")
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
-
-    def __len__(self) -> int:
-        return len(self._views)

@@ -174,7 +174,7 @@ async def test_the_registry_is_read_when_something_happens_and_otherwise_not(
         async with gateway.client.stream("GET", "/workers/stream") as answer:
             stream = events(answer)
             await anext(stream)
-            [reader] = gateway.gateway.worker_news._readers
+            [reader] = gateway.gateway.worker_changes._readers
             assert (reads, reader._timer) == (1, None)  # nobody lives, so nobody will fall silent
             await entered(store, "stopped", state="STOPPED_GRACEFUL", tags=["other"])
             assert (await anext(stream)).data["workers"][0]["tags"] == ["other"]
@@ -199,7 +199,7 @@ async def test_what_is_written_while_the_registry_is_read_is_told(
             if is_first:
                 is_first = False
                 await entered(store, "w1", state="STOPPED_GRACEFUL")
-                [reader] = gateway.gateway.worker_news._readers
+                [reader] = gateway.gateway.worker_changes._readers
                 await until(lambda: reader._reading._woken.is_set())
             return found
 

@@ -133,7 +133,7 @@ async def test_workers_are_told_as_they_come_work_and_go(gateway: Live, config: 
             last = await told(stream, "IDLE", last_run_id=run_id)
             assert last["last_run_status"] == "COMPLETED"
         assert (await told(stream, "STOPPED_GRACEFUL"))["stop_reason"]
-    await until(lambda: len(gateway.gateway.worker_news) == 0)
+    await until(lambda: len(gateway.gateway.worker_changes) == 0)
 
 
 async def test_a_worker_that_falls_silent_is_told_as_lost(nats_server: NatsServer) -> None:

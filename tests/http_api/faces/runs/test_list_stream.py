@@ -84,7 +84,7 @@ async def test_whoever_comes_back_is_told_what_was_missed_and_nothing_else(gatew
     async with following(gateway) as answer:
         place = (await anext(events(answer))).id
     missed = [await submit(gateway.client) for _ in range(3)]
-    await until(lambda: len(gateway.gateway.run_news) == 0)
+    await until(lambda: len(gateway.gateway.run_changes) == 0)
     async with following(gateway, place) as answer:
         stream = events(answer)
         told = (await anext(stream)).data["runs"]
@@ -118,11 +118,11 @@ async def test_another_tenant_is_not_told_of_what_was_erased(nats_server: NatsSe
         await apply(store, erased, CancelRun())
         gateway = one._transport.app.state.gateway  # type: ignore[attr-defined]
         await gateway.read_model.catch_up()
-        place = gateway.run_news.subscribe(None, None)._place
+        place = gateway.run_changes.subscribe(None, None)._place
         await apply(store, erased, EraseRun())
         await gateway.read_model.catch_up()
-        assert await gateway.run_news.holds(place)
-        told = [gateway.run_news.subscribe(tenant, place).take().gone for tenant in ("one", "two")]
+        assert await gateway.run_changes.holds(place)
+        told = [gateway.run_changes.subscribe(tenant, place).take().gone for tenant in ("one", "two")]
         assert told == [[erased], []]
         assert two is not one
 
@@ -160,29 +160,29 @@ async def test_many_changes_are_told_in_batches_of_the_latest_state(
 
 async def test_a_slow_reader_is_let_go_and_resumes(gateway: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_changes, "WAITING_RUNS_MAX", 1)
-    reader = gateway.gateway.run_news.subscribe(None, None)
+    reader = gateway.gateway.run_changes.subscribe(None, None)
     made = [await submit(gateway.client) for _ in range(3)]
     await until(lambda: reader.is_over)
-    gateway.gateway.run_news.unsubscribe(reader)
-    assert len(gateway.gateway.run_news) == 0
-    again = gateway.gateway.run_news.subscribe(None, run_changes.At())
+    gateway.gateway.run_changes.unsubscribe(reader)
+    assert len(gateway.gateway.run_changes) == 0
+    again = gateway.gateway.run_changes.subscribe(None, run_changes.At())
     batch = again.take()
     assert batch is not None
     assert [run.run_id for run in batch.runs] == made
-    gateway.gateway.run_news.unsubscribe(again)
+    gateway.gateway.run_changes.unsubscribe(again)
 
 
 async def test_what_is_due_is_told_also_by_a_timer_that_is_early(
     gateway: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    news = gateway.gateway.run_news
+    monkeypatch.setattr(run_changes, "NOTIFY_INTERVAL_SEC", 3600.0)
+    news = gateway.gateway.run_changes
     reader = news.subscribe(None, None)
     assert reader.take() is not None
-    monkeypatch.setattr(run_changes, "TELL_INTERVAL_SEC", 3600.0)
     await submit(gateway.client)
     await gateway.gateway.read_model.catch_up()
     assert reader.take() is None  # too soon after the last batch
-    reader._due()
+    reader._throttle._fire()
     batch = reader.take()
     assert batch is not None
     assert len(batch.runs) == 1
@@ -242,7 +242,7 @@ async def test_a_tenant_sees_sums_and_news_of_its_own(nats_server: NatsServer) -
 async def test_the_news_of_a_tenant_hold_nothing_of_others(nats_server: NatsServer) -> None:
     config = config_on(nats_server)
     async with live(config) as gateway:
-        news = gateway.gateway.run_news
+        news = gateway.gateway.run_changes
         reader = news.subscribe("acme", None)
         reader.take()
         await submit(gateway.client)  # of nobody

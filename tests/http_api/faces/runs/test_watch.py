@@ -277,14 +277,14 @@ async def test_a_reader_that_takes_nothing_is_let_go(
             number += 1
             assert number < 500
             await tag(store, run_id, f"t{number}")
-            await asyncio.sleep(run_views.TELL_INTERVAL_SEC)
+            await asyncio.sleep(run_views.NOTIFY_INTERVAL_SEC)
     assert len(gateway.gateway.run_views) == 0
 
 
 async def test_a_run_with_many_tasks_is_not_shown_more_often_than_anybody_looks(
     gateway: Live, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_views, "TELL_INTERVAL_SEC", 3600.0)
+    monkeypatch.setattr(run_views, "NOTIFY_INTERVAL_SEC", 3600.0)
     flows = Flows(many=chain(*(lambda: None for _ in range(10))))
     async with working(store.config, flows) as worker:
         run_id = await submit(gateway.client, "many")

@@ -10,7 +10,7 @@ from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.http_api.streaming.topics import Opener, Topic
 from pyoco_server.operations.identity.callers import Caller, Scope
-from pyoco_server.operations.live.list_changes import ListChange, ListChanges
+from pyoco_server.operations.live.list_changes import ListChange
 
 
 async def _workers(gateway: Gateway, caller: Caller, _name: str, _after: str | None) -> Topic:
@@ -19,9 +19,9 @@ async def _workers(gateway: Gateway, caller: Caller, _name: str, _after: str | N
 
 
 async def _lists(gateway: Gateway, caller: Caller, _name: str, after: str | None) -> Topic:
-    news: ListChanges = gateway.list_news
-    reader = news.subscribe(caller.tenant_id, after)
-    telling = ReaderSource(reader, _event, leave=lambda: news.unsubscribe(reader))
+    changes = gateway.list_changes
+    reader = changes.subscribe(caller.tenant_id, after)
+    telling = ReaderSource(reader, _event, leave=lambda: changes.unsubscribe(reader))
     return Topic(telling, comes_to_an_end=False)
 
 

@@ -17,7 +17,7 @@ from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.live.worker_changes import WorkerChange, WorkerChanges
+from pyoco_server.operations.live.worker_changes import WorkerChange
 
 
 async def list_workers(request: Request) -> Response:
@@ -37,9 +37,9 @@ async def stream_workers(request: Request) -> Response:
 
 
 def open_workers(gateway: Gateway, caller: Caller) -> sse.Source:
-    news: WorkerChanges = gateway.worker_news
-    reader = news.subscribe(caller)
-    return ReaderSource(reader, _event, leave=lambda: news.unsubscribe(reader))
+    changes = gateway.worker_changes
+    reader = changes.subscribe(caller)
+    return ReaderSource(reader, _event, leave=lambda: changes.unsubscribe(reader))
 
 
 async def patch_worker(request: Request) -> Response:

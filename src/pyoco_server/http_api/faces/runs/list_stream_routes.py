@@ -24,7 +24,7 @@ from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.routing.schemas import OBJECT
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
-from pyoco_server.operations.live.run_changes import At, ChangeBatch, RunChanges
+from pyoco_server.operations.live.run_changes import At, ChangeBatch
 
 EVENT_ID = "run list events"
 NOWHERE = At(2**62)
@@ -33,23 +33,23 @@ NOWHERE = At(2**62)
 async def stream_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
     asked = params.watch_asked(request)
-    told = await open_news(gateway, caller_of(request).tenant_id, asked.last_event_id)
+    told = await open_changes(gateway, caller_of(request).tenant_id, asked.last_event_id)
     return sse.EventStream(told, gateway.streams, timeout_sec=asked.timeout_sec)
 
 
-async def open_news(gateway: Gateway, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
+async def open_changes(gateway: Gateway, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
     secret = await gateway.store.secrets.for_tokens()
     log_id = zlib.crc32(gateway.read_model.log_created.encode())
     seal_of = _Seal(secret, tenant_id, log_id)
-    news: RunChanges = gateway.run_news
+    changes = gateway.run_changes
     place = seal_of.place_in(last_event_id)
-    is_lost = place is not None and not await news.holds(place)
-    reader = news.subscribe(tenant_id, None if is_lost else place, anew=is_lost)
+    is_lost = place is not None and not await changes.holds(place)
+    reader = changes.subscribe(tenant_id, None if is_lost else place, reset=is_lost)
 
     def render(batch: ChangeBatch) -> sse.EventBatch:
         return _event(batch, seal_of.token(batch.place))
 
-    return ReaderSource(reader, render, leave=lambda: news.unsubscribe(reader))
+    return ReaderSource(reader, render, leave=lambda: changes.unsubscribe(reader))
 
 
 async def run_stats(request: Request) -> Response:
@@ -128,4 +128,4 @@ def _event(batch: ChangeBatch, event_id: str) -> sse.EventBatch:
     }
     if batch.standing is not None:
         data["standing"] = batch.standing
-    return sse.event("reset" if batch.anew else "runs", msgspec.json.encode(data), event_id)
+    return sse.event("reset" if batch.is_reset else "runs", msgspec.json.encode(data), event_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyoco_server.http_api.context import Gateway
-from pyoco_server.http_api.faces.runs.list_stream_routes import open_news
+from pyoco_server.http_api.faces.runs.list_stream_routes import open_changes
 from pyoco_server.http_api.faces.runs.log_routes import shown
 from pyoco_server.http_api.faces.runs.params import WATCH_SEC_MAX, WatchParams
 from pyoco_server.http_api.faces.runs.request_context import checked_id
@@ -15,7 +15,7 @@ from pyoco_server.operations.identity.callers import Caller
 
 
 async def _list(gateway: Gateway, caller: Caller, _name: str, after: str | None) -> Topic:
-    return Topic(await open_news(gateway, caller.tenant_id, after), comes_to_an_end=False)
+    return Topic(await open_changes(gateway, caller.tenant_id, after), comes_to_an_end=False)
 
 
 async def _run(gateway: Gateway, caller: Caller, name: str, after: str | None) -> Topic:
