@@ -284,7 +284,7 @@ async def test_one_without_its_workflow_says_so_and_moves_on(
     store: Store, due: DueSchedules, clock: Clock
 ) -> None:
     schedule = await made(store)
-    await store.schedules._remove(f"{schedule.schedule_id}.run")
+    await store.schedules._bucket.delete(f"{schedule.schedule_id}.run")
     clock.ahead_sec = HOUR_SEC + 1
     assert (await due.look(), await due.look()) == (0, 0)
     moved = await as_stored(store, schedule)

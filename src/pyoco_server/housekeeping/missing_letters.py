@@ -20,7 +20,7 @@ from pyoco_server.operations.fleet.publish_dead_letter import (
     letter_reason,
     publish_dead_letter,
 )
-from pyoco_server.store.queue.owed_dead_letters import OwedLetter
+from pyoco_server.store.run_notes import RunNote
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 
@@ -50,19 +50,19 @@ class MissingLetters:
         self._look_at = elapsed() + (0.0 if len(due) == RUNS_AT_ONCE else LOOK_EVERY_SEC)
         return written
 
-    async def _process(self, noted: OwedLetter) -> bool:
+    async def _process(self, noted: RunNote[str]) -> bool:
         stored = await self._store.runs.load(noted.run_id, at_leader=True)
         if stored is not None and not stored.run.gone and not stored.run.is_terminal:
             # The commit is missing. A process that was paused may still send it, so the note stays.
-            await self._store.owed_letters.note(noted.run_id, noted.reason)
+            await self._store.owed_letters.note(noted.run_id, noted.value)
             return False
         is_missing = (
             stored is not None
-            and await self._is_owed(stored, noted.reason)
-            and not await has_dead_letter(self._store, stored.run, noted.reason)
+            and await self._is_owed(stored, noted.value)
+            and not await has_dead_letter(self._store, stored.run, noted.value)
         )
         if is_missing and stored is not None:
-            if not await publish_dead_letter(self._store, stored.run, noted.reason):
+            if not await publish_dead_letter(self._store, stored.run, noted.value):
                 raise Unavailable(f"The dead letter of run {noted.run_id} could not be published.")
             log.info("a missing dead letter was published", extra={"run_id": noted.run_id})
         await self._store.owed_letters.remove(noted.run_id, noted.revision)

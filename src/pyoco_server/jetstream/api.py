@@ -197,6 +197,18 @@ class JetStream:
             self.replicas[answer["config"]["name"]] = int(answer["config"].get("num_replicas", 1))
         return answer
 
+    async def purge(self, stream: str, subject: str, *, upto: int | None = None) -> None:
+        """Remove all messages of the subject; with `upto`, those up to this sequence."""
+        asked: dict[str, str | int] = {"filter": subject}
+        if upto is not None:
+            asked["seq"] = upto + 1
+        await self.api(f"STREAM.PURGE.{stream}", asked)
+
+    async def subjects(self, stream: str, subjects: str) -> dict[str, int]:
+        """Subjects that have messages, and how many. Of very many the broker returns only some."""
+        info = await self.api(f"STREAM.INFO.{stream}", {"subjects_filter": subjects})
+        return info["state"].get("subjects") or {}
+
     async def last_seq(self, stream: str) -> int:
         return int((await self.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
 

@@ -16,8 +16,8 @@ from pyoco_server.jetstream.objects import Objects, by_name
 
 class GroupedObjects(Objects):
     async def remove_group(self, group: str) -> None:
-        await self._purge(f"{self._metas}{group}.>")
-        await self._purge(f"{self._chunks}{group}.>")
+        await self._jetstream.purge(self._stream, f"{self._metas}{group}.>")
+        await self._jetstream.purge(self._stream, f"{self._chunks}{group}.>")
 
     async def in_group(self, group: str) -> list[ObjectInfo]:
         """As the leader has them: to a copy that lags, chunks of an object would be those of none."""
@@ -33,14 +33,13 @@ class GroupedObjects(Objects):
         known = {info.nuid for info in infos}
         unfinished = [nuid for nuid in await self._nuids(group) if nuid not in known]
         for nuid in unfinished:
-            await self._purge(self._chunks + nuid)
+            await self._jetstream.purge(self._stream, self._chunks + nuid)
         return len(others) + len(unfinished)
 
     async def _nuids(self, group: str) -> list[str]:
         """Of all chunks that are there."""
-        asked = {"subjects_filter": f"{self._chunks}{group}.>"}
-        state = (await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked))["state"]
-        return [subject.removeprefix(self._chunks) for subject in state.get("subjects") or {}]
+        subjects = await self._jetstream.subjects(self._stream, f"{self._chunks}{group}.>")
+        return [subject.removeprefix(self._chunks) for subject in subjects]
 
     def _meta(self, name: str) -> str:
         group, part, rest = name.split("/", 2)

@@ -83,6 +83,7 @@ class Objects:
         if expected_revision is not None and _revision_to_see(before) != expected_revision:
             raise WrongSequence
         nuid = self._new_nuid(name)
+        is_referenced = False
         try:
             size, chunks, digest = await self._send(self._chunks + nuid, data)
             info = ObjectInfo(
@@ -93,12 +94,13 @@ class Objects:
                 replaced, revision = await self._announce_if(info, admit)
             else:
                 replaced, revision = await self._announce(info, before, once=expected_revision is not None)
-        except _NobodyKnows:
-            # The meta message may have been stored, or be stored yet: without chunks it would be a lie.
+            is_referenced = True
+        except _OutcomeUnknown:
+            is_referenced = True  # the meta message may be stored, now or later, and needs its chunks
             raise
-        except BaseException:  # also when cancelled: nothing else refers to these chunks
-            await self._drop_chunks(nuid)
-            raise
+        finally:
+            if not is_referenced:  # also after a cancel
+                await self._drop_chunks(nuid)
         if replaced is not None and replaced.nuid:
             await self._drop_chunks(replaced.nuid)
         return info.at(revision)
@@ -169,9 +171,9 @@ class Objects:
     async def remove(self, name: str) -> None:
         """Nothing is left of it, no mark of its deletion either."""
         info = await self.info(name)
-        await self._purge(self._meta(name))
+        await self._jetstream.purge(self._stream, self._meta(name))
         if info is not None:
-            await self._purge(self._chunks + info.nuid)
+            await self._jetstream.purge(self._stream, self._chunks + info.nuid)
 
     async def _send(self, subject: str, data: bytes | AsyncIterator[bytes]) -> tuple[int, int, str]:
         digest, size, chunks = hashlib.sha256(), 0, 0
@@ -227,16 +229,16 @@ class Objects:
         except WrongSequence:
             return await self._revision_of_ours(info)
         except Unavailable as error:
-            raise _NobodyKnows(info.name) from error
+            raise _OutcomeUnknown(info.name) from error
 
     async def _revision_of_ours(self, info: ObjectInfo) -> int:
         """Refused after an answer was lost: because it is there. Or because it is still on its way."""
         try:
             now = await self._at_leader(info.name)
         except Unavailable as error:
-            raise _NobodyKnows(info.name) from error
+            raise _OutcomeUnknown(info.name) from error
         if now is None or now.nuid != info.nuid:
-            raise _NobodyKnows(info.name)
+            raise _OutcomeUnknown(info.name)
         return now.revision
 
     async def _publish(self, info: ObjectInfo, revision: int, of: str | None = None) -> int:
@@ -290,13 +292,10 @@ class Objects:
 
     async def _drop_chunks(self, nuid: str) -> None:
         try:
-            await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": self._chunks + nuid})
+            await self._jetstream.purge(self._stream, self._chunks + nuid)
         except Unavailable as error:
             # They take room and do no harm: no meta message names them.
             log.warning("chunks were not removed", extra={"nuid": nuid, "error": error.message})
-
-    async def _purge(self, subject: str) -> None:
-        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": subject})
 
     def _meta(self, name: str) -> str:
         return self._metas + encoded_name(name)
@@ -305,7 +304,7 @@ class Objects:
         return secrets.token_hex(11).upper()
 
 
-class _NobodyKnows(Unavailable):
+class _OutcomeUnknown(Unavailable):
     def __init__(self, name: str) -> None:
         super().__init__(f"The broker did not say whether {name} was stored. Look, or try again.")
 

@@ -46,9 +46,6 @@ _decode_head = msgspec.json.Decoder(Head).decode
 
 class Graphs:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._stream = f"KV_{config.graphs_kv_bucket}"
-        self._prefix = f"$KV.{config.graphs_kv_bucket}."
         self._bucket = Bucket(jetstream, config.graphs_kv_bucket)
 
     async def head(self, tenant_id: str | None, graph_id: str) -> PlacedHead | None:
@@ -79,8 +76,7 @@ class Graphs:
 
     async def heads(self, tenant_id: str | None, *, after: int, limit: int) -> list[PlacedHead]:
         """Those that were changed after that place of the bucket, in the order of their last change."""
-        subject = f"{self._prefix}head.{_token(tenant_id)}.*"
-        messages = await self._jetstream.page(self._stream, subject, after, limit)
+        messages = await self._bucket.page(f"head.{_token(tenant_id)}.*", limit, after)
         return [PlacedHead(_decode_head(one.data), one.seq) for one in messages if one.data]
 
 

@@ -19,11 +19,10 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.jetstream.api import JetStream, StoredMessage
+from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
-from pyoco_server.jetstream.headers import header_block
-from pyoco_server.jetstream.kv import Bucket
+from pyoco_server.jetstream.kv import Bucket, is_deletion
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +79,9 @@ class IdempotencyStore:
         self._client = client
         self._jetstream = jetstream
         self._bucket = Bucket(jetstream, config.idempotency_kv_bucket)
-        self._stream = f"KV_{config.idempotency_kv_bucket}"
-        self._prefix = f"$KV.{config.idempotency_kv_bucket}."
         self._live_prefix = config.idempotency_subject_prefix
         self.ttl_sec = config.idempotency_ttl_sec
+        self._ttl = f"{int(self.ttl_sec)}s"
 
     async def get(self, address: str) -> Kept:
         """Through the leader, because readers of a record decide by it."""
@@ -95,7 +93,7 @@ class IdempotencyStore:
         sent_before = False
         for tries_left in reversed(range(PUT_TRIES_MAX)):
             try:
-                return await self._put(address, _encode(record), Nats_Expected_Last_Subject_Sequence=revision)
+                return await self._bucket.put(address, _encode(record), revision=revision, ttl=self._ttl)
             except AnswerLost:
                 sent_before = True
                 if not tries_left:
@@ -114,7 +112,7 @@ class IdempotencyStore:
             return await self.put(address, replace(record, body=packed), revision=revision)
         parts = [packed[at : at + PART_BYTES_MAX] for at in range(0, len(packed), PART_BYTES_MAX)]
         for number, part in enumerate(parts):
-            await self._put(_part(address, record, number), part)
+            await self._bucket.put(_part(address, record, number), part, ttl=self._ttl)
         return await self.put(address, replace(record, parts=len(parts)), revision=revision)
 
     async def body_of(self, address: str, record: Record) -> bytes:
@@ -127,21 +125,20 @@ class IdempotencyStore:
 
     async def delete(self, address: str, *, revision: int) -> None:
         """Raises WrongSequence like `put`."""
-        headers = header_block(
-            KV_Operation="DEL", Nats_TTL=MARK_KEPT, Nats_Expected_Last_Subject_Sequence=revision
-        )
-        await self._jetstream.publish(self._prefix + address, b"", headers)
+        await self._bucket.delete(address, revision=revision, ttl=MARK_KEPT)
 
     async def below(self, owner: str, limit: int) -> list[tuple[str, Record]]:
         """Address and record of everything that one key of one caller was used for, oldest write first."""
         found: list[tuple[str, Record]] = []
-        seq, subject = 0, f"{self._prefix}{owner}.*"
+        bucket, seq = self._bucket, 0
+        subject = f"{bucket.prefix}{owner}.*"
         while len(found) < limit and (
-            message := await self._jetstream.next_at_leader(self._stream, subject, seq)
+            message := await self._jetstream.next_at_leader(bucket.stream, subject, seq)
         ):
             seq = message.seq
-            if (record := _kept(message)) is not None:
-                found.append((message.subject.removeprefix(self._prefix), record))
+            record = None if is_deletion(message) else _record(message.data)
+            if record is not None:
+                found.append((bucket.key_of(message), record))
         return found
 
     @asynccontextmanager
@@ -153,10 +150,6 @@ class IdempotencyStore:
             yield written
         finally:
             await self._client.unlisten(sid)
-
-    async def _put(self, key: str, value: bytes, **expected: int) -> int:
-        headers = header_block(Nats_TTL=f"{int(self.ttl_sec)}s", **expected)
-        return (await self._jetstream.publish(self._prefix + key, value, headers)).seq
 
 
 def _part(address: str, record: Record, number: int) -> str:
@@ -176,10 +169,6 @@ async def _unpack(packed: bytes) -> bytes:
     return await asyncio.to_thread(zlib.decompress, packed)
 
 
-def _kept(message: StoredMessage) -> Record | None:
-    return None if message.header(b"KV-Operation") else _record(message.data)
-
-
 def _record(value: bytes | None) -> Record | None:
     """One that cannot be read is as good as none: it is written over."""
     if not value:
@@ -187,5 +176,5 @@ def _record(value: bytes | None) -> Record | None:
     try:
         return _decode(value)
     except msgspec.MsgspecError as error:
-        log.warning("a record of the ledger cannot be read", extra={"error": str(error)})
+        log.warning("an idempotency record cannot be read", extra={"error": str(error)})
         return None

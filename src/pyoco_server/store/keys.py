@@ -27,9 +27,7 @@ class StoredKey(NamedTuple):
 
 class Keys:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._name = config.auth_kv_bucket
-        self._bucket = Bucket(jetstream, self._name)
+        self._bucket = Bucket(jetstream, config.auth_kv_bucket)
 
     async def create(self, record: ApiKeyRecord) -> None:
         try:
@@ -67,10 +65,8 @@ class Keys:
 
     async def list(self) -> list[ApiKeyRecord]:
         """All of them, the latest first."""
-        stream, subject = f"KV_{self._name}", f"$KV.{self._name}."
-        messages = await self._jetstream.after(stream, f"{subject}{PREFIX}>", 0)
-        ids = (message.subject.removeprefix(subject + PREFIX) for message in messages)
-        found = [record_in(key_id, message.data) for key_id, message in zip(ids, messages, strict=True)]
+        messages = await self._bucket.after(f"{PREFIX}>")
+        found = (record_in(self._bucket.key_of(one).removeprefix(PREFIX), one.data) for one in messages)
         records = [record for record in found if record is not None]
         return sorted(records, key=lambda record: record.created_at, reverse=True)
 

@@ -17,7 +17,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
-from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.token_bucket import BucketLevel, Taken, take
 
@@ -41,8 +40,6 @@ class _Known:
 
 class RateLimits:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._prefix = f"$KV.{config.limits_kv_bucket}."
         self._bucket = Bucket(jetstream, config.limits_kv_bucket)
         self._known: dict[str, _Known] = {}
 
@@ -56,16 +53,14 @@ class RateLimits:
                 if not taken.allowed:
                     return taken
                 try:
-                    known.revision = await self._write(key, level, known.revision)
+                    known.revision = await self._bucket.put(
+                        key, _encode(level), revision=known.revision, ttl=LEVEL_KEPT
+                    )
                     known.level = level
                     return taken
                 except (WrongSequence, AnswerLost):
                     await self._read(key, known)
         raise Unavailable("Too many gateways count at once. Try again.")
-
-    async def _write(self, key: str, level: BucketLevel, revision: int) -> int:
-        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEVEL_KEPT)
-        return (await self._jetstream.publish(self._prefix + key, _encode(level), headers)).seq
 
     async def _read(self, key: str, known: _Known) -> None:
         entry = await self._bucket.get_at_leader(key)

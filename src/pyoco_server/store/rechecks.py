@@ -19,8 +19,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import JetStream, PubAck, StoredMessage
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
-from pyoco_server.jetstream.headers import header_block
-from pyoco_server.jetstream.kv import Bucket
+from pyoco_server.jetstream.kv import Bucket, is_deletion
 from pyoco_server.names import is_run_id
 from pyoco_server.recheck.records import BatchOutcome, Request
 from pyoco_server.recheck.strategies import Strategy
@@ -68,15 +67,12 @@ def place_of(key: str) -> StrategyPosition | None:
 
 class Rechecks:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._stream = f"KV_{config.rechecks_kv_bucket}"
-        self._prefix = f"$KV.{config.rechecks_kv_bucket}."
         self._bucket = Bucket(jetstream, config.rechecks_kv_bucket)
         self._kept = f"{max(1, int(config.recheck_kept_sec))}s"
 
     async def put_strategy(self, tenant: str, strategy: Strategy) -> None:
         """The whole entry: the last write wins."""
-        await self._jetstream.publish(self._strategy(tenant, strategy.id), _encode(strategy))
+        await self._bucket.put(_strategy_key(tenant, strategy.id), _encode(strategy))
 
     async def put_strategies(self, tenant: str, strategies: Iterable[Strategy]) -> None:
         """Many, some of them on their way at the same time."""
@@ -84,32 +80,24 @@ class Rechecks:
         for one in strategies:
             if len(under_way) >= IN_FLIGHT_MAX:
                 await under_way.popleft()
-            subject = self._strategy(tenant, one.id)
-            under_way.append(self._jetstream.publish_soon(subject, _encode(one), header_block()))
+            under_way.append(self._bucket.put_soon(_strategy_key(tenant, one.id), _encode(one)))
         await asyncio.gather(*map(_wait_for_ack, under_way))
 
     async def delete_strategy(self, tenant: str, strategy_id: str) -> None:
-        headers = header_block(KV_Operation="DEL", Nats_TTL=MARK_KEPT)
-        await self._jetstream.publish(self._strategy(tenant, strategy_id), b"", headers)
+        await self._bucket.delete(_strategy_key(tenant, strategy_id), ttl=MARK_KEPT)
 
     async def strategies(self, tenant: str) -> dict[str, Strategy]:
-        """All of a tenant's, read from the broker: for who has no index."""
-        subject = f"{self._prefix}{RecheckRecordKind.STRATEGY}.{tenant}.*"
-        found: dict[str, Strategy] = {}
-        for message in await self._jetstream.after(self._stream, subject, 0):
-            if message.header(b"KV-Operation") is None:
-                strategy = decode_strategy(message.data)
-                found[strategy.id] = strategy
-        return found
+        """All strategies of a tenant, read from the broker: for processes without an index."""
+        messages = await self._bucket.after(f"{RecheckRecordKind.STRATEGY}.{tenant}.*")
+        found = (decode_strategy(message.data) for message in messages if not is_deletion(message))
+        return {strategy.id: strategy for strategy in found}
 
     async def profiles(self, tenant: str) -> RuleBook:
         entry = await self._bucket.get_at_leader(f"{RecheckRecordKind.PROFILES}.{tenant}")
         return decode_profiles(entry.value) if entry.value else {}
 
     async def put_profiles(self, tenant: str, profiles: Mapping[str, Mapping[str, Rule]]) -> None:
-        await self._jetstream.publish(
-            f"{self._prefix}{RecheckRecordKind.PROFILES}.{tenant}", _encode(profiles)
-        )
+        await self._bucket.put(f"{RecheckRecordKind.PROFILES}.{tenant}", _encode(profiles))
 
     async def create_request(self, request: Request) -> Request:
         """The one that is stored: this one, or that of an earlier try."""
@@ -131,21 +119,21 @@ class Rechecks:
 
     async def _create(self, key: str, value: bytes) -> StoredMessage | None:
         """None when this value is stored, else what was there."""
-        headers = header_block(Nats_Expected_Last_Subject_Sequence=0, Nats_TTL=self._kept)
         for _ in range(CREATE_TRIES_MAX):
             try:
-                await self._jetstream.publish(self._prefix + key, value, headers)
+                await self._bucket.put(key, value, revision=0, ttl=self._kept)
                 return None
             except AnswerLost:
                 continue  # at this expected sequence it is stored once, or refused
             except WrongSequence:
-                stored = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+                stored = await self._bucket.message(key)
                 if stored is not None:
                     return None if stored.data == value else stored
         raise Unavailable("The broker did not say whether this was stored. Try again.")
 
-    def _strategy(self, tenant: str, strategy_id: str) -> str:
-        return f"{self._prefix}{RecheckRecordKind.STRATEGY}.{tenant}.{_token(strategy_id)}"
+
+def _strategy_key(tenant: str, strategy_id: str) -> str:
+    return f"{RecheckRecordKind.STRATEGY}.{tenant}.{_token(strategy_id)}"
 
 
 def _token(name: str) -> str:

@@ -13,7 +13,6 @@ import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import JetStream
-from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.names import is_run_id
@@ -47,8 +46,6 @@ class ChangedSchedule(NamedTuple):
 class Schedules:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
-        self._stream = f"KV_{config.schedules_kv_bucket}"
-        self._prefix = f"$KV.{config.schedules_kv_bucket}."
         self._bucket = Bucket(jetstream, config.schedules_kv_bucket)
 
     async def create(self, schedule: Schedule, begins_with: RunSubmitted) -> None:
@@ -72,17 +69,17 @@ class Schedules:
 
     async def replace(self, schedule: Schedule, *, revision: int) -> int:
         """Raises WrongSequence when another process has changed or deleted it since."""
-        if schedule.status is ScheduleStatus.ACTIVE:
-            return await self._bucket.put(schedule.schedule_id, _encode(schedule), revision=revision)
-        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=COMPLETED_KEPT)
-        ack = await self._jetstream.publish(self._prefix + schedule.schedule_id, _encode(schedule), headers)
-        await self._remove(schedule.schedule_id + _BEGINS_WITH)
-        return ack.seq
+        key, is_active = schedule.schedule_id, schedule.status is ScheduleStatus.ACTIVE
+        ttl = "" if is_active else COMPLETED_KEPT
+        stored = await self._bucket.put(key, _encode(schedule), revision=revision, ttl=ttl)
+        if not is_active:
+            await self._bucket.delete(key + _BEGINS_WITH, ttl=MARK_KEPT)
+        return stored
 
     async def delete(self, schedule_id: str, *, revision: int) -> None:
         """Raises WrongSequence like `replace`."""
-        await self._remove(schedule_id, Nats_Expected_Last_Subject_Sequence=revision)
-        await self._remove(schedule_id + _BEGINS_WITH)
+        await self._bucket.delete(schedule_id, revision=revision, ttl=MARK_KEPT)
+        await self._bucket.delete(schedule_id + _BEGINS_WITH, ttl=MARK_KEPT)
 
     async def all(self) -> list[Schedule]:
         """All of them, the latest first."""
@@ -93,8 +90,7 @@ class Schedules:
 
     async def changed_after(self, revision: int) -> list[ChangedSchedule]:
         """Those written since that revision of the bucket, each as it is now; 0: all of them."""
-        messages = await self._jetstream.after(self._stream, f"{self._prefix}*", revision)
-        changed = ((one.subject.removeprefix(self._prefix), one) for one in messages)
+        changed = ((self._bucket.key_of(one), one) for one in await self._bucket.after("*", revision))
         return [ChangedSchedule(key, _schedule(key, one.data), one.seq) for key, one in changed]
 
     async def remove_half_made(self, *, older_than_sec: float) -> int:
@@ -102,10 +98,10 @@ class Schedules:
         without_record = await self._ids("*" + _BEGINS_WITH) - await self._ids("*")
         if not without_record:
             return 0
-        now, removed = await self._jetstream.clock(self._stream), 0
+        now, removed = await self._bucket.now(), 0
         for schedule_id in sorted(without_record):
             key = schedule_id + _BEGINS_WITH
-            message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+            message = await self._bucket.message(key)
             if message is None or now - (message.stored_at or now) < older_than_sec:
                 continue
             if (await self._bucket.get_confirmed(schedule_id)).value:
@@ -117,14 +113,9 @@ class Schedules:
 
     async def _ids(self, keys: str) -> set[str]:
         """Of those with such a key. Names only: workflows are not read for this."""
-        asked = {"subjects_filter": self._prefix + keys}
-        state = (await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked))["state"]
-        names = (subject.removeprefix(self._prefix) for subject in state.get("subjects") or {})
-        return {name.removesuffix(_BEGINS_WITH) for name in names}
-
-    async def _remove(self, key: str, **expected: int) -> None:
-        headers = header_block(KV_Operation="DEL", Nats_TTL=MARK_KEPT, **expected)
-        await self._jetstream.publish(self._prefix + key, b"", headers)
+        bucket = self._bucket
+        subjects = await self._jetstream.subjects(bucket.stream, bucket.prefix + keys)
+        return {subject.removeprefix(bucket.prefix).removesuffix(_BEGINS_WITH) for subject in subjects}
 
 
 def _schedule(schedule_id: str, value: bytes | None) -> Schedule | None:

@@ -37,10 +37,9 @@ from pyoco_server.store.logs.reader import LogReader
 from pyoco_server.store.logs.writer import Logs
 from pyoco_server.store.queue.dead_letters import DeadLetters
 from pyoco_server.store.queue.jobs import JobQueue
-from pyoco_server.store.queue.owed_dead_letters import OwedLetters
 from pyoco_server.store.rechecks import Rechecks
 from pyoco_server.store.resource_checks import StreamProblem
-from pyoco_server.store.runs.leftovers import Leftovers
+from pyoco_server.store.run_notes import RunNotes
 from pyoco_server.store.runs.log import Runs
 from pyoco_server.store.runs.refusals import Refusals
 from pyoco_server.store.runs.results import Results
@@ -106,8 +105,8 @@ class Store:
         self.dead_letters = DeadLetters(self.client, self.jetstream, config)
         self.registry = WorkerRegistry(self.client, self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
-        self.leftovers = Leftovers(self.jetstream, config)
-        self.owed_letters = OwedLetters(self.jetstream, config)
+        self.leftovers = RunNotes(self.jetstream, config, "leftover", tuple[str, ...], ())
+        self.owed_letters = RunNotes(self.jetstream, config, "letter", str, "")
         self.schedules = Schedules(self.jetstream, config)
         self.graphs = Graphs(self.jetstream, config)
         self.refusals = Refusals(self.jetstream, config)

@@ -10,7 +10,6 @@ import msgspec
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import WrongSequence
-from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
 
 # Longer than any is good for: clocks of two gateways differ.
@@ -31,13 +30,10 @@ class StoredTicket(msgspec.Struct, frozen=True, kw_only=True):
 
 class Tickets:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._subject = f"$KV.{config.leases_kv_bucket}."
         self._bucket = Bucket(jetstream, config.leases_kv_bucket)
 
     async def put(self, hashed: str, ticket: StoredTicket) -> None:
-        headers = header_block(Nats_Expected_Last_Subject_Sequence=0, Nats_TTL=KEPT)
-        await self._jetstream.publish(self._subject + _key(hashed), msgspec.json.encode(ticket), headers)
+        await self._bucket.put(_key(hashed), msgspec.json.encode(ticket), revision=0, ttl=KEPT)
 
     async def find(self, hashed: str) -> tuple[StoredTicket | None, int]:
         entry = await self._bucket.get_at_leader(_key(hashed))
@@ -46,11 +42,8 @@ class Tickets:
 
     async def take(self, hashed: str, *, revision: int) -> bool:
         """Whether it is ours: of all who want it, one gets it."""
-        headers = header_block(
-            KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=KEPT
-        )
         try:
-            await self._jetstream.publish(self._subject + _key(hashed), b"", headers)
+            await self._bucket.delete(_key(hashed), revision=revision, ttl=KEPT)
         except WrongSequence:
             return False
         return True

@@ -22,7 +22,7 @@ from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.leftovers import clear_up
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.queue.job_puller import Delivery
-from pyoco_server.store.runs.leftovers import Noted
+from pyoco_server.store.run_notes import RunNote
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.results import ResultReference
 from pyoco_server.store.store import Store
@@ -73,7 +73,7 @@ async def test_housekeeping_removes_no_result_by_a_log_that_is_cut_short(
     await apply(store, run_id, CompleteRun(fence=1))
     _is_loaded(monkeypatch, faulty_store, await store.runs.load(run_id))
     with pytest.raises(Unavailable):
-        await clear_up(faulty_store, Noted(run_id, 1, 3600.0), not_begun_sec=60.0)
+        await clear_up(faulty_store, RunNote(run_id, (), 1, 3600.0), not_begun_sec=60.0)
     assert len(await store.results.objects.list()) == 1
 
 

@@ -33,7 +33,7 @@ async def erase_run(store: Store, run_id: str, *, by: str | None, tenant_id: str
     if not stored.run.is_terminal:
         raise StillLive(f"Run {run_id} is not over. Cancel it first, then erase it.")
     earlier = earlier_in(stored.run)
-    await store.leftovers.note(run_id, earlier)
+    await store.leftovers.note(run_id, tuple(earlier))
     applied = await apply(store, run_id, EraseRun(by=by), reading=Reading(held=stored))
     if applied.refused is not None:
         if applied.refused.reason is Reason.NOT_TERMINAL:

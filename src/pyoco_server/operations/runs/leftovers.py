@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from pyoco_server.lifecycle.events import TaskSucceeded
 from pyoco_server.lifecycle.status import OutputKept
-from pyoco_server.store.runs.leftovers import Noted
+from pyoco_server.store.run_notes import RunNote
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.results import reference_of
 from pyoco_server.store.store import Store
@@ -28,7 +28,7 @@ async def clear(store: Store, run_id: str, earlier: Collection[str] = ()) -> Non
     await store.runs.snapshots.remove(run_id)
 
 
-async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:
+async def clear_up(store: Store, noted: RunNote[tuple[str, ...]], *, not_begun_sec: float) -> bool:
     """What a noted run has left. False for a run that lives, or may begin yet: it stays noted.
 
     `not_begun_sec`: a run whose results are being copied is noted before it begins. After this long it does
@@ -39,10 +39,10 @@ async def clear_up(store: Store, noted: Noted, *, not_begun_sec: float) -> bool:
     if stored is None and noted.age_sec < not_begun_sec:
         return False
     if stored is not None and not stored.run.gone and not stored.run.is_terminal:
-        await store.leftovers.note(run_id, noted.earlier)
+        await store.leftovers.note(run_id, noted.value)
         return False
     if stored is None or stored.run.gone:
-        await clear(store, run_id, noted.earlier)
+        await clear(store, run_id, noted.value)
     elif removed := await store.results.remove_unreferenced(run_id, await _referenced(store, stored)):
         log.info(
             "large results that no log refers to were removed", extra={"run_id": run_id, "count": removed}

@@ -13,7 +13,6 @@ import msgspec
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import WrongSequence
-from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.kv import Bucket
 
 # The key of an instance that is long gone vanishes by itself.
@@ -45,15 +44,11 @@ UNREADABLE = Lease(holder="")
 
 class Leases:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._stream = f"KV_{config.leases_kv_bucket}"
-        self._prefix = f"$KV.{config.leases_kv_bucket}."
         self._bucket = Bucket(jetstream, config.leases_kv_bucket)
 
     async def write(self, key: str, lease: Lease, *, revision: int) -> int:
         """Take or renew. Raises WrongSequence when another process has it."""
-        headers = header_block(Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT)
-        return (await self._jetstream.publish(self._prefix + key, msgspec.json.encode(lease), headers)).seq
+        return await self._bucket.put(key, msgspec.json.encode(lease), revision=revision, ttl=LEASE_KEPT)
 
     async def renew(self, key: str, lease: Lease, *, revision: int) -> int:
         """Renew a key that only this process writes, at any revision."""
@@ -74,16 +69,13 @@ class Leases:
 
     async def silent_sec(self, key: str) -> float | None:
         """For how long it was not renewed, both ends by the broker's clock; None where there is no holder."""
-        message = await self._jetstream.last_at_leader(self._stream, self._prefix + key)
+        message = await self._bucket.message(key)
         if message is None or not message.data or message.stored_at is None:
             return None
-        return await self._jetstream.clock(self._stream) - message.stored_at
+        return await self._bucket.now() - message.stored_at
 
     async def release(self, key: str, *, revision: int) -> None:
-        headers = header_block(
-            KV_Operation="DEL", Nats_Expected_Last_Subject_Sequence=revision, Nats_TTL=LEASE_KEPT
-        )
-        await self._jetstream.publish(self._prefix + key, b"", headers)
+        await self._bucket.delete(key, revision=revision, ttl=LEASE_KEPT)
 
 
 def boot_id() -> str:

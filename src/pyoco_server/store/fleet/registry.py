@@ -71,8 +71,6 @@ class WorkerRegistry:
     def __init__(self, client: BrokerClient, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._client = client
         self._jetstream = jetstream
-        self._stream = f"KV_{config.workers_kv_bucket}"
-        self._subject = f"$KV.{config.workers_kv_bucket}."
         self._bucket = Bucket(jetstream, config.workers_kv_bucket)
 
     async def get(self, worker_id: str, *, at_leader: bool = False) -> Record | None:
@@ -82,23 +80,23 @@ class WorkerRegistry:
     async def list(self, *, written_since: float | None = None) -> list[Record]:
         """All entries, or those written since then. Living workers write, so they cost the same
         however many are gone. Nothing is kept for this between two questions."""
+        bucket = self._bucket
         if written_since is None:
-            messages = await self._jetstream.after(self._stream, self._subject + ">", 0)
+            messages = await bucket.after(">")
         else:
-            messages = await self._jetstream.since(self._stream, self._subject + ">", written_since)
-        skip = len(self._subject)
-        # One that was written again while we read on is there twice; the later one counts.
-        found = {message.subject[skip:]: _record(message.data) for message in messages}
+            messages = await self._jetstream.since(bucket.stream, bucket.prefix + ">", written_since)
+        # An entry that was written again during this read is there twice; the later one counts.
+        found = {bucket.key_of(message): _record(message.data) for message in messages}
         return [record | {"worker_id": name} for name, record in found.items() if record is not None]
 
     async def follow(self, on_written: Callable[[str], None]) -> None:
         """Call this with the name of every worker whose entry is written or removed from now on."""
-        skip = len(self._subject)
+        skip = len(self._bucket.prefix)
 
         def on_message(written: bytes, _reply: bytes, _headers: bytes, _data: bytes) -> None:
             on_written(written[skip:].decode())
 
-        await self._client.listen(self._subject + ">", on_message)
+        await self._client.listen(self._bucket.prefix + ">", on_message)
 
     async def hear(self, worker_id: str, on_written: Callable[[Record], None]) -> None:
         """Call this with what anybody tries to write into one entry: whether it was accepted is read."""
@@ -107,7 +105,7 @@ class WorkerRegistry:
             if (record := _record(data)) is not None:
                 on_written(record)
 
-        await self._client.listen(self._subject + worker_id, on_message)
+        await self._client.listen(self._bucket.prefix + worker_id, on_message)
 
     async def merge(self, worker_id: str, changes: Record) -> None:
         """Change these members and keep the others: `hidden` is the operator's, the rest the worker's."""
@@ -128,10 +126,9 @@ class WorkerRegistry:
 
     async def oldest(self, count: int) -> Sequence[Written]:
         """Entries that were not written for longest. One key has one message, so the stream is in order."""
-        messages = await self._jetstream.page(self._stream, self._subject + ">", 0, count)
-        skip = len(self._subject)
         return [
-            Written(one.subject[skip:], _record(one.data), one.seq, one.stored_at or 0.0) for one in messages
+            Written(self._bucket.key_of(one), _record(one.data), one.seq, one.stored_at or 0.0)
+            for one in await self._bucket.page(">", count)
         ]
 
     async def remove(self, worker_id: str, *, revision: int) -> None:
@@ -144,8 +141,7 @@ class WorkerRegistry:
 
     async def clear(self, worker_id: str, *, revision: int) -> None:
         """Leave nothing of what was written into this entry up to then."""
-        upto = {"filter": self._subject + worker_id, "seq": revision + 1}
-        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", upto)
+        await self._bucket.remove(worker_id, upto=revision)
 
     async def _write(self, worker_id: str, changed: Callable[[Record | None], Record]) -> None:
         for _ in range(WRITE_TRIES_MAX):

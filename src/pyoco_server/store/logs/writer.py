@@ -131,7 +131,7 @@ class Logs:
         return [entry for chunk in chunks for entry in decode_lines(chunk.data)]
 
     async def erase(self, run_id: str) -> None:
-        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": self._subject(run_id)})
+        await self._jetstream.purge(self._stream, self._subject(run_id))
 
     async def _publish(self, run_id: str, data: bytes, headers: bytes, chunk_id: str) -> int:
         subject = self._subject(run_id)

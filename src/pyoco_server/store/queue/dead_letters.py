@@ -1,6 +1,6 @@
 """Dead letters, for diagnosis and redrive. The truth about a run is in its log.
 
-A letter that could not be published is noted (`store.queue.owed_dead_letters`) and written by housekeeping.
+A letter that could not be published is noted (`store.run_notes`) and written by housekeeping.
 
 A letter is named by its sequence in the stream. The broker only reads forwards, so the newest come first by
 reading one stretch of sequences after the other from the end.

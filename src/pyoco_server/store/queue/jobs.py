@@ -100,11 +100,10 @@ class JobQueue:
     async def depths(self, tags_max: int) -> dict[str, TagQueue]:
         """By tag, also of tags that no worker has ever asked for; of the fullest ones if there are many."""
         stream, prefix = self._config.work_stream, self._config.work_subject_prefix + "."
-        info, listed = await asyncio.gather(
-            self._jetstream.api(f"STREAM.INFO.{stream}", {"subjects_filter": f"{prefix}>"}),
+        stored, listed = await asyncio.gather(
+            self._jetstream.subjects(stream, f"{prefix}>"),
             self._jetstream.api(f"CONSUMER.LIST.{stream}", {"offset": 0}),
         )
-        stored: dict[str, int] = info["state"].get("subjects") or {}
         queues = {subject: TagQueue(count, 0, 0, False) for subject, count in stored.items()}
         for consumer in listed.get("consumers") or ():
             subject = str(consumer["config"].get("filter_subject", ""))

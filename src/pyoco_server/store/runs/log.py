@@ -81,11 +81,7 @@ class Runs(LogReading):
         commit = commit_on(born, run, events, commit_id, meta)
         sent = self._send(commit)
         snapshot = self.snapshots.put_soon(replace(born, commits=1))
-        try:
-            appended = await self._commit(sent, commit)
-        except BaseException:  # also when cancelled: the snapshot is still being written
-            asyncio.ensure_future(snapshot).add_done_callback(_retrieve_exception)
-            raise
+        appended = await self._commit(sent, commit)
         try:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
@@ -251,9 +247,3 @@ class Runs(LogReading):
             # It stands on a commit that the broker has lost.
             return folded(None, await read_on(self._stream, self._subject(run_id), 0))
         return folded(base, newer)
-
-
-def _retrieve_exception(done: asyncio.Future[PubAck]) -> None:
-    """The result is not needed any more. asyncio logs errors that were never retrieved."""
-    if not done.cancelled():
-        done.exception()

@@ -47,4 +47,4 @@ class Refusals:
         return [_decode(message.data) for message in messages]
 
     async def erase(self, run_id: str) -> None:
-        await self._jetstream.api(f"STREAM.PURGE.{self._stream}", {"filter": f"{self._prefix}.{run_id}"})
+        await self._jetstream.purge(self._stream, f"{self._prefix}.{run_id}")

@@ -42,12 +42,13 @@ class SnapshotBucket(Bucket):
     async def get_at_leader(self, key: str) -> KvEntry:
         return await self._there(lambda: super(SnapshotBucket, self).get_at_leader(key))
 
-    async def put(self, key: str, value: bytes, *, revision: int) -> int:
-        return await self._there(lambda: super(SnapshotBucket, self).put(key, value, revision=revision))
+    async def put(self, key: str, value: bytes, *, revision: int | None = None, ttl: str = "") -> int:
+        put = super().put
+        return await self._there(lambda: put(key, value, revision=revision, ttl=ttl))
 
-    async def delete(self, key: str, *, revision: int) -> int:
+    async def delete(self, key: str, *, revision: int | None = None, ttl: str = "") -> int:
         """Followers of the bucket see the deletion. Then nothing is left, so the key is at no revision."""
-        mark = await self._there(lambda: super(SnapshotBucket, self).delete(key, revision=revision))
+        mark = await self._there(lambda: super(SnapshotBucket, self).delete(key, revision=revision, ttl=ttl))
         await self.remove(key, upto=mark)
         return 0
 
@@ -69,7 +70,7 @@ class SnapshotBucket(Bucket):
 
     async def _make_if_missing(self) -> None:
         if await resources.ensure_snapshots(self._jetstream, self._config):
-            log.warning("the bucket of the snapshots was missing", extra={"stream": self._stream})
+            log.warning("the bucket of the snapshots was missing", extra={"stream": self.stream})
             self._on_made()
 
 

@@ -48,9 +48,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 class WheelHistory:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
-        self._jetstream = jetstream
-        self._name = config.wheel_history_kv_bucket
-        self._bucket = Bucket(jetstream, self._name)
+        self._bucket = Bucket(jetstream, config.wheel_history_kv_bucket)
 
     async def add(
         self,
@@ -89,8 +87,7 @@ class WheelHistory:
         tenant_id: str | None = None,
     ) -> list[HistoryEntry]:
         """The latest first. Reads all that is kept: uploads are rare, and what is old goes by itself."""
-        messages = await self._jetstream.after(f"KV_{self._name}", f"$KV.{self._name}.>", 0)
-        entries = (_entry(message.data) for message in reversed(messages))
+        entries = (_entry(message.data) for message in reversed(await self._bucket.after(">")))
         found = [
             entry
             for entry in entries
