@@ -81,7 +81,10 @@ class IdempotencyStore:
         self._bucket = Bucket(jetstream, config.idempotency_kv_bucket)
         self._live_prefix = config.idempotency_subject_prefix
         self.ttl_sec = config.idempotency_ttl_sec
-        self._ttl = f"{int(self.ttl_sec)}s"
+
+    @property
+    def _ttl(self) -> str:
+        return f"{int(self.ttl_sec)}s"
 
     async def get(self, address: str) -> Kept:
         """Through the leader, because readers of a record decide by it."""

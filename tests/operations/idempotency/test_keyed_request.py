@@ -192,7 +192,7 @@ async def test_who_is_not_told_looks_again(
     monkeypatch.setattr(keyed_request, "TAKE_OVER_AFTER_SEC", 600.0)
     monkeypatch.setattr(keyed_request, "WAIT_SEC_MAX", 600.0)
     monkeypatch.setattr(keyed_request, "LOOK_AGAIN_SEC", 0.05)
-    monkeypatch.setattr(other_store.ledger, "_news", "nobody.speaks.here")
+    monkeypatch.setattr(other_store.ledger, "_live_prefix", "nobody.speaks.here")
     held = Held(Effects())
     first = asyncio.create_task(once(store, KEY, BODY, held))
     await held.begun.wait()
