@@ -63,12 +63,12 @@ async def test_the_broker_s_clock_is_measured_after_a_reconnect(
 ) -> None:
     """It may be another broker, with another clock."""
     measured: list[float] = []
-    measure = faulty_store.clock.measure
+    ask = faulty_store.clock._ask
 
-    async def counted() -> None:
-        await measure()
+    async def counted() -> float:
         measured.append(1)
+        return await ask()
 
-    faulty_store.clock.measure = counted  # type: ignore[method-assign]
+    faulty_store.clock._ask = counted  # type: ignore[method-assign]
     await reconnected(faulty_store)
     await until(lambda: measured, within_sec=5)
