@@ -124,7 +124,7 @@ async def test_a_worker_that_was_cut_off_changes_nothing_that_its_successor_has_
             run = await the_run(store, run_id)
             assert (run.status, run.fence) == ("COMPLETED", 2)
 
-            await until(lambda: not cut._in_hand)
+            await until(lambda: not cut._in_flight)
 
             async def only_what_is_recorded_is_left() -> bool:
                 return len(await subjects(store)) == 2 * TASKS

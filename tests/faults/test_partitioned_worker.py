@@ -123,7 +123,7 @@ async def test_it_starts_nothing_after_its_lease_and_each_task_succeeds_once(
         run_id = await submitted(store, "wide", params={"marks": str(marks)})
         await until(_has_started(marks, 4))
         faults.is_partitioned = True
-        cut_at, until_at = elapsed(), cut._life.deadline.until
+        cut_at, until_at = elapsed(), cut._heartbeat.deadline.until
         assert until_at <= cut_at + LEASE_SEC
         async with serving(config, "other", kind):
             await until(_has_started(marks, 1, fence=2), within_sec=30)
@@ -153,7 +153,7 @@ async def test_a_short_partition_costs_nothing(
         run_id = await submitted(store, "wide", params={"marks": str(marks)})
         await until(_has_started(marks, 4))
         faults.is_partitioned = True
-        until_at = cut._life.deadline.until
+        until_at = cut._heartbeat.deadline.until
         await until(lambda: elapsed() > until_at + MARGIN_SEC)
         held = len(starts_in(marks))
         # waits: that nothing happens cannot be awaited
@@ -218,7 +218,7 @@ async def test_a_worker_without_a_current_lease_claims_nothing(
     config: NatsBackendConfig, store: Store, faults: Faults, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async with cut_off_later(config, faults, KINDS["threads"], monkeypatch) as cut:
-        monkeypatch.setattr(cut._life.deadline, "until", float("-inf"))
+        monkeypatch.setattr(cut._heartbeat.deadline, "until", float("-inf"))
         renew = cut._store.leases.renew
         may_renew = asyncio.Event()
 
@@ -227,7 +227,7 @@ async def test_a_worker_without_a_current_lease_claims_nothing(
             return await renew(*args, **kwargs)
 
         monkeypatch.setattr(cut._store.leases, "renew", renew_later)
-        await until(lambda: not cut._life.deadline.is_current)
+        await until(lambda: not cut._heartbeat.deadline.is_current)
         run_id = await submitted(store, "wide", params={"marks": str(tmp_path / "marks")})
         # waits: that nothing happens cannot be awaited
         await asyncio.sleep(0.5)

@@ -188,7 +188,7 @@ async def test_all_runs_of_a_lost_worker_are_taken_and_those_of_others_stay(
         assert await watched(store, lost_workers, 1) == 0
         # The living one's lease must move between two looks, as it does each second of real time.
         for second in range(1, LEASE_SEC + 2):
-            await living._life._renew()
+            await living._heartbeat._renew()
             await lost_workers.look(float(second), own_write_went_through=True)
         assert {(await the_run(store, run_id)).claim for run_id in dead} == {None}
         assert (await the_run(store, kept)).claim is not None

@@ -17,14 +17,8 @@ USER_CODE = {
     "engine/tasks/attempt.py": 1,
     "engine/tasks/failure.py": 2,
     "log_lines.py": 1,
-    "worker/flows/params.py": 1,
-    "worker/recording/values.py": 2,
     "worker/slots/capture.py": 1,
-    "worker/slots/child.py": 2,
     "worker/slots/execution.py": 1,
-    "worker/threads.py": 2,
-    "worker/wheels/imports.py": 1,
-    "worker/wheels/unpack.py": 1,
 }
 # Where nothing outside would report the error: a process, a request, the reader of a connection.
 BOUNDARIES = {
@@ -33,12 +27,10 @@ BOUNDARIES = {
     "http_api/faces/recheck/middleware.py": 1,
     "http_api/middleware/guard.py": 1,
     "jetstream/client.py": 1,
-    "worker/slots/pool.py": 1,
 }
 # One that fails keeps none of the others from their turn; the error is logged and counted.
 SUPERVISION = {
     "supervision/steps.py": 1,
-    "worker/wheels/sync.py": 1,
 }
 
 

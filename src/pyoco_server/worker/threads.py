@@ -1,13 +1,13 @@
-"""Execute runs in threads of this process: for programs that have a worker inside them.
+"""Execute runs in threads of this process: for programs that contain a worker.
 
-A thread cannot be stopped. After the grace of a cancel it is left behind, and what it returns is ignored.
+A thread cannot be stopped. After the grace of a cancel it is left behind, and its result is ignored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,17 +17,15 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.engine import Engine, OutcomeStatus
-from pyoco_server.engine import RunOutcome as Performed
+from pyoco_server.engine import Engine, RunOutcome
 from pyoco_server.engine.tasks.current_attempt import CurrentAttempt
-from pyoco_server.engine.tasks.failure import describe
-from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun
+from pyoco_server.engine.tasks.failure import try_call
+from pyoco_server.lifecycle.commands import FailRun
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
-from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
-from pyoco_server.worker.flows.changes import lost_wait, why_lost
-from pyoco_server.worker.flows.source import FlowSource
-from pyoco_server.worker.performer import Ending, NotNow, metadata_of
+from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, cause_of, error_text
+from pyoco_server.worker.flows.source import FlowSource, Unresolved
+from pyoco_server.worker.performer import Ending, NotNow, ending_of
 from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.recording.values import results_from
@@ -48,7 +46,7 @@ class Threads:
         self._resolver = resolver
         self._flows = FlowSource(resolver)
         self._path: Path | None = None
-        self._running = 0  # without those that were left behind
+        self._running = 0  # without threads that were left behind
         self._left_behind = 0
         self._executor = ThreadPoolExecutor(max_workers=THREADS_MAX, thread_name_prefix="pyoco-run")
 
@@ -57,7 +55,7 @@ class Threads:
         await self.renew(path)
 
     async def renew(self, path: Path | None = None) -> None:
-        """Only the wheels: the flows were loaded by the program that contains this worker."""
+        """Only the wheels: the program that contains this worker has loaded the flows."""
         if path is None or path == self._path:
             return
         if self._running:
@@ -105,7 +103,7 @@ class Threads:
         monitor.begin(engine, recorder)
         loop = asyncio.get_running_loop()
         self._running += 1
-        performing = loop.run_in_executor(self._executor, self._execute, engine, recorder, claimed)
+        performing = loop.run_in_executor(self._executor, try_call, self._execute, engine, recorder, claimed)
         try:
             either: list[asyncio.Future[Any]] = [performing, monitor.abandoned]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -115,20 +113,20 @@ class Threads:
             if not performing.done():
                 self._leave_behind(performing)
                 return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error="The run did not stop.")
-            return performing.result()
-        except Exception as error:  # a defect of the engine: the run must not stay RUNNING
-            log.exception(
-                "engine broke", extra={"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
-            )
-            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=said(error))
+            ending = performing.result()
         finally:
             self._running -= 1
             monitor.detach_engine()
+        if isinstance(ending, BaseException):  # a defect of the engine: the run must not stay RUNNING
+            fields = {"run_id": claimed.stored.run.run_id, "err_id": "ERR-PYOCO-0007"}
+            log.error("engine broke", exc_info=ending, extra=fields)
+            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=error_text(ending))
+        return ending
 
-    def _leave_behind(self, performing: asyncio.Future[Ending]) -> None:
+    def _leave_behind(self, performing: asyncio.Future[Any]) -> None:
         self._left_behind += 1
 
-        def on_return(done: asyncio.Future[Ending]) -> None:
+        def on_return(done: asyncio.Future[Any]) -> None:
             self._left_behind -= 1
             if not done.cancelled():
                 done.exception()  # the run has ended without it
@@ -136,35 +134,42 @@ class Threads:
         performing.add_done_callback(on_return)
 
     def _execute(self, engine: Engine, recorder: Recorder, claimed: Claimed) -> Ending:
-        """In a thread of its own: resolving is user code too, and may import for a second."""
-        run = claimed.stored.run
-        try:
-            flow = self._flows.flow(
-                run.flow_name,
-                claimed.submission.workflow_yaml,
-                self._config.callable_packages,
-                self._config.flow_env_names,
-            )
-        except (Exception, SystemExit) as error:  # user code: what it raises ends the run
-            recorder.cause = cause_of(describe(error))
-            return _unresolved(claimed, error)
-        if (lost := lost_wait(flow, claimed.awaited)) is not None:
-            return FailRun(fence=claimed.fence, reason=FLOW_CHANGED, error=why_lost(lost), task=lost)
-        performed = self._run(engine, flow, recorder, claimed)
-        recorder.cause = cause_of(performed.cause)
-        return _ending(performed, claimed.fence)
+        """In a thread: resolving calls user code too, and may import for a second."""
+        config, submission = self._config, claimed.submission
+        flow = self._flows.resolve(
+            claimed.stored.run.flow_name,
+            submission.workflow_yaml,
+            config.callable_packages,
+            config.flow_env_names,
+            claimed.awaited,
+        )
+        if isinstance(flow, Unresolved):
+            recorder.cause = flow.cause
+            return FailRun(fence=claimed.fence, reason=flow.reason, error=flow.error, task=flow.task)
+        outcome = self._run(engine, flow, recorder, claimed)
+        recorder.cause = cause_of(outcome.cause)
+        return ending_of(
+            outcome.status,
+            claimed.fence,
+            EXECUTION_ERROR,
+            outcome.error,
+            outcome.failed_task,
+            outcome.waiting,
+        )
 
-    def _run(self, engine: Engine, flow: Flow, recorder: Recorder, claimed: Claimed) -> Performed:
+    def _run(self, engine: Engine, flow: Flow, recorder: Recorder, claimed: Claimed) -> RunOutcome:
         run = claimed.stored.run
         context = RunContext(run_id=run.run_id, flow_name=run.flow_name)
-        context.metadata |= metadata_of(claimed)
+        context.metadata |= claimed.metadata
         numbering = claimed.numbering
 
-        def hear(at: float, stream: str, who: CurrentAttempt, lines: list[str], level: str | None) -> None:
-            attempt = numbering.attempt_no(who.task, who.attempt)
-            recorder.add_lines(at, stream, who.task, attempt, lines, level)
+        def add_lines(
+            at: float, stream: str, current: CurrentAttempt, lines: list[str], level: str | None
+        ) -> None:
+            attempt = numbering.attempt_no(current.task, current.attempt)
+            recorder.add_lines(at, stream, current.task, attempt, lines, level)
 
-        listen_to(run.run_id, hear)
+        listen_to(run.run_id, add_lines)
         try:
             return engine.run(
                 flow,
@@ -176,34 +181,3 @@ class Threads:
             )
         finally:
             stop_listening(run.run_id)
-
-
-def _unresolved(claimed: Claimed, error: BaseException) -> FailRun:
-    reason, text = why_unresolved(claimed.stored.run.flow_name, error)
-    return FailRun(fence=claimed.fence, reason=reason, error=text)
-
-
-def _ending(performed: Performed, fence: int) -> Ending:
-    error, task = performed.error, performed.failed_task
-    return ending_of(performed.status, fence, EXECUTION_ERROR, error, task, performed.waiting)
-
-
-def ending_of(
-    status: OutcomeStatus,
-    fence: int,
-    reason: str,
-    error: str | None,
-    task: str | None,
-    waiting: Sequence[str] = (),
-) -> Ending:
-    match status:
-        case OutcomeStatus.COMPLETED:
-            return CompleteRun(fence=fence)
-        case OutcomeStatus.CANCELLED | OutcomeStatus.ABANDONED:
-            # Stopped because of a cancel or a takeover, which then refuses this; or by its own code.
-            text = "The run was stopped from inside, without a cancel having been asked for."
-            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=text)
-        case OutcomeStatus.PARKED:
-            return ParkRun(fence=fence, waiting=list(waiting))
-        case OutcomeStatus.FAILED:
-            return FailRun(fence=fence, reason=reason, error=error or "the flow failed", task=task)

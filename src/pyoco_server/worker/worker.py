@@ -1,6 +1,6 @@
-"""A worker: pulls jobs of its tags and runs each as one `Attempt`. In a library it is one process's own.
+"""A worker: pulls jobs of its tags and handles each delivery as one `Attempt`.
 
-`run_once` handles one job; `serve` handles as many at once as it has slots, until it is told to stop.
+`run_once` handles one job. `serve` handles as many at once as there are slots, until `stop` is called.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
@@ -23,7 +24,6 @@ from pyoco_server.supervision import Loop, Service, Services, contain
 from pyoco_server.worker.attempt.attempt import Attempt, AttemptResult
 from pyoco_server.worker.attempt.claim import Claimant
 from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, AttemptOutcome
-from pyoco_server.worker.attempt.permit import Permit
 from pyoco_server.worker.attempt.quarantine import Quarantine
 from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.presence.draining import Draining
@@ -55,16 +55,16 @@ class PyocoNatsWorker:
         self.worker_id = check_worker_id(worker_id)
         self.instance_id = f"{worker_id}.{secrets.token_hex(6)}"
         self._claimant = Claimant(self.worker_id, self.instance_id)
-        self._in_hand: Counter[str] = Counter()
-        self._life = Heartbeat(
-            store, self._claimant, self._tags, self._slots, self._in_hand.keys(), self._more_of_us
+        self._in_flight: Counter[str] = Counter()
+        self._heartbeat = Heartbeat(
+            store, self._claimant, self._tags, self._slots, self._in_flight.keys(), self._entry_members
         )
-        self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._life.publish_soon)
-        self._draining = Draining(store, self._claimant, self._life.publish)
+        self._wheels = WheelSync(store, performer, self.worker_id, self._tags, self._heartbeat.publish_soon)
+        self._draining = Draining(store, self._claimant, self._heartbeat.publish)
         self._puller: JobPuller | None = None
-        self._suspects = Quarantine(store)
+        self._quarantine = Quarantine(store)
         self._stopping = asyncio.Event()
-        self._turns = asyncio.Semaphore(self._slots)
+        self._permits = asyncio.Semaphore(self._slots)
         self._stop_reason = "graceful_shutdown"
         self._services = Services(self._all_services())
 
@@ -79,7 +79,7 @@ class PyocoNatsWorker:
         resolver_spec: str | None = None,
         concurrency: int | None = None,
     ) -> PyocoNatsWorker:
-        """Waits for the broker if it is not up yet. Without `config` the environment says where it is.
+        """Waits for the broker if it is not up yet. Without `config` the environment has the settings.
 
         With `flow_resolver`, a function of this program, runs are executed in threads of this process; with
         `resolver_spec` (`module:function` or `file.py:function`) in slots, processes that load it themselves.
@@ -89,21 +89,21 @@ class PyocoNatsWorker:
         slots = concurrency or config.worker_concurrency or os.cpu_count() or 1
         performer = _performer(config, flow_resolver, resolver_spec, slots)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
-        performer.on_change(worker._life.publish_soon)
+        performer.on_change(worker._heartbeat.publish_soon)
         await worker._services.start_or_raise(_is_passing)
         fields = {"worker_id": worker.worker_id, "instance_id": worker.instance_id, "tags": worker._tags}
         log.info("worker ready", extra=fields | {"slots": worker._slots})
         return worker
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
-        """Handle one job, if one comes within `timeout` seconds. The run it was about, or None.
+        """Handle one job, if one arrives within `timeout` seconds. Returns the id of its run, or None.
 
-        None comes for a worker that drains, too.
+        A worker that drains gets no job.
         """
         assert self._puller is not None
         await self._wheels.keep_up()
         delivery = await self._puller.next(timeout)
-        self._life.note_fetch(self._puller.answered_at)
+        self._heartbeat.note_fetch(self._puller.answered_at)
         if delivery is None:
             return None
         return (await self._handle(delivery)).run_id
@@ -111,9 +111,9 @@ class PyocoNatsWorker:
     async def serve(self) -> None:
         """Work until `stop`: as many runs at once as there are slots.
 
-        The end of a run is recorded while its slot is at the next one: so there are twice as many of us.
+        The end of a run is recorded while its slot executes the next one, so there are twice as many loops.
         """
-        self._turns = asyncio.Semaphore(self._slots)
+        self._permits = asyncio.Semaphore(self._slots)
         loops = [Loop("jobs", self._serve_slot) for _ in range(2 * self._slots)]
         for loop in loops:
             loop.start()
@@ -127,18 +127,18 @@ class PyocoNatsWorker:
             await asyncio.gather(*(loop.stop() for loop in loops))
 
     def stop(self) -> None:
-        """Take no more jobs; what runs goes on, and `serve` returns when it is done."""
+        """Take no more jobs. Runs in flight continue, and `serve` returns when they have ended."""
         self._stopping.set()
         if self._puller is not None:
             self._puller.dismiss_waiters()
 
     async def renew(self) -> None:
-        """Load the flows again for the next runs. Raises if that fails: the old ones stay in use."""
-        assert isinstance(self._performer, Slots), "what runs in threads of a program was loaded by it"
+        """Load the flows again for the next runs. Raises if that fails: the loaded ones stay in use."""
+        assert isinstance(self._performer, Slots), "with threads the program itself has loaded the flows"
         await self._performer.renew()
 
     async def hand_back(self) -> None:
-        """What cannot be finished in time goes back to the queue, as far as it can be stopped."""
+        """Stop the runs in flight, if that is possible, and return them to the queue."""
         await self._performer.hand_back()
 
     async def close(self, reason: str = "graceful_shutdown") -> None:
@@ -146,7 +146,7 @@ class PyocoNatsWorker:
         self._stop_reason = reason
         await self._services.stop()
 
-    def _more_of_us(self) -> dict[str, Any]:
+    def _entry_members(self) -> dict[str, Any]:
         return {
             "wheel_sync": self._wheels.described(),
             "flows": self._performer.flows,
@@ -164,9 +164,9 @@ class PyocoNatsWorker:
         first = [broker, wheels, flows] if self._store.config.wheel_sync_enabled else [wheels, flows, broker]
         return [
             *first,
-            Service("heartbeat", self._life.start, self._leave),
+            Service("heartbeat", self._heartbeat.start, self._leave),
             Service("jobs", self._pull, self._stop_pulling),
-            Service("draining", self._follow_wishes, self._draining.stop),
+            Service("draining", self._start_draining, self._draining.stop),
         ]
 
     async def _load_flows(self) -> None:
@@ -176,7 +176,7 @@ class PyocoNatsWorker:
         self._wheels.close()
 
     async def _leave(self) -> None:
-        await self._life.stop(self._stop_reason)
+        await self._heartbeat.stop(self._stop_reason)
 
     async def _pull(self) -> None:
         self._puller = await self._store.queue.pull(self._tags)
@@ -186,64 +186,69 @@ class PyocoNatsWorker:
         if self._puller is not None:
             await self._puller.close()
 
-    async def _follow_wishes(self) -> None:
+    async def _start_draining(self) -> None:
         assert self._puller is not None
         await self._draining.start(self._puller)
 
     async def _serve_slot(self) -> None:
         while not self._stopping.is_set():
-            turn = Permit(self._turns)
-            async with turn:  # nothing is pulled that could not be executed at once
+            await self._permits.acquire()  # no job is pulled that could not be executed at once
+            with ExitStack() as permit:
+                permit.callback(self._permits.release)
                 if self._stopping.is_set():
                     return
                 if not self._may_take_work:
                     await asyncio.sleep(IDLE_PAUSE_SEC)
                     continue
-                await self._serve_once(turn)
+                await self._serve_once(permit.close)  # early, when the run's code has returned
                 await self._wheels.keep_up()
 
     @property
     def _may_take_work(self) -> bool:
         """A run that is claimed without a current lease would be taken over at once."""
-        return self._store.is_connected and self._life.deadline.is_current and self._performer.problem is None
+        return self._store.is_connected and self._can_execute
 
-    async def _serve_once(self, turn: Permit) -> None:
+    @property
+    def _can_execute(self) -> bool:
+        return self._heartbeat.deadline.is_current and self._performer.problem is None
+
+    async def _serve_once(self, release_permit: Callable[[], None]) -> None:
         assert self._puller is not None
         delivery = await self._puller.next(self._wheels.poll_sec(POLL_SEC))
-        self._life.note_fetch(self._puller.answered_at)
+        self._heartbeat.note_fetch(self._puller.answered_at)
         if delivery is not None:
-            await self._handle(delivery, turn.end)
+            await self._handle(delivery, release_permit)
 
     async def _handle(
         self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None
     ) -> AttemptResult:
-        if not self._life.deadline.is_current or self._performer.problem is not None:
+        if not self._can_execute:
             delivery.nak(NAK_TROUBLE_SEC)
             return AttemptResult(AttemptOutcome.BROKER_TROUBLE)
-        with self._draining.beginning() as begun:
-            if not self._suspects.may_be_one(delivery):
-                return await self._attempt(delivery, begun, on_performed)
-            async with self._suspects.kept_apart(delivery) as may_begin:
+        with self._draining.track_start() as note_started:
+            if not self._quarantine.may_concern(delivery):
+                return await self._attempt(delivery, note_started, on_performed)
+            async with self._quarantine.isolate(delivery) as may_begin:
                 if not may_begin:
                     return AttemptResult(AttemptOutcome.CLAIMED)
-                return await self._attempt(delivery, begun, on_performed)
+                return await self._attempt(delivery, note_started, on_performed)
 
     async def _attempt(
-        self, delivery: Delivery, begun: Callable[[], None], on_performed: Callable[[], None]
+        self, delivery: Delivery, note_started: Callable[[], None], on_performed: Callable[[], None]
     ) -> AttemptResult:
         attempt = Attempt(
             self._store,
             delivery,
             claimant=self._claimant,
             performer=self._performer,
-            in_hand=self._in_hand,
-            lease=self._life.deadline,
+            in_flight=self._in_flight,
+            lease=self._heartbeat.deadline,
             on_performed=on_performed,
         )
 
         def on_claimed(run_id: str, fence: int) -> None:
-            self._life.note_run_start(run_id, fence)
-            begun()
+            self._heartbeat.note_run_start(run_id, fence)
+            note_started()
 
         ended = AttemptResult(AttemptOutcome.BROKER_TROUBLE)
         try:
@@ -254,12 +259,12 @@ class PyocoNatsWorker:
                 delivery.nak(NAK_TROUBLE_SEC)
         finally:
             if attempt.claimed_run_id is not None:
-                self._life.note_run_end(attempt.claimed_run_id, ended.status)
+                self._heartbeat.note_run_end(attempt.claimed_run_id, ended.status)
         return ended
 
 
 def _is_passing(error: Exception) -> bool:
-    """What the broker cannot do now is tried again; flows that cannot be loaded are reported."""
+    """Errors of the broker are retried at the start; flows that cannot be loaded are not."""
     return isinstance(error, Unavailable) and not isinstance(error, BrokerTooOld)
 
 
@@ -277,5 +282,5 @@ def _checked_tags(tags: Sequence[str]) -> list[str]:
     try:
         return [check_routing_tag(tag) for tag in dict.fromkeys(tags)]
     except Invalid as error:
-        # Code written for this name catches ValueError.
+        # Programs that use this class catch ValueError.
         raise ValueError(error.message) from error

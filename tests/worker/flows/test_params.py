@@ -13,7 +13,7 @@ from pyoco.core.models import Task
 
 from pyoco_server import approval
 from pyoco_server.worker.flows import params
-from pyoco_server.worker.flows.params import looked_at, params_by_flow, params_of
+from pyoco_server.worker.flows.params import inspect_params, params_by_flow, params_of
 
 
 def orders() -> Flow:
@@ -72,7 +72,7 @@ def test_what_a_resolver_does_while_it_is_looked_at_stays_there() -> None:
         done.append(name)
         return orders()
 
-    assert list(looked_at(["one", "two"], resolve)) == ["one", "two"]
+    assert list(inspect_params(["one", "two"], resolve)) == ["one", "two"]
     assert done == []
 
 
@@ -82,15 +82,15 @@ def test_a_resolver_that_does_not_come_back_is_not_waited_for() -> None:
         while True:
             signal.pause()
 
-    assert looked_at(["for ever"], resolve) == {}
+    assert inspect_params(["for ever"], resolve) == {}
 
 
 def test_of_no_flows_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork")
-    assert looked_at([], lambda _: orders()) == {}
+    assert inspect_params([], lambda _: orders()) == {}
 
 
 def test_what_is_told_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(params, "TOLD_BYTES_MAX", 500)
+    monkeypatch.setattr(params, "REPORTED_BYTES_MAX", 500)
     told: dict[str, Any] = params_by_flow([f"flow {number}" for number in range(50)], lambda _: orders())
     assert 1 <= len(told) <= 2

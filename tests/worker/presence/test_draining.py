@@ -253,7 +253,7 @@ async def test_a_resume_that_fails_in_an_unexpected_way_is_tried_again(
     """Where it fails: when the entry is to say so, or when jobs are to be pulled again."""
     async with in_threads(store.config) as worker:
         assert worker._puller is not None
-        for owner, name in ((worker._draining, "_say"), (worker._puller, "resume")):
+        for owner, name in ((worker._draining, "_publish"), (worker._puller, "resume")):
             await workers.patch(store, "w", draining=True)
             await _entry_when(store, draining=True)
             run_id = await submitted(store)

@@ -10,7 +10,7 @@ from pyoco import Flow, task
 
 from pyoco_server.store.store import Store
 from pyoco_server.worker import threads
-from pyoco_server.worker.recording import listener, planning
+from pyoco_server.worker.recording import listener
 from pyoco_server.worker.recording.values import StoredResult
 from tests.engine.building import flow_of, make_task, raising
 from tests.worker.stage import (
@@ -118,7 +118,7 @@ async def test_retries_are_attempts_of_one_task(store: Store) -> None:
 
 
 async def test_the_plan_of_a_large_flow_is_split(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "PLAN_NAMES_MAX", 10)
+    monkeypatch.setattr(listener, "PLAN_NAMES_MAX", 10)
 
     def large() -> Flow:
         return flow_of(*(make_task(f"t{n:02}", lambda: 1) for n in range(25)))

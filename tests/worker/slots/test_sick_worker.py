@@ -53,7 +53,7 @@ async def test_it_hands_its_runs_back_takes_no_more_and_recovers(
 
         await until(says_so)
         # Whatever it had taken is back in the queue, and it takes nothing.
-        await until(lambda: not sick._in_hand)
+        await until(lambda: not sick._in_flight)
         for run_id in run_ids:
             run = await the_run(store, run_id)
             assert (run.status.is_terminal, run.claim, run.losses) == (False, None, 0)

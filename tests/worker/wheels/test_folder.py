@@ -208,7 +208,7 @@ def test_what_fails_is_tried_later_and_later(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(8):
         patience.note_failure("x", "why")
         before = now
-        while patience.is_to_wait("x"):
+        while patience.must_wait("x"):
             now += 10
         pauses.append(now - before)
     assert pauses == [20, 40, 80, 160, 320, 600, 600, 600]

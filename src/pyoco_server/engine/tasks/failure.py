@@ -30,11 +30,15 @@ class Failure:
     origin: tuple[str, int, str] | None = None  # where it was raised: file, line and function
 
 
-def try_call(call: Callable[..., T], /, *args: Any) -> T | Exception:
-    """The result of code that may call user code, or the exception. Ctrl-C and `sys.exit()` pass through."""
+def try_call(
+    call: Callable[..., T], /, *args: Any, also: tuple[type[BaseException], ...] = ()
+) -> T | BaseException:
+    """The result of code that may call user code, or what it raises: an `Exception`, or one of `also`."""
     try:
         return call(*args)
-    except Exception as exc:  # user code: properties, operators, __eq__ and __repr__ may raise anything
+    except also as exc:
+        return exc
+    except Exception as exc:  # user code: resolvers, properties and operators may raise anything
         return exc
 
 

@@ -104,7 +104,7 @@ class TasksInFlight:
         if attempt.deadline == math.inf:
             attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
         arguments = try_call(self._wiring.arguments, attempt.spec, lambda: self._ctx_for(attempt))
-        failure = describe(arguments) if isinstance(arguments, Exception) else None
+        failure = describe(arguments) if isinstance(arguments, BaseException) else None
         if isinstance(arguments, dict):
             attempt.arguments = arguments
         inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}

@@ -215,11 +215,11 @@ class ProgramWalk:
 def _truth(make: Callable[[], Any]) -> bool:
     # __eq__ and __bool__ of a result may raise, as those of an array do.
     value = try_call(lambda: bool(make()))
-    if isinstance(value, Exception):
+    if isinstance(value, BaseException):
         raise _failed(value) from value
     return value
 
 
-def _failed(exc: Exception) -> Halt:
+def _failed(exc: BaseException) -> Halt:
     failure = describe(exc)
     return Halt(Ending(OutcomeStatus.FAILED, failure.error, traceback=failure.traceback, cause=failure))

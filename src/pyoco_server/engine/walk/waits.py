@@ -33,7 +33,7 @@ class Waits:
             return
         attempt = TaskAttempt(spec, name, number=1, started_at=clock.now())
         prompt = try_call(self._prompt, spec, name)
-        if isinstance(prompt, Exception):
+        if isinstance(prompt, BaseException):
             failure = describe(prompt)
             self._reporter.report_failed(attempt, failure, clock.now())
             self._signals.append(AttemptFailed(spec, failure))

@@ -41,7 +41,7 @@ from pyoco_server.worker.attempt.disposition import (
 )
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
-from pyoco_server.worker.attempt.redelivery_limit import has_no_duty_left
+from pyoco_server.worker.attempt.redelivery_limit import give_back
 from pyoco_server.worker.performer import Ending, Performer
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
@@ -73,7 +73,7 @@ class Attempt:
         *,
         claimant: Claimant,
         performer: Performer,
-        in_hand: Counter[str],
+        in_flight: Counter[str],
         lease: LeaseDeadline,
         on_performed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -81,7 +81,7 @@ class Attempt:
         self._delivery = delivery
         self._claimant = claimant
         self._performer = performer
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._lease = lease
         self._on_performed = on_performed
         self.claimed_run_id: str | None = None
@@ -105,7 +105,7 @@ class Attempt:
             if job.run_id is not None:
                 await fail_unreadable(self._store, job.run_id, job.error or "", self._claimant)
             return AttemptResult(job.outcome, job.run_id, job.error)
-        self._in_hand[job.run_id] += 1
+        self._in_flight[job.run_id] += 1
         try:
             with context_of(_about(job)):
                 return await self._claim_and_perform(job, on_claimed)
@@ -113,9 +113,9 @@ class Attempt:
             self._log_invalid(job.run_id, error)
             return AttemptResult(AttemptOutcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
-            self._in_hand[job.run_id] -= 1
-            if not self._in_hand[job.run_id]:
-                del self._in_hand[job.run_id]
+            self._in_flight[job.run_id] -= 1
+            if not self._in_flight[job.run_id]:
+                del self._in_flight[job.run_id]
 
     def _log_invalid(self, run_id: str | None, cause: Exception | None) -> None:
         fields = {
@@ -127,7 +127,7 @@ class Attempt:
 
     def _is_only_one(self, run_id: str) -> bool:
         """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
-        return self._in_hand[run_id] == 1
+        return self._in_flight[run_id] == 1
 
     async def _claim_and_perform(self, job: Job, on_claimed: Callable[[str, int], None]) -> AttemptResult:
         monitor = AttemptMonitor(self._store, self._delivery, job.run_id, self._lease)
@@ -172,25 +172,19 @@ class Attempt:
         return _ended(recorder.stored, recorder.cause)
 
     async def _settle(self, ended: AttemptResult) -> None:
-        told = disposition(ended.outcome)
-        if self._wants(told.letter) and not await self._is_letter_safe(told.letter, ended):
-            told = self._kept_for_its_letter(told)
-        match told.action:
+        reply = disposition(ended.outcome)
+        if self._wants(reply.letter) and not await self._is_letter_safe(reply.letter, ended):
+            reply = self._kept_for_its_letter(reply)
+        match reply.action:
             case Action.ACK:
                 self._delivery.ack()
             case Action.NAK:
-                await self._give_back(told.delay_sec)
+                run_id = run_id_in(self._delivery.data)
+                await give_back(self._store, self._delivery, run_id, reply.delay_sec)
             case Action.TERM:
                 self._delivery.term()
             case Action.NOTHING:
                 pass
-
-    async def _give_back(self, delay_sec: float) -> None:
-        run_id = run_id_in(self._delivery.data)
-        if await has_no_duty_left(self._store, self._delivery, run_id):
-            self._delivery.ack()
-        else:
-            self._delivery.nak(delay_sec)
 
     def _wants(self, letter: str | None) -> TypeGuard[str]:
         return letter is not None and (
@@ -216,10 +210,10 @@ class Attempt:
             return False
         return True
 
-    def _kept_for_its_letter(self, told: Disposition) -> Disposition:
+    def _kept_for_its_letter(self, reply: Disposition) -> Disposition:
         """The delivery is the only sign that a letter is owed: it comes back, until it is the last one."""
         if self._delivery.num_delivered >= self._store.config.consumer_max_deliver:
-            return told
+            return reply
         return Disposition(Action.NAK, NAK_LETTER_SEC)
 
     async def _send_letter(self, reason: str, ended: AttemptResult) -> bool:

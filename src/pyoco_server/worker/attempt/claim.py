@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -92,6 +92,23 @@ class Claimed(NamedTuple):
     @property
     def awaited(self) -> tuple[str, ...]:
         return awaited(self.stored.run)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """For flows: `ctx.run_context.metadata`."""
+        submission = self.submission
+        described = {
+            "fence": self.fence,
+            "tag": submission.tag,
+            "tags": submission.tags,
+            "tenant_id": submission.tenant_id,
+            "api_key_id": submission.api_key_id,
+            "correlation_id": submission.correlation_id,
+        }
+        if submission.workflow_yaml_sha256 is not None:
+            described["workflow_yaml_sha256"] = submission.workflow_yaml_sha256
+            described["workflow_yaml_bytes"] = submission.workflow_yaml_bytes
+        return described
 
 
 class NotOurs(NamedTuple):

@@ -1,4 +1,4 @@
-"""Runs that keep losing their workers are executed one at a time, so that they cannot drag each other down.
+"""Runs that have repeatedly lost their workers are executed one at a time.
 
 When a worker dies, every run it had loses a worker, and it is not known which run was the cause. Executed
 again side by side, harmless runs would reach the limit together with the run that kills workers. Halfway to
@@ -15,7 +15,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 from pyoco_server.worker.attempt.claim import run_id_in
-from pyoco_server.worker.attempt.redelivery_limit import has_no_duty_left
+from pyoco_server.worker.attempt.redelivery_limit import give_back
 
 WAIT_SEC = 2.0
 
@@ -26,18 +26,18 @@ class Quarantine:
         self._losses = max(1, store.config.consumer_max_deliver // 2)
         self._in_flight: str | None = None
 
-    def may_be_one(self, delivery: Delivery) -> bool:
-        """Every loss has published a job of its own: with a low number nothing needs to be read."""
+    def may_concern(self, delivery: Delivery) -> bool:
+        """Every loss has published a new job: for a job with a low number nothing has to be read."""
         return delivery.job_no is not None and delivery.job_no > self._losses
 
     @asynccontextmanager
-    async def kept_apart(self, delivery: Delivery) -> AsyncIterator[bool]:
-        """False: another one is being executed here, and this delivery was given back for a while."""
+    async def isolate(self, delivery: Delivery) -> AsyncIterator[bool]:
+        """Yields False if another such run is in flight here: then this delivery was given back."""
         run_id = await self._suspect_in(delivery)
         if run_id is None:
             yield True
         elif self._in_flight is not None:
-            await self._give_back(delivery, run_id)
+            await give_back(self._store, delivery, run_id, WAIT_SEC)
             yield False
         else:
             self._in_flight = run_id
@@ -47,17 +47,11 @@ class Quarantine:
                 self._in_flight = None
 
     async def _suspect_in(self, delivery: Delivery) -> str | None:
-        if not self.may_be_one(delivery):
+        if not self.may_concern(delivery):
             return None
         run_id = run_id_in(delivery.data)
         try:
             stored = await self._store.runs.load(run_id) if run_id else None
         except Unavailable:
-            return None  # the attempt will meet the same trouble, and knows what to do
+            return None  # the attempt gets the same error and handles it
         return run_id if stored is not None and stored.run.losses >= self._losses else None
-
-    async def _give_back(self, delivery: Delivery, run_id: str) -> None:
-        if await has_no_duty_left(self._store, delivery, run_id):
-            delivery.ack()
-        else:
-            delivery.nak(WAIT_SEC)

@@ -1,4 +1,4 @@
-"""Why a run failed, in the words of the dead letters. Light: a slot imports it too."""
+"""Why a run failed, with the reasons of dead letters. Imports little: a slot imports it too."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class CodeRefused(Exception):
 
 
 def why_unresolved(flow_name: str, error: BaseException) -> tuple[str, str]:
-    """Reason and text for a resolver that gave no flow: KeyError means that it does not know the name."""
+    """Reason and text for a resolver that returned no flow. KeyError: it has no flow with this name."""
     reason, text = _why(flow_name, error)
     return reason, with_reason(reason, text)
 
 
 def with_reason(reason: str, text: str) -> str:
-    """The `error` of a run that was never executed: programs look at how it begins."""
+    """The `error` of a run that was never executed: programs read its prefix."""
     return f"{reason}: {text}"
 
 
@@ -37,11 +37,11 @@ def _why(flow_name: str, error: BaseException) -> tuple[str, str]:
         return EXECUTION_ERROR, str(error)
     if isinstance(error, KeyError):
         return FLOW_NOT_FOUND, f"this worker knows no flow '{flow_name}'"
-    return EXECUTION_ERROR, said(error)
+    return EXECUTION_ERROR, error_text(error)
 
 
 def cause_of(failure: Failure | None) -> dict[str, Any] | None:
-    """The exception behind a failure, as a log line names it; None where there was none."""
+    """The exception of a failure as fields of a log line; None without one."""
     if failure is None or not failure.kind:
         return None
     cause: dict[str, Any] = {"exc_type": failure.kind, "exc_message": failure.error}
@@ -51,6 +51,6 @@ def cause_of(failure: Failure | None) -> dict[str, Any] | None:
     return cause
 
 
-def said(error: BaseException) -> str:
-    """Of bounded size and always writable, whatever user code raised."""
+def error_text(error: BaseException) -> str:
+    """Of bounded size and always valid UTF-8, for any exception of user code."""
     return f"{type(error).__name__}: {describe(error).error}"

@@ -1,7 +1,7 @@
-"""A message that has nearly used up its deliveries is replaced by a fresh job of the same run.
+"""A message that has nearly used up its deliveries is replaced by a new job of the same run.
 
-The broker stops delivering a message after MaxDeliver times and keeps it for ever. Broker trouble and
-impatience are no fault of the run: only losses of workers count against it, and those are in its log.
+The broker delivers a message at most MaxDeliver times and keeps it afterwards. Deliveries that failed because
+of the broker must not fail the run: only losses of workers count, and those are in its log.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 
 
-async def has_no_duty_left(store: Store, delivery: Delivery, run_id: str | None) -> bool:
-    """True: a fresh job was published, or the run needs none; the old message may be acknowledged."""
+async def give_back(store: Store, delivery: Delivery, run_id: str | None, delay_sec: float) -> None:
+    """NAK the delivery, or ACK it if a new job has replaced it."""
+    if await _is_replaced(store, delivery, run_id):
+        delivery.ack()
+    else:
+        delivery.nak(delay_sec)
+
+
+async def _is_replaced(store: Store, delivery: Delivery, run_id: str | None) -> bool:
+    """True: a new job was published, or the run needs none."""
     if delivery.num_delivered < store.config.consumer_max_deliver - 1 or run_id is None:
         return False
     try:
@@ -26,5 +34,5 @@ async def has_no_duty_left(store: Store, delivery: Delivery, run_id: str | None)
         applied = await apply(store, run_id, RequeueRun(job_no=job_no, reason="its job was worn out"))
     except Unavailable:
         return False
-    # Claimed: a loss would publish a job of its own. Over, or another number: nothing to be done.
+    # A claimed run: its loss would publish a new job. An ended run or another number: nothing to do.
     return applied.refused is None or applied.refused.reason is not Reason.UNKNOWN

@@ -1,8 +1,8 @@
-"""What a flow may be given: parameters of its tasks that no other task's result and no input fills.
+"""The parameters of a flow: those of its tasks that no result of another task and no input provides.
 
-Reported with the flows that a resolver lists, so that a form can be filled in before the first run. Best
-effort and bounded: they are inspected in a process that is ended when the time is up. What a resolver
-blocks, breaks or opens there does not affect other processes.
+Reported with the flows that a resolver lists, so that a form can show them before the first run. They are
+inspected in a process that is killed when the time is up: a resolver that blocks or breaks there does not
+affect other processes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Any, NoReturn
 import msgspec
 from pyoco.core.models import Flow, Task
 
+from pyoco_server.engine.tasks.failure import try_call
 from pyoco_server.flows.waits import WaitTask
 
-# For all flows together: a worker does not wait longer for words about them.
-LOOK_SEC_MAX = 0.5
+# For all flows together: the start of a worker does not wait longer for this.
+INSPECT_SEC_MAX = 0.5
 PARAMS_MAX = 30
 DEFAULT_BYTES_MAX = 200
 TYPE_CHARS_MAX = 40
-# Of everything that is reported: it is part of the worker's entry, which is written every few seconds.
-TOLD_BYTES_MAX = 16 * 1024
-# What a pipe takes in one write: names and commas come to what is told.
+# Of all parameters: they are part of the worker's registry entry, which is written every few seconds.
+REPORTED_BYTES_MAX = 16 * 1024
+# What a pipe takes in one write: the parameters, and the names and commas around them.
 PIPE_BYTES = 64 * 1024
 
 Params = list[dict[str, Any]]
@@ -34,66 +35,69 @@ Params = list[dict[str, Any]]
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def looked_at(names: Collection[str], resolve: Callable[[str], Flow]) -> dict[str, Params]:
-    """Call it before this process has threads. Of a resolver that is slow or fails they are missing."""
+def inspect_params(names: Collection[str], resolve: Callable[[str], Flow]) -> dict[str, Params]:
+    """Call it before this process has threads. Empty for a resolver that is too slow."""
     if not names:
         return {}
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _tell(writing, names, resolve)
+        _inspect_in_child(writing, names, resolve)
     os.close(writing)
     try:
         # No other process holds the child's end of the pipe for longer than the child runs: a short time.
-        is_told, _, _ = select.select([reading], [], [], 2 * LOOK_SEC_MAX)
-        told = os.read(reading, PIPE_BYTES) if is_told else b""
+        is_ready, _, _ = select.select([reading], [], [], 2 * INSPECT_SEC_MAX)
+        data = os.read(reading, PIPE_BYTES) if is_ready else b""
     finally:
         os.close(reading)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    return msgspec.json.decode(told, type=dict[str, Params]) if told else {}
+    return msgspec.json.decode(data, type=dict[str, Params]) if data else {}
 
 
-def _tell(writing: int, names: Iterable[str], resolve: Callable[[str], Flow]) -> NoReturn:
-    """The child: writes what it has found at once, and exits."""
+def _inspect_in_child(writing: int, names: Iterable[str], resolve: Callable[[str], Flow]) -> NoReturn:
+    """Writes everything at once, and exits."""
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, LOOK_SEC_MAX)
+        signal.setitimer(signal.ITIMER_REAL, INSPECT_SEC_MAX)
         os.write(writing, msgspec.json.encode(params_by_flow(names, resolve)))
     finally:
         os._exit(0)
 
 
 def params_by_flow(names: Iterable[str], resolve: Callable[[str], Flow]) -> dict[str, Params]:
-    """By the names of flows; those that cannot be looked at are left out."""
-    told: dict[str, Params] = {}
-    room = TOLD_BYTES_MAX
+    """By the names of flows. Those that cannot be resolved are left out: a run reports the error."""
+    found: dict[str, Params] = {}
+    room = REPORTED_BYTES_MAX
     for name in names:
-        try:
-            params = params_of(resolve(name))
-        except (Exception, SystemExit):  # user code: a run of this flow will report what is wrong
+        params = try_call(_resolve_params, name, resolve, also=(SystemExit,))
+        if isinstance(params, BaseException):
             continue
         room -= len(msgspec.json.encode(params)) + len(name)
         if room < 0:
             break
-        told[name] = params
-    return told
+        found[name] = params
+    return found
+
+
+def _resolve_params(name: str, resolve: Callable[[str], Flow]) -> Params:
+    return params_of(resolve(name))
 
 
 def params_of(flow: Flow) -> Params:
-    """In the order of names; a parameter that several tasks take is told once."""
+    """In the order of names; a parameter of several tasks is listed once."""
     filled = {task.name for task in flow.tasks}
     found: dict[str, dict[str, Any]] = {}
     for task in sorted(flow.tasks, key=lambda task: task.name):
         for one in _parameters(task):
             if one.name not in filled:
-                found.setdefault(one.name, _described(one))
+                found.setdefault(one.name, _as_json(one))
     return [found[name] for name in sorted(found)][:PARAMS_MAX]
 
 
 def _parameters(task: Task) -> list[inspect.Parameter]:
     if isinstance(task.func, WaitTask):
-        return []  # what it asks is asked of people
+        return []  # people answer it
     try:
         parameters = inspect.signature(task.func).parameters.values()
     except (TypeError, ValueError):  # not every callable has a signature
@@ -102,17 +106,17 @@ def _parameters(task: Task) -> list[inspect.Parameter]:
     return [one for one in parameters if one.kind not in _STARS and one.name not in given]
 
 
-def _described(one: inspect.Parameter) -> dict[str, Any]:
+def _as_json(one: inspect.Parameter) -> dict[str, Any]:
     required = one.default is inspect.Parameter.empty
-    said: dict[str, Any] = {"name": one.name, "required": required}
+    described: dict[str, Any] = {"name": one.name, "required": required}
     if not required and _is_plain(one.default):
-        said["default"] = one.default
+        described["default"] = one.default
     if one.annotation is not inspect.Parameter.empty:
         written = (
             one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
         )
-        said["type"] = written[:TYPE_CHARS_MAX]
-    return said
+        described["type"] = written[:TYPE_CHARS_MAX]
+    return described
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,24 +1,40 @@
-"""Where the flow of a run comes from: the resolver, by its name; or the text that the run brought with it."""
+"""Where the flow of a run comes from: the resolver, by its name, or the text of the submission."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Any, NamedTuple
 
 from pyoco.core.models import Flow
 
+from pyoco_server.engine.tasks.failure import describe, try_call
 from pyoco_server.flows import FlowResolver
-from pyoco_server.worker.attempt.reasons import CodeRefused
-from pyoco_server.worker.flows.params import Params, looked_at
+from pyoco_server.flows.waits import WaitTask
+from pyoco_server.worker.attempt.reasons import FLOW_CHANGED, CodeRefused, cause_of, why_unresolved
+from pyoco_server.worker.flows.params import Params, inspect_params
 from pyoco_server.worker.yaml.callables import Callables, modules_of
 from pyoco_server.worker.yaml.plugins import Plugins
 
 FLOWS_ANNOUNCED_MAX = 200
 WORDS_CHARS_MAX = 200
 
+# `release#2[0]`: of the task `release`, the second position in the program, the first iteration.
+_POSITION_AND_ITERATION = re.compile(r"(?:#\d+)?(?:\[\d+\])*$")
+
+
+class Unresolved(NamedTuple):
+    """There is no flow to execute: how the run fails."""
+
+    reason: str
+    error: str
+    task: str | None = None
+    cause: dict[str, Any] | None = None  # the exception, as fields of a log line
+
 
 class FlowSource:
-    """Of one process, and of one state of its imports: after a reload there is a new one."""
+    """For one process and one state of its imports: a reload makes a new one."""
 
     def __init__(self, resolver: FlowResolver, spec: str = "") -> None:
         self._resolver = resolver
@@ -27,42 +43,78 @@ class FlowSource:
 
     @property
     def announced(self) -> dict[str, str]:
-        """What the resolver lists in its attribute `flows`: names, or names with sentences."""
-        said = getattr(self._resolver, "flows", None)
-        if isinstance(said, Mapping):
-            return _short({str(name): str(about) for name, about in said.items()})
-        if isinstance(said, Iterable) and not isinstance(said, str):
-            return _short(dict.fromkeys(map(str, said), ""))
+        """What the resolver lists in its attribute `flows`: names, or names with descriptions."""
+        listed = getattr(self._resolver, "flows", None)
+        if isinstance(listed, Mapping):
+            return _short({str(name): str(about) for name, about in listed.items()})
+        if isinstance(listed, Iterable) and not isinstance(listed, str):
+            return _short(dict.fromkeys(map(str, listed), ""))
         return {}
 
     def params(self) -> dict[str, Params]:
-        """What those that are announced may be given. Calls the resolver, in a process of its own."""
-        return looked_at(self.announced, self._resolver)
+        """The parameters of the announced flows. Calls the resolver, in another process."""
+        return inspect_params(self.announced, self._resolver)
+
+    def resolve(
+        self,
+        name: str,
+        workflow_yaml: str | None,
+        packages: Iterable[str],
+        variables: Iterable[str],
+        awaited: Iterable[str],
+    ) -> Flow | Unresolved:
+        """`packages`: those whose functions a text may name, besides the resolver's own module.
+        `variables`: the environment variables that it may read. `awaited`: waits that the run has reached.
+        """
+        flow = try_call(self.flow, name, workflow_yaml, packages, variables, also=(SystemExit,))
+        if isinstance(flow, BaseException):
+            reason, text = why_unresolved(name, flow)
+            return Unresolved(reason, text, cause=cause_of(describe(flow)))
+        lost = lost_wait(flow, awaited)
+        return flow if lost is None else Unresolved(FLOW_CHANGED, _why_lost(lost), lost)
 
     def flow(
         self, name: str, workflow_yaml: str | None, packages: Iterable[str], variables: Iterable[str]
     ) -> Flow:
-        """`packages`: those whose functions a text may name, besides the resolver's own module.
-        `variables`: what it may read of the environment.
-
-        Raises CodeMissing or CodeRefused for a text that cannot be executed here, and whatever a resolver
-        raises.
-        """
+        """Raises CodeMissing or CodeRefused for a text, and anything that a resolver raises."""
         if workflow_yaml is None:
             return self._resolver(name)
-        # Most runs bring none: what reads it is only loaded for those that do.
+        # Most runs have no text: the modules that read it are imported for those that do.
         from pyoco_server.worker.yaml.building import build_flow
         from pyoco_server.worker.yaml.environment import Readable
         from pyoco_server.workflow_yaml import WorkflowYamlValidationError, parse_workflow_yaml_bytes
 
         try:
             config = parse_workflow_yaml_bytes(workflow_yaml.encode("utf-8", "surrogatepass")).config
-        except WorkflowYamlValidationError as error:  # of a job that did not come through our gateway
+        except WorkflowYamlValidationError as error:  # a job of another producer
             raise CodeRefused(str(error)) from error
         callables = Callables((*packages, *self._modules))
         return build_flow(name, config, callables, self._plugins, Readable(variables))
 
 
-def _short(said: Mapping[str, str]) -> dict[str, str]:
-    some = islice(said.items(), FLOWS_ANNOUNCED_MAX)
+def lost_wait(flow: Flow, awaited: Iterable[str]) -> str | None:
+    """The first of these record names for which the flow has no waiting task any more.
+
+    A newer version of a flow may lack a wait. To continue would mean to guess what the answer was for.
+    """
+    names = list(awaited)
+    if not names:
+        return None
+    waits = {task.name for task in flow.tasks if type(task.func) is WaitTask}
+    return next((name for name in names if waits.isdisjoint((name, _task_of(name)))), None)
+
+
+def _task_of(record_name: str) -> str:
+    return _POSITION_AND_ITERATION.sub("", record_name)
+
+
+def _why_lost(name: str) -> str:
+    return (
+        f"The flow has changed: it has no wait '{name}' any more, which this run has come to. "
+        "Submit it again, or bring the wait back before you answer it."
+    )
+
+
+def _short(listed: Mapping[str, str]) -> dict[str, str]:
+    some = islice(listed.items(), FLOWS_ANNOUNCED_MAX)
     return {name[:WORDS_CHARS_MAX]: about[:WORDS_CHARS_MAX] for name, about in some if name}

@@ -1,6 +1,6 @@
 """Whether this worker takes new runs: the operator's setting is pushed, applied, and shown in its entry.
 
-While the entry says draining, the worker gets no jobs: the entry is set last, and cleared first.
+While the entry shows draining, the worker gets no jobs: the entry is set last, and cleared first.
 
 The setting is stored in the worker's registry entry and names the instance that it is for, so that a
 restarted worker takes runs again. A push only shows that a write was tried; the value is read at the
@@ -26,25 +26,25 @@ from pyoco_server.worker.attempt.claim import Claimant
 
 log = logging.getLogger(__name__)
 
-# How often, and how soon, the leader is asked again for what was pushed. What it refused never comes.
-LOOKS_MAX = 6
-LOOK_AGAIN = Backoff(first_sec=0.05, longest_sec=0.5)
+# How often, and how soon, the leader is asked again for a pushed setting. It may have refused the write.
+READS_MAX = 6
+READ_AGAIN = Backoff(first_sec=0.05, longest_sec=0.5)
 
 
 class Draining:
-    """`say` publishes the worker's registry entry, `is_draining` included."""
+    """`publish` publishes the worker's registry entry, which includes `is_draining`."""
 
-    def __init__(self, store: Store, claimant: Claimant, say: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, store: Store, claimant: Claimant, publish: Callable[[], Awaitable[None]]) -> None:
         self._store = store
         self._claimant = claimant
-        self._say = say
-        self._beginnings = 0
-        self._none_begins = asyncio.Event()
-        self._none_begins.set()
+        self._publish = publish
+        self._starting = 0
+        self._none_starting = asyncio.Event()
+        self._none_starting.set()
         self._puller: JobPuller | None = None
-        self._loop = Loop("draining", self._look)
-        self._pushed: bool | None = None  # the last wish that was pushed and not yet read
-        self._looks = 0
+        self._loop = Loop("draining", self._check_setting)
+        self._pushed: bool | None = None  # the last setting that was pushed and not yet read
+        self._reads = 0
         self.is_draining = False
 
     async def start(self, puller: JobPuller) -> None:
@@ -57,29 +57,29 @@ class Draining:
         await self._loop.stop(self._store.config.broker_timeout_sec * 2)
 
     @contextmanager
-    def beginning(self) -> Iterator[Callable[[], None]]:
-        """Around a delivery; call the given function as soon as the entry lists its run."""
+    def track_start(self) -> Iterator[Callable[[], None]]:
+        """Around a delivery. Call the yielded function when the entry lists its run."""
         is_open = True
-        self._beginnings += 1
-        self._none_begins.clear()
+        self._starting += 1
+        self._none_starting.clear()
 
-        def begun() -> None:
+        def note_started() -> None:
             nonlocal is_open
-            self._beginnings -= is_open
+            self._starting -= is_open
             is_open = False
-            if not self._beginnings:
-                self._none_begins.set()
+            if not self._starting:
+                self._none_starting.set()
 
         try:
-            yield begun
+            yield note_started
         finally:
-            begun()
+            note_started()
 
     def _on_written(self, record: Record) -> None:
         wanted = self._is_wanted(record)
         if not self._is_done(wanted):
-            self._pushed, self._looks = wanted, 0
-        if not self._is_done(wanted) or self._was_lost(record):
+            self._pushed, self._reads = wanted, 0
+        if not self._is_done(wanted) or self._is_lost(record):
             self._loop.wake()
 
     def _is_wanted(self, record: Record) -> bool:
@@ -90,15 +90,15 @@ class Draining:
         is_paused = self._puller is not None and self._puller.is_paused
         return wanted is self.is_draining and wanted is is_paused
 
-    def _was_lost(self, record: Record) -> bool:
+    def _is_lost(self, record: Record) -> bool:
         return self.is_draining and DRAIN not in record
 
-    async def _look(self) -> None:
+    async def _check_setting(self) -> None:
         assert self._puller is not None
         record = await self._store.registry.get(self._claimant.worker_id, at_leader=True)
         if record is None:
-            return  # the next beat writes it, and that is pushed
-        if self._was_lost(record):
+            return  # the next heartbeat writes it, and that is pushed
+        if self._is_lost(record):
             await self._store.registry.merge(self._claimant.worker_id, {DRAIN: self._claimant.instance_id})
             return
         wanted = self._is_wanted(record)
@@ -106,29 +106,29 @@ class Draining:
             await (self._drain(self._puller) if wanted else self._resume(self._puller))
             fields = {"worker_id": self._claimant.worker_id, "draining": wanted}
             log.info("no new runs are taken" if wanted else "runs are taken again", extra=fields)
-        await self._look_for_pushed(wanted)
+        await self._wait_for_pushed(wanted)
 
-    async def _look_for_pushed(self, read: bool) -> None:
-        """The leader may not have yet what was pushed, or has refused it."""
-        if self._pushed is None or self._pushed is read or self._looks >= LOOKS_MAX:
+    async def _wait_for_pushed(self, read: bool) -> None:
+        """The leader may not have the pushed setting yet, or may have refused it."""
+        if self._pushed is None or self._pushed is read or self._reads >= READS_MAX:
             self._pushed = None
             return
-        self._looks += 1
-        await self._loop.pause_until_stopped(LOOK_AGAIN.after(self._looks))
+        self._reads += 1
+        await self._loop.pause_until_stopped(READ_AGAIN.after(self._reads))
         self._loop.wake()
 
     async def _drain(self, puller: JobPuller) -> None:
-        """Jobs received before are executed: the entry lists them as running before it says draining."""
+        """Jobs received before are executed: the entry lists their runs before it shows draining."""
         await puller.pause()
-        await self._none_begins.wait()
+        await self._none_starting.wait()
         self.is_draining = True
-        await self._say()
+        await self._publish()
 
     async def _resume(self, puller: JobPuller) -> None:
-        self.is_draining = False
+        is_published = self.is_draining = False
         try:
-            await self._say()
-        except BaseException:  # also when cancelled: the entry still says that it drains
-            self.is_draining = True  # the loop tries again
-            raise
+            await self._publish()
+            is_published = True
+        finally:  # otherwise the entry still shows that it drains, and the loop retries
+            self.is_draining = not is_published
         await puller.resume()

@@ -38,15 +38,15 @@ class Heartbeat:
         claimant: Claimant,
         tags: list[str],
         slots: int,
-        in_hand: Collection[str],
+        in_flight: Collection[str],
         extra: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self._store = store
         self._claimant = claimant
         self._tags = tags
         self._slots = slots
-        # Runs from before their claim is sent until the worker has nothing more to do with them.
-        self._in_hand = in_hand
+        # Runs from before their claim is sent until their delivery is settled.
+        self._in_flight = in_flight
         self._fences: dict[str, int] = {}
         self._extra = extra
         self._who = _who()
@@ -144,7 +144,7 @@ class Heartbeat:
             pid=self._who["pid"],
             tags=self._tags,
             free_slots=self._free_slots,
-            holds={run_id: self._fences.get(run_id, 0) for run_id in self._in_hand},
+            holds={run_id: self._fences.get(run_id, 0) for run_id in self._in_flight},
         )
         sent_at = elapsed()
         self._revision = await self._store.leases.renew(

@@ -1,14 +1,14 @@
-"""Commands of a run on their way into a commit, and how much one commit takes.
+"""Commands of a run before they are committed, and how much one commit takes.
 
-The process that executes the run reports a command without the values of user code. They travel beside it as
-JSON and are put into the command by the process that commits it, without being decoded.
+The process that executes the run reports a command without the values of user code. They are sent beside it
+as JSON, and the process that commits the command puts them into it without decoding them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum, auto
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from pyoco_server.lifecycle.commands import (
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 256 * 1024
-# Of an event, without what user code put into it.
+# Of an event, without the values of user code.
 FRAME_BYTES = 200
 
 Acknowledge = Callable[[], None]
@@ -35,7 +35,7 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Numbering(NamedTuple):
-    """The numbers in commands of one claim: its fence, and how often each task was tried before it."""
+    """The numbers in commands of one claim: its fence, and the attempts of each task before this claim."""
 
     fence: int
     attempts: Mapping[str, int] = {}
@@ -46,34 +46,37 @@ class Numbering(NamedTuple):
 
 
 class Urgency(IntEnum):
-    NOW = auto()  # other tasks wait until it is in the log
-    SOON = auto()  # nothing waits for it, but it should not be lost with the process
+    NOW = auto()  # other tasks wait until the command is in the log
+    SOON = auto()  # no task waits for it, but it should not be lost with the process
     WITH_NEXT = auto()  # another report or the end of the run follows
 
 
-class TaskReport(NamedTuple):
-    """`values`: what user code put into it (output, inputs, prompt), as JSON.
+class Report(Protocol):
+    def __call__(
+        self,
+        command: TaskCommand,
+        values: bytes | None = None,
+        acknowledged: Acknowledge | None = None,
+        urgency: Urgency = Urgency.WITH_NEXT,
+    ) -> None:
+        """`values`: the values of user code (output, inputs, prompt), as JSON.
 
-    `acknowledged` is to be called when the command is in the log; given only if something waits for that.
-    """
-
-    command: TaskCommand
-    values: bytes | None = None
-    acknowledged: Acknowledge | None = None
-    urgency: Urgency = Urgency.WITH_NEXT
+        `acknowledged` is called when the command is in the log; None if nothing waits for that.
+        """
 
 
 class Fact(NamedTuple):
-    """A command as it is committed. One that is to be acknowledged does not wait for others to join."""
+    """A command as it is committed. One with `acknowledged` does not wait for others to join."""
 
     command: Command
     size: int = 0
     acknowledged: Acknowledge | None = None
 
 
-def fact_of(report: TaskReport) -> Fact:
-    """The command with its values, and about how many bytes user code put into it."""
-    command, values, acknowledged, _ = report
+def fact_of(
+    command: TaskCommand, values: bytes | None = None, acknowledged: Acknowledge | None = None
+) -> Fact:
+    """The command with its values, and about how many bytes these have."""
     match command:
         case SucceedTask():
             if values is None:

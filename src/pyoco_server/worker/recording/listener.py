@@ -1,31 +1,51 @@
 """From the engine's callbacks to lifecycle commands, in the process that executes the run.
 
-Owns which success is awaited: the successors of a task start when its result is in the log. Nothing depends
-on a last task, so its result is acknowledged at once and joins a later commit.
+Owns which success must be committed first: the successors of a task start when its result is in the log. No
+task depends on a last task, so its result is acknowledged at once and joins a later commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pyoco_server import clock
 from pyoco_server.engine import Listener, WaitPrompt
-from pyoco_server.lifecycle.commands import FailTask, PutTaskWaiting, SkipTask, StartTask, SucceedTask
+from pyoco_server.lifecycle.commands import (
+    FailTask,
+    PlanTasks,
+    PutTaskWaiting,
+    SkipTask,
+    StartTask,
+    SucceedTask,
+)
 from pyoco_server.lifecycle.graph import OnTimeout
-from pyoco_server.worker.recording.facts import Acknowledge, Numbering, TaskReport, Urgency
-from pyoco_server.worker.recording.planning import Edges, plan
+from pyoco_server.worker.recording.facts import Acknowledge, Numbering, Report, Urgency
 from pyoco_server.worker.recording.values import inputs_kept, result_of
 
+# The plan of a large flow is too long for one message.
+PLAN_NAMES_MAX = 1_000
+LAST_NAMES_MAX = 1_000
+# Edges are drawn, and used when a run is executed again from a task on. A flow with more than this is not
+# drawn, and the order of the log is used instead (`lifecycle.task_order`).
+DRAWN_CHARS_MAX = 100_000
+
 _to_json = msgspec.json.Encoder().encode
+
+
+class Edges(NamedTuple):
+    """`any_of`: the tasks for which one of those they need is enough."""
+
+    needs: Mapping[str, Sequence[str]] = {}
+    any_of: Collection[str] = ()
 
 
 class CommandListener(Listener):
     """`report` is called in the engine's thread; `end_output` before the end of a task is reported."""
 
-    def __init__(self, report: Callable[[TaskReport], None], end_output: Callable[[str], None]) -> None:
+    def __init__(self, report: Report, end_output: Callable[[str], None]) -> None:
         self._report = report
         self._end_output = end_output
         self._numbering = Numbering(fence=0)
@@ -44,9 +64,9 @@ class CommandListener(Listener):
 
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self._unfinished = set(names)
-        self._last = frozenset(last)  # of a flow with loops none: a task may come again
+        self._last = frozenset(last)  # empty for a flow with loops: any task may be executed again
         for command in plan(self._numbering.fence, names, last, self._edges, clock.now()):
-            self._report(TaskReport(command))
+            self._report(command)
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         started = StartTask(
@@ -55,7 +75,7 @@ class CommandListener(Listener):
             attempt=self._numbering.attempt_no(name, attempt),
             started_at=clock.now(),
         )
-        self._report(TaskReport(started, _to_json(inputs_kept(inputs)[0])))
+        self._report(started, _to_json(inputs_kept(inputs)[0]))
 
     def task_succeeded(
         self,
@@ -79,12 +99,12 @@ class CommandListener(Listener):
             types=result.types,
         )
         if name not in self._last:
-            self._report(TaskReport(succeeded, result.json, acknowledged, Urgency.NOW))
+            self._report(succeeded, result.json, acknowledged, Urgency.NOW)
             return
         acknowledged()
-        # After the last of them only the end of the run follows, at once.
+        # The end of the run follows the last of them at once.
         urgency = Urgency.SOON if self._unfinished else Urgency.WITH_NEXT
-        self._report(TaskReport(succeeded, result.json, urgency=urgency))
+        self._report(succeeded, result.json, None, urgency)
 
     def task_failed(
         self,
@@ -107,11 +127,10 @@ class CommandListener(Listener):
             traceback=traceback or None,
             will_retry=will_retry,
         )
-        self._report(TaskReport(failed))
+        self._report(failed)
 
     def task_cancelled(self, name: str) -> None:
-        skipped = SkipTask(fence=self._numbering.fence, task=name, skipped_at=clock.now())
-        self._report(TaskReport(skipped))
+        self._report(SkipTask(fence=self._numbering.fence, task=name, skipped_at=clock.now()))
 
     def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         now = clock.now()
@@ -124,4 +143,25 @@ class CommandListener(Listener):
             on_timeout=OnTimeout(asked.on_timeout),
             waiting_since=now,
         )
-        self._report(TaskReport(waiting, _to_json(inputs_kept(asked.prompt)[0]) if asked.prompt else None))
+        self._report(waiting, _to_json(inputs_kept(asked.prompt)[0]) if asked.prompt else None)
+
+
+def plan(
+    fence: int, names: Sequence[str], last: Sequence[str], edges: Edges, at: float
+) -> Iterator[PlanTasks]:
+    """The plan of a run: its tasks in portions, its last tasks, and its edges."""
+    if sum(len(name) for wanted in edges.needs.values() for name in wanted) > DRAWN_CHARS_MAX:
+        edges = Edges()
+    # A single last task is known without this; very many last tasks make no useful result.
+    last_tasks = list(last) if 1 < len(last) <= LAST_NAMES_MAX else None
+    for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
+        tasks = list(names[start : start + PLAN_NAMES_MAX])
+        yield PlanTasks(
+            fence=fence,
+            tasks=tasks,
+            last=last_tasks,
+            needs={name: list(edges.needs[name]) for name in tasks if name in edges.needs} or None,
+            any_of=[name for name in tasks if name in edges.any_of] or None,
+            planned_at=at,
+        )
+        last_tasks = None

@@ -1,6 +1,6 @@
 """The recording of one claim: reports become commits, notices and uploads, until the run is concluded.
 
-`batcher` commits, `uploads` stores large results, `log` keeps what the run prints.
+`batcher` commits, `uploads` stores large results, `log` stores what the run prints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker.recording.batcher import CommitBatcher
-from pyoco_server.worker.recording.facts import Fact, TaskReport, fact_of
+from pyoco_server.worker.recording.facts import Acknowledge, Fact, TaskCommand, Urgency, fact_of
 from pyoco_server.worker.recording.notices import notices_of
 from pyoco_server.worker.recording.open_waits import OpenWaits
 from pyoco_server.worker.recording.run_log import RunLog
@@ -42,7 +42,7 @@ class Recorder:
         self.waits = OpenWaits(stored.run)
         self._batcher = CommitBatcher(store, stored, self.snapshot.follow, self._stop_after)
         self.uploads = Uploads(store, run_id, self._fence, lambda: self._batcher.refuse(Reason.FENCED))
-        self.cause: dict[str, Any] | None = None  # the exception that it failed with, as a log line names it
+        self.cause: dict[str, Any] | None = None  # the exception that it failed with, as fields of a log line
 
     @property
     def stored(self) -> StoredRun:
@@ -68,11 +68,18 @@ class Recorder:
 
     # From any thread
 
-    def report(self, report: TaskReport) -> None:
+    def report(
+        self,
+        command: TaskCommand,
+        values: bytes | None = None,
+        acknowledged: Acknowledge | None = None,
+        urgency: Urgency = Urgency.WITH_NEXT,
+    ) -> None:
+        """The urgency matters only for reports that are sent to another process."""
         if threading.get_ident() == self._thread:
-            self._receive(report)
+            self._receive(command, values, acknowledged)
         else:
-            self._loop.call_soon_threadsafe(self._receive, report)
+            self._loop.call_soon_threadsafe(self._receive, command, values, acknowledged)
 
     def add_lines(
         self,
@@ -93,7 +100,7 @@ class Recorder:
     # From the loop
 
     async def conclude(self, ending: Command) -> Reason | None:
-        """Commit what still waits together with the end. Gives the reason if it was refused."""
+        """Commit what still waits together with the end. Returns the reason if it was refused."""
         await self.uploads.wait_until_finished()
         if self.refused is not None:  # refused meanwhile, so that some results were not stored
             return self.refused
@@ -117,23 +124,23 @@ class Recorder:
         await self.log.flush()
         return await self._batcher.commit_alone(ending)
 
-    def _receive(self, report: TaskReport) -> None:
-        command = report.command
-        if isinstance(command, PutTaskWaiting):
+    def _receive(self, command: TaskCommand, values: bytes | None, acknowledged: Acknowledge | None) -> None:
+        if isinstance(command, SucceedTask):
+            if command.kept is OutputKept.REFERENCED:
+                self._upload(command, values, acknowledged)
+                return
+        elif isinstance(command, PutTaskWaiting):
             self.waits.add(command.task)
-        if isinstance(command, SucceedTask) and command.kept is OutputKept.REFERENCED:
-            self._upload(command, report)
-        else:
-            self._add(fact_of(report))
+        self._add(fact_of(command, values, acknowledged))
 
-    def _upload(self, command: SucceedTask, report: TaskReport) -> None:
+    def _upload(self, command: SucceedTask, values: bytes | None, acknowledged: Acknowledge | None) -> None:
         """A large result is stored before the log refers to it."""
 
         def add(put: StoredResult) -> None:
             stored = replace(command, kept=put.kept, types=put.types)
-            self._add(fact_of(report._replace(command=stored, values=put.json)))
+            self._add(fact_of(stored, put.json, acknowledged))
 
-        result = StoredResult(report.values, command.kept, command.types)
+        result = StoredResult(values, command.kept, command.types)
         self.uploads.begin(command.task, command.attempt, result, add)
 
     def _add(self, fact: Fact) -> None:

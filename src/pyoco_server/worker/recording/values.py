@@ -1,4 +1,4 @@
-"""What of a task's inputs and result can be written down, and what is written where it cannot."""
+"""A task's inputs and result as JSON, and what is recorded where that is not possible."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pyoco_server.engine.tasks.failure import try_call
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.worker.recording.types_kept import Inexact, Types, described, restored
 
 OUTPUT_INLINE_BYTES_MAX = 64 * 1024
 INPUTS_INLINE_BYTES_MAX = 16 * 1024
 REPR_CHARS_MAX = 1000
-NOTHING = b"null"  # what a number that JSON does not know (NaN, infinity) becomes
+NOTHING = b"null"  # the encoding of a number that JSON does not have (NaN, infinity)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class StoredResult(NamedTuple):
-    """A task's result as it is recorded: its JSON, how it is kept, and types that JSON does not have."""
+    """A task's result as it is recorded: its JSON, how it is stored, and types that JSON does not have."""
 
     json: bytes | None
     kept: OutputKept = OutputKept.STORED
@@ -28,17 +29,16 @@ class StoredResult(NamedTuple):
 
 
 def result_of(output: Any, bytes_max: int) -> StoredResult:
-    """The log gets its own copy: user code may change the object after it returned it."""
+    """Encoded at once: user code may change the object after it returned it."""
     if output is None:
-        return StoredResult(None)  # as the log reads it back: the sums in a run count its bytes
+        return StoredResult(None)  # as it is read from the log: the sums in a run count its bytes
     encoded = _encoded(output)
     if encoded is None or encoded == NOTHING:
-        return StoredResult(_encode(_described(output)), OutputKept.UNSERIALISABLE)
+        return StoredResult(_encode(_repr(output)), OutputKept.UNSERIALISABLE)
     if len(encoded) > bytes_max:
         return StoredResult(None, OutputKept.TOO_LARGE)
-    try:
-        types = _types(output, encoded)
-    except Exception:  # user code: __eq__ may raise. What cannot be restored is executed again
+    types = try_call(_types, output, encoded)  # calls __eq__ of user code
+    if isinstance(types, BaseException):  # it cannot be restored: the task is executed again
         if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
             return StoredResult(None, OutputKept.TOO_LARGE)
         return StoredResult(encoded, OutputKept.APPROXIMATE)
@@ -47,7 +47,7 @@ def result_of(output: Any, bytes_max: int) -> StoredResult:
 
 
 def results_from(recorded: bytes) -> dict[str, Any]:
-    """The results of `{task: [JSON, types]}`, as they were when they were returned."""
+    """The results of `{task: [JSON, types]}`, as the tasks have returned them."""
     found: dict[str, tuple[Any, Any]] = _decode(recorded)
     return {name: restored(value, types) for name, (value, types) in found.items()}
 
@@ -61,14 +61,14 @@ def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
             kept[name] = msgspec.Raw(encoded)
             size += len(encoded)
         else:
-            described = _described(value) if size <= INPUTS_INLINE_BYTES_MAX else _kind(value)
-            kept[name] = described
-            size += len(described)
+            text = _repr(value) if size <= INPUTS_INLINE_BYTES_MAX else _kind(value)
+            kept[name] = text
+            size += len(text)
     return kept, size
 
 
 def _types(output: Any, encoded: bytes) -> Types | None:
-    """Raises when the result could not be had again from its JSON."""
+    """Raises if the result cannot be restored from its JSON."""
     if type(output) is str:
         return None
     back = _decode(encoded)
@@ -87,12 +87,10 @@ def _encoded(value: Any) -> bytes | None:
         return None
 
 
-def _described(value: Any) -> str:
-    """A repr is user code: it may raise anything, and return text that cannot be encoded."""
-    try:
-        return repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode()
-    except Exception:  # user code: __repr__ may raise anything
-        return _kind(value)
+def _repr(value: Any) -> str:
+    """`__repr__` is user code: it may raise, and return text that cannot be encoded."""
+    text = try_call(lambda: repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode())
+    return text if isinstance(text, str) else _kind(value)
 
 
 def _kind(value: Any) -> str:

@@ -1,8 +1,8 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
-The main thread runs flows. Every thread may send, at least what it prints. One thread always reads the link,
-so that a cancel arrives while a task runs (`link_reader.py`). When the parent's end of the socket closes, the
-process exits at once.
+The main thread runs flows. Every thread may send: at least the lines that it prints. One thread always reads
+the link, so that a cancel arrives while a task runs (`link_reader.py`). When the parent's end of the socket
+closes, the process exits at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import math
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
+from typing import Any
 
 import msgspec
 from pyoco.core.models import Flow, RunContext
@@ -22,12 +24,11 @@ from pyoco.core.models import Flow, RunContext
 from pyoco_server import clock
 from pyoco_server.clock import elapsed
 from pyoco_server.engine import Engine, Event, OutcomeStatus, RunOutcome, WaitAnswer
-from pyoco_server.engine.tasks.failure import describe
+from pyoco_server.engine.tasks.failure import describe, try_call
 from pyoco_server.flows import ResolverError, load_resolver
-from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_CHANGED, cause_of, said, why_unresolved
-from pyoco_server.worker.flows.changes import lost_wait, why_lost
-from pyoco_server.worker.flows.source import FlowSource
-from pyoco_server.worker.recording.facts import Numbering, TaskReport, Urgency
+from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, cause_of, error_text
+from pyoco_server.worker.flows.source import FlowSource, Unresolved
+from pyoco_server.worker.recording.facts import Acknowledge, Numbering, TaskCommand, Urgency
 from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.values import results_from
 from pyoco_server.worker.slots import messages as m
@@ -35,8 +36,8 @@ from pyoco_server.worker.slots.link_reader import LinkReader
 from pyoco_server.worker.slots.link_writer import LinkWriter
 from pyoco_server.worker.slots.output import Output
 
-# How long after the last write a report may wait for the next one. Not every one of many quick tasks side by
-# side is worth a write; the result of a slow one should not be lost with the process.
+# How long after the last write a report may wait for the next one. Many quick tasks side by side should not
+# cost a write each; the result of a slow task should not be lost with the process.
 PATIENCE_SEC = {Urgency.NOW: 0.0, Urgency.SOON: 0.002, Urgency.WITH_NEXT: math.inf}
 
 
@@ -49,7 +50,7 @@ class SlotChild:
         self._output = Output(self._writer)
         self._reader = LinkReader(link, self._receive_message, self._writer.tick)
         self._listener = CommandListener(self._report, self._output.end_of)
-        # One for all runs: it remembers a cancel that arrives before its run has begun.
+        # One for all runs: it keeps a cancel that arrives before its run has begun.
         self._engine = Engine(
             parallelism=parallelism,
             listener=self._listener,
@@ -66,14 +67,19 @@ class SlotChild:
         while True:
             self._execute(self._reader.wait_for(self._jobs))
 
-    def _report(self, report: TaskReport) -> None:
+    def _report(
+        self,
+        command: TaskCommand,
+        values: bytes | None = None,
+        acknowledged: Acknowledge | None = None,
+        urgency: Urgency = Urgency.WITH_NEXT,
+    ) -> None:
         number = m.NOT_AWAITED
-        if report.acknowledged is not None:
-            self._number += 1
-            number = self._number
-            self._waiting[number] = report.acknowledged
-        reported = m.Reported(command=report.command, values=report.values, number=number)
-        self._writer.send(reported, patience_sec=PATIENCE_SEC[report.urgency])
+        if acknowledged is not None:
+            number = self._number = self._number + 1
+            self._waiting[number] = acknowledged
+        reported = m.Reported(command=command, values=values, number=number)
+        self._writer.send(reported, patience_sec=PATIENCE_SEC[urgency])
 
     def _execute(self, job: m.RunFlow) -> None:
         numbering = Numbering(job.fence, job.attempts)
@@ -82,7 +88,7 @@ class SlotChild:
         ended = self._perform(job)
         self._waiting.clear()
         if self._output.end():
-            ended = msgspec.structs.replace(ended, is_worn=True)
+            ended = msgspec.structs.replace(ended, must_be_replaced=True)
         self._reader.note_run_end()
         self._writer.send(ended)
 
@@ -90,34 +96,22 @@ class SlotChild:
         if job.import_path is not None and job.import_path not in sys.path:
             sys.path.insert(0, job.import_path)
             importlib.invalidate_caches()
-        try:
-            flow = self._flows.flow(job.flow_name, job.workflow_yaml, job.callable_packages, job.flow_env)
-        except (Exception, SystemExit) as error:  # user code: what it raises ends the run
-            reason, text = why_unresolved(job.flow_name, error)
-            cause = cause_of(describe(error))
-            return m.EndedMessage(status=OutcomeStatus.FAILED, reason=reason, error=text, cause=cause)
-        if (lost := lost_wait(flow, job.awaited)) is not None:
-            return m.EndedMessage(
-                status=OutcomeStatus.FAILED, reason=FLOW_CHANGED, error=why_lost(lost), task=lost
-            )
-        return self._run(flow, job)
+        flow = self._flows.resolve(
+            job.flow_name, job.workflow_yaml, job.callable_packages, job.flow_env, job.awaited
+        )
+        return _failed(*flow) if isinstance(flow, Unresolved) else self._run(flow, job)
 
     def _run(self, flow: Flow, job: m.RunFlow) -> m.EndedMessage:
         context = RunContext(run_id=job.run_id, flow_name=job.flow_name)
         context.metadata |= job.metadata
         limit = getattr(flow, "timeout_sec", None) or job.timeout_sec
         params, recorded = msgspec.json.decode(job.params), results_from(job.recorded)
-        try:
-            outcome = self._engine.run(
-                flow, params, context, recorded=recorded, failures=job.failures, timeout_sec=limit
-            )
-            return _ended(outcome)
-        except Exception as error:  # process boundary: a defect of the engine must end the run with its error
-            logging.getLogger(__name__).exception("the engine broke")
-            cause = cause_of(describe(error))
-            return m.EndedMessage(
-                status=OutcomeStatus.FAILED, reason=EXECUTION_ERROR, error=said(error), cause=cause
-            )
+        run = partial(self._engine.run, recorded=recorded, failures=job.failures, timeout_sec=limit)
+        outcome = try_call(run, flow, params, context)
+        if isinstance(outcome, BaseException):  # a defect of the engine: the run ends with its error
+            logging.getLogger(__name__).error("the engine broke", exc_info=outcome)
+            return _failed(EXECUTION_ERROR, error_text(outcome), None, cause_of(describe(outcome)))
+        return _ended(outcome)
 
     def _receive(self, mailbox: SimpleQueue[Event], timeout_sec: float | None, beside_others: bool) -> Event:
         wait = self._reader.wait_beside_others if beside_others else self._reader.wait_for
@@ -160,8 +154,12 @@ def main(handle: int, spec: str, parallelism: int, path: str) -> None:
     flows = FlowSource(resolver, spec)
     ready = m.Ready(flows=flows.announced, params=flows.params())
     slot = SlotChild(link, flows, parallelism)
-    gc.freeze()  # what is loaded now stays until the process ends: the collector skips it
+    gc.freeze()  # everything loaded so far stays until the process ends: the collector skips it
     slot.serve(ready)
+
+
+def _failed(reason: str, error: str, task: str | None, cause: dict[str, Any] | None) -> m.EndedMessage:
+    return m.EndedMessage(status=OutcomeStatus.FAILED, reason=reason, error=error, task=task, cause=cause)
 
 
 def _ended(outcome: RunOutcome) -> m.EndedMessage:
@@ -170,7 +168,7 @@ def _ended(outcome: RunOutcome) -> m.EndedMessage:
         reason=EXECUTION_ERROR,
         error=outcome.error,
         task=outcome.failed_task,
-        is_worn=bool(outcome.left_behind),
+        must_be_replaced=bool(outcome.left_behind),
         waiting=outcome.waiting,
         cause=cause_of(outcome.cause),
     )

@@ -1,4 +1,4 @@
-"""One run in a slot, seen from the worker: passes reports and printed lines to the recorder."""
+"""One run in a slot, on the worker's side: passes reports and printed lines to the recorder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import partial
 
 from pyoco_server import clock
 from pyoco_server.lifecycle.commands import FailTask, SkipTask, StartTask, SucceedTask
-from pyoco_server.worker.recording.facts import TaskReport
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.link import Link
@@ -31,7 +30,7 @@ class Execution:
                 self.ended.set_exception(error)
 
     def add_lines(self, stream: str, lines: list[str]) -> None:
-        """Lines written to the descriptors directly: of the one running task, if there is only one."""
+        """Lines written to the descriptors. They belong to the running task if there is only one."""
         task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, None)
         self._recorder.add_lines(clock.now(), stream, task, attempt, lines, None)
 
@@ -42,20 +41,20 @@ class Execution:
     def _dispatch(self, message: m.FromSlot) -> None:
         recorder = self._recorder
         match message:
+            case m.Reported():
+                self._receive_report(message)
             case m.Printed():
                 recorder.add_lines(
                     message.at, message.stream, message.task, message.attempt, message.lines, message.level
                 )
-                if recorder.log.is_full(self._go_on):
+                if recorder.log.is_full(lambda: self._link.hold(reading=True)):
                     self._link.hold(reading=False)
-            case m.Reported():
-                self._take(message)
             case m.EndedMessage():
                 self.ended.set_result(message)
             case m.Ready() | m.BrokenMessage():
                 raise AssertionError(f"{type(message).__name__} in the middle of a run")
 
-    def _take(self, message: m.Reported) -> None:
+    def _receive_report(self, message: m.Reported) -> None:
         command = message.command
         match command:
             case StartTask():
@@ -64,11 +63,8 @@ class Execution:
                 self._running.pop(command.task, None)
         awaited = message.number != m.NOT_AWAITED
         acknowledged = partial(self._acknowledge, message.number) if awaited else None
-        self._recorder.report(TaskReport(command, message.values, acknowledged))
+        self._recorder.report(command, message.values, acknowledged)
 
     def _acknowledge(self, number: int) -> None:
         if self._is_current():  # otherwise the run has ended, and nothing waits for it
             self._link.send(m.AcknowledgeMessage(number=number))
-
-    def _go_on(self) -> None:
-        self._link.hold(reading=True)

@@ -1,7 +1,7 @@
-"""The messages between a worker and its slots: msgpack behind a length, over a socket pair.
+"""The messages between a worker and its slots: msgpack with a length prefix, over a socket pair.
 
-Values of user code travel as JSON bytes, made where the values are: nothing of theirs is unpickled, and the
-parent never loads their classes.
+Values of user code are sent as JSON bytes, encoded in the slot: nothing is unpickled, and the worker never
+loads the classes of user code.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     timeout_sec: float | None
     workflow_yaml: str | None = None
     callable_packages: tuple[str, ...] = ()
-    flow_env: tuple[str, ...] = ()  # variables that the text may read
+    flow_env: tuple[str, ...] = ()  # environment variables that the text may read
     import_path: str | None = None  # the wheels of the run's tenant; a slot has one tenant
     failures: dict[str, str] = {}
     awaited: tuple[str, ...] = ()
-    clock_offset: float | None = None  # what turns `clock.elapsed` into the broker's time
+    clock_offset: float | None = None  # from `clock.elapsed` to the broker's time
 
 
 class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -50,7 +50,7 @@ class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 
 class AcknowledgeMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """The result with this number is in the log; what waits for it may start."""
+    """The result with this number is in the log; tasks that wait for it may start."""
 
     number: int
 
@@ -78,7 +78,7 @@ ToSlot = RunFlow | Stop | AcknowledgeMessage | MayStart | AnswerMessage
 
 
 class Ready(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """`flows`: those that the resolver lists, with a sentence each; empty if it lists none.
+    """`flows`: those that the resolver lists, with a description each; empty if it lists none.
 
     `params`: their parameters, as far as they could be inspected.
     """
@@ -94,11 +94,11 @@ class BrokenMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tr
 
 
 class Reported(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """A command for the log. `values`: what user code put into it (output, inputs, prompt), as JSON."""
+    """A command for the log. `values`: values of user code (output, inputs, prompt), as JSON."""
 
     command: TaskCommand
     values: bytes | None = None
-    number: int = NOT_AWAITED  # else to be acknowledged under this number
+    number: int = NOT_AWAITED  # otherwise it is acknowledged with this number
 
 
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
@@ -119,10 +119,10 @@ class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     reason: str
     error: str | None = None
     task: str | None = None
-    # Threads of the run are still in user code, or its processes still print: the slot is not used again.
-    is_worn: bool = False
+    # Threads of the run are still in user code, or its processes still print.
+    must_be_replaced: bool = False
     waiting: tuple[str, ...] = ()  # PARKED: which waits are open
-    cause: dict[str, Any] | None = None  # FAILED: the exception, as a log line names it
+    cause: dict[str, Any] | None = None  # FAILED: the exception, as fields of a log line
 
 
 FromSlot = Ready | BrokenMessage | Reported | Printed | EndedMessage

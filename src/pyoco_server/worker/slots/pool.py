@@ -1,8 +1,7 @@
-"""The slots of a worker: as many as it may run at once, each replaced when it has died or is out of date.
+"""The slots of a worker: one for each run at a time, replaced when its process has died or is out of date.
 
-What a slot loads has editions: flow files that changed, a folder of wheels that was synchronised. A new
-edition is tried in one process first; only if that one can load it, the others follow, each between two runs.
-A slot belongs to the tenant of its first run for as long as it lives.
+Flow files and wheels have editions. A new edition is first loaded in one process; if that succeeds, the other
+slots are replaced, each between two runs. A slot belongs to the tenant of its first run until it is replaced.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
 from pyoco_server.lifecycle.commands import FailRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.supervision import Backoff, Loop
+from pyoco_server.supervision import Backoff, Loop, contain
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
@@ -33,7 +33,7 @@ RECOVERY = Backoff(first_sec=0.5, longest_sec=30.0)
 
 
 class Slots:
-    """A performer: every run has a process to itself, and only that process pays for what the run does."""
+    """A performer: every run has its own process, and no other process is affected by what the run does."""
 
     def __init__(self, config: NatsBackendConfig, spec: str, count: int) -> None:
         self._config = config
@@ -44,7 +44,7 @@ class Slots:
         self._free: list[Slot] = []
         self._busy: set[Slot] = set()
         self._stopping = False
-        self._on_change: Callable[[], None] = _noop
+        self._on_change: Callable[[], None] = lambda: None
         self._recovery = Loop("slots", self._recover, backoff=RECOVERY)
         self._refilling = Loop("refill of slots", self._refill)
         self.problem: str | None = None
@@ -55,7 +55,7 @@ class Slots:
     async def start(self, path: Path | None = None) -> None:
         self._edition = Edition(path=path)
         started = await asyncio.gather(*(self._new() for _ in range(self._count)), return_exceptions=True)
-        # Those that did start are kept also where one did not, so that `close` ends them.
+        # Slots that did start are kept if another did not, so that `close` ends them.
         self._free.extend(one for one in started if isinstance(one, Slot))
         for one in started:
             if isinstance(one, BaseException):
@@ -66,9 +66,8 @@ class Slots:
     async def renew(self, path: Path | None = None) -> None:
         """Load everything again, with `path` (default: the current one) first on the import path.
 
-        Runs in flight are not touched.
-
-        Raises ResolverBroken or SlotDied when it cannot be loaded: what was loaded before then stays in use.
+        Runs in flight are not affected. Raises ResolverBroken or SlotDied if it cannot be loaded: then the
+        edition before stays in use.
         """
         async with self._renewing:
             edition = Edition(self._edition.number + 1, path or self._edition.path)
@@ -102,19 +101,21 @@ class Slots:
         try:
             slot = self._take(tenant) or await self._replace_free_slot()
         except CANNOT_START as error:
-            # Not the run's fault: another worker may execute it. This one takes no runs until a slot starts.
+            # Another worker can execute the run. This one takes no runs until a slot can be started.
             self._report(error)
             return recorder.loss(LossCause.HANDED_BACK, f"no process could be started for it: {error}")
         slot.tenant = tenant
         self._busy.add(slot)
         monitor.begin(slot, recorder)
-        try:
-            ending = await slot.perform(claimed, recorder)
-        except SlotDied as died:
-            ending = self._loss(claimed, recorder, str(died))
-        except Exception as error:  # process boundary: this worker holds the run, so it has to end it
-            log.exception("slot broke", extra={"run_id": claimed.stored.run.run_id})
-            ending = _failed(claimed, f"its process was not understood: {error!r}")
+        # This worker holds the run, so it has to end it after any error.
+        with contain("slots", "slot broke", run_id=claimed.stored.run.run_id) as contained:
+            try:
+                ending = await slot.perform(claimed, recorder)
+            except SlotDied as died:
+                ending = self._loss(claimed, recorder, str(died))
+        if contained.error is not None:
+            text = f"its process was not understood: {contained.error!r}"
+            ending = FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=text)
         monitor.detach_engine()
         self._busy.discard(slot)
         if slot.is_free and not monitor.is_abandoned and self._has_room_for(slot):
@@ -137,7 +138,7 @@ class Slots:
         await asyncio.gather(*(slot.close() for slot in slots))
 
     def _take(self, tenant: str | None) -> Slot | None:
-        """A free slot that may run this tenant's code; the one used last, its memory is warm."""
+        """A free slot that may run this tenant's code: the one used last, because its caches are warm."""
         for slot in reversed(self._free):
             fits = slot.edition == self._edition and (slot.is_unused or slot.tenant == tenant)
             if fits and slot.is_alive():
@@ -146,7 +147,7 @@ class Slots:
         return None
 
     async def _replace_free_slot(self) -> Slot:
-        """A new one, in the place of a free one that is out of date or another tenant's."""
+        """A new slot instead of a free one that is out of date or belongs to another tenant."""
         if self._free:
             await self._free.pop(0).close()
         return await self._new()
@@ -159,7 +160,7 @@ class Slots:
         return len(self._free) + len(self._busy) < self._count and not self._stopping
 
     async def _refill(self) -> None:
-        """The next run should not have to wait for a process to start."""
+        """Start slots in advance, so that the next run does not wait for one."""
         while self._has_room:
             try:
                 slot = await self._new()
@@ -172,17 +173,15 @@ class Slots:
             self._free.append(slot)
 
     def _report(self, error: Exception) -> None:
-        is_new, self.problem = (
-            self.problem is None,
-            f"no slot can be started: {error or type(error).__name__}",
-        )
+        is_new = self.problem is None
+        self.problem = f"no slot can be started: {error or type(error).__name__}"
         if is_new:
             log.error("no slot can be started; no runs are taken", extra={"error": str(error)})
         self._on_change()
         self._recovery.wake()
 
     async def _recover(self) -> None:
-        """Until a slot could be started: then runs are taken again."""
+        """Raises until a slot can be started; then runs are taken again."""
         if self.problem is None or self._stopping:
             return
         try:
@@ -203,11 +202,10 @@ class Slots:
 
     async def _new(self, edition: Edition | None = None) -> Slot:
         slot = Slot(self._config, self._spec, edition or self._edition)
-        try:
+        async with AsyncExitStack() as on_error:  # also when cancelled: the process would be left behind
+            on_error.push_async_callback(slot.close)
             await slot.start()
-        except BaseException:  # cancelled too: the process would be left behind
-            await slot.close()
-            raise
+            on_error.pop_all()
         return slot
 
     def _loss(self, claimed: Claimed, recorder: Recorder, how: str) -> ReportLoss:
@@ -216,11 +214,3 @@ class Slots:
             "slot died", extra={"run_id": claimed.stored.run.run_id, "reason": how, "cause": cause.value}
         )
         return recorder.loss(cause, how)
-
-
-def _failed(claimed: Claimed, error: str) -> FailRun:
-    return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=error)
-
-
-def _noop() -> None:
-    return

@@ -27,13 +27,12 @@ from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.printable import one_line
 from pyoco_server.processes.lifeline import ProcessGuard
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.performer import Ending, metadata_of
+from pyoco_server.worker.performer import Ending, ending_of
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.execution import Execution
 from pyoco_server.worker.slots.link import Link
 from pyoco_server.worker.slots.pipe_reader import PipeReader
-from pyoco_server.worker.threads import ending_of
 from pyoco_server.worker.wheels.folder import tenant_place
 
 log = logging.getLogger(__name__)
@@ -134,7 +133,7 @@ class Slot:
                 flow_name=run.flow_name,
                 params=msgspec.json.encode(run.params),
                 recorded=claimed.recorded,
-                metadata=metadata_of(claimed),
+                metadata=claimed.metadata,
                 result_bytes_max=self._config.result_max_bytes,
                 timeout_sec=self._config.run_timeout_sec or None,
                 workflow_yaml=claimed.submission.workflow_yaml,
@@ -157,7 +156,7 @@ class Slot:
                 pipe.end_line()
             self._execution = None
         self._runs += 1
-        self.is_usable = self.is_usable and not ended.is_worn
+        self.is_usable = self.is_usable and not ended.must_be_replaced
         recorder.cause = ended.cause
         if ended.status == OutcomeStatus.ABANDONED:
             # Its listener stopped it. If this worker still holds the run, another slot continues it.

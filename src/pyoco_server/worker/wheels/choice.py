@@ -1,4 +1,4 @@
-"""Which wheels a worker is to have, of all there are. Pure."""
+"""Which wheels a worker installs, of all that exist. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyoco_server.store.fleet.wheels import Wheel, for_tags
 
 
 class Choice(NamedTuple):
-    """Of each package all that fit, the newest first: the others are for when that one cannot be had."""
+    """All matching wheels of each package, the newest first: an older one is used if that one fails."""
 
     packages: list[list[Wheel]]
-    misfits: list[Wheel]  # of our tags, but for another interpreter or platform
+    misfits: list[Wheel]  # with our tags, but for another interpreter or platform
 
     @property
     def newest(self) -> list[Wheel]:

@@ -1,14 +1,14 @@
-"""A worker's own folder of wheels: each installed once, and editions made of them.
+"""A worker's folder of wheels: each installed once, and editions made of them.
 
     <sync dir>/<worker id>/lock             held for as long as the worker lives
                            wheels/<nuid>/   one wheel, installed; kept over a restart
-                           editions/<key>/  what a slot has on its path: links to the files of its wheels;
+                           editions/<key>/  on the import path of slots: links to the files of its wheels;
                                             those of a tenant below @tenants, for its own runs only
-                           tmp/             what is not ready yet
+                           tmp/             folders that are not complete yet
 
-Whatever stands under its final name is whole: it was made in `tmp` and renamed. Two workers share nothing:
-one that finds the folder of its id taken (the same id twice on a machine) uses `<worker id>.2`.
-Works on files, and therefore runs in threads.
+A folder with its final name is complete: it was made in `tmp` and renamed. Workers share no folder: if the
+folder of its id is locked (the same id twice on a machine), a worker uses `<worker id>.2`. All functions
+block, so they are called in threads.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pyoco_server.store.fleet.wheels import Wheel
 log = logging.getLogger(__name__)
 
 SAME_ID_MAX = 100
-# The folder of a worker that is gone: it may come back, but one named after a process id never will.
+# Of a worker that is gone. It may return, but a worker named after a process id never will.
 ABANDONED_AFTER_SEC = 7 * 24 * 3600.0
-TENANTS = "@tenants"  # no name that an import could have
+TENANTS = "@tenants"  # not a possible name of a module
 NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
 
 
@@ -70,7 +70,7 @@ class WheelFolder:
         return (self._wheels / wheel.nuid).is_dir()
 
     def new_place(self) -> Path:
-        """A folder for what is not ready yet."""
+        """A new temporary folder."""
         place = self._tmp / secrets.token_hex(8)
         place.mkdir()
         return place
@@ -80,12 +80,12 @@ class WheelFolder:
 
     def keep(self, wheel: Wheel, installed: Path) -> None:
         for file in _files(installed):
-            # Editions share them: a package that writes into itself gets an error.
+            # Editions share the files: a package that writes into its own folder gets an error.
             file.chmod(file.stat().st_mode & ~0o222)
         installed.rename(self._wheels / wheel.nuid)
 
     def edition(self, wheels: Sequence[Wheel]) -> Path:
-        """The folder that has these wheels, made if it is not there."""
+        """The folder of these wheels, made if it does not exist."""
         key = hashlib.sha256("\n".join(sorted(wheel.nuid for wheel in wheels)).encode()).hexdigest()[:16]
         path = self._editions / key
         if path.is_dir():
@@ -100,13 +100,13 @@ class WheelFolder:
         return path
 
     def sweep(self, *, editions: Collection[Path], wheels: Collection[Wheel]) -> None:
-        """Remove all others. What is in an edition stays in it: a file is gone with its last link."""
+        """Remove all others. Files that an edition links to stay: a file is removed with its last link."""
         kept = {*editions, *(self._wheels / wheel.nuid for wheel in wheels)}
         for folder in [*self._editions.iterdir(), *self._wheels.iterdir()]:
             if folder not in kept:
                 place = self._tmp / secrets.token_hex(8)
                 with contextlib.suppress(OSError):
-                    folder.rename(place)  # half a folder must not stand under its name
+                    folder.rename(place)  # an incomplete folder must not have a final name
                 self.clear(place)
 
     def _add(self, wheel: Wheel, edition: Path) -> None:
@@ -118,13 +118,13 @@ class WheelFolder:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 _link(file, place)
             except (FileExistsError, NotADirectoryError):
-                # Two wheels with one file, as namespace packages have it: that of the first stays.
+                # Two wheels with the same file, as in namespace packages: the first one stays.
                 fields = {"wheel_name": wheel.name, "file": str(file.relative_to(installed))}
                 log.debug("a file of a wheel is there already", extra=fields)
 
 
 def tenant_place(edition: Path, tenant_id: str) -> Path:
-    """Where the wheels of a tenant are: code that it has brought must not run for others."""
+    """The folder of a tenant's wheels: its code must not run for other tenants."""
     return edition / TENANTS / hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
 
 
@@ -146,7 +146,7 @@ def _try_lock(root: Path) -> int | None:
     path = root / "lock"
     try:
         lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except FileNotFoundError:  # its folder was abandoned, and is being removed
+    except FileNotFoundError:  # the folder was abandoned and is being removed
         return None
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

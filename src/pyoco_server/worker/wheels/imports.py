@@ -1,16 +1,17 @@
-"""Change the edition that this very process imports from: for a worker that runs flows in its own threads."""
+"""Change the edition that this process imports from: for a worker that runs flows in its own threads."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from pyoco_server.engine.tasks.failure import try_call
+
 
 def swap_edition(old: Path | None, new: Path | None) -> None:
-    """Put the new one first on the path, and forget what was imported from the old one.
+    """Put the new edition first on the path, and remove modules that were imported from the old one.
 
     References to modules and functions of the old edition stay valid; the next import finds the new one.
     """
@@ -27,12 +28,9 @@ def _is_from(module: ModuleType | None, folder: Path) -> bool:
     return any(Path(place).is_relative_to(folder) for place in _places(module))
 
 
-def _places(module: ModuleType | None) -> Iterator[str]:
-    """Its file, or the folders of a package without one. Some modules have strange things there."""
+def _places(module: ModuleType | None) -> list[str]:
+    """Its file, or the folders of a package without one. Attributes of a lazy module may raise."""
     file = getattr(module, "__file__", None)
-    if isinstance(file, str):
-        yield file
-    try:
-        yield from (entry for entry in getattr(module, "__path__", ()) if isinstance(entry, str))
-    except Exception:  # user code: reading an attribute of a lazy module may raise anything
-        return
+    entries = try_call(lambda: list(getattr(module, "__path__", ())))
+    places = (file, *entries) if isinstance(entries, list) else (file,)
+    return [place for place in places if isinstance(place, str)]

@@ -1,4 +1,4 @@
-"""Start the process that installs a wheel, and wait for it, up to a limit."""
+"""Starts the process that installs a wheel, and waits for it up to a limit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def install(file: Path, folder: Path, at_most: UnpackedMax, *, timeout_sec
     )
     try:
         async with asyncio.timeout(timeout_sec):
-            _, said = await process.communicate()
+            _, stderr = await process.communicate()
     except TimeoutError:
         raise WheelBroken(
             f"installing it took longer than {timeout_sec:g} s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)"
@@ -45,9 +45,9 @@ async def install(file: Path, folder: Path, at_most: UnpackedMax, *, timeout_sec
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode:
-        raise WheelBroken(_reason(said, process.returncode))
+        raise WheelBroken(_reason(stderr, process.returncode))
 
 
-def _reason(said: bytes, code: int) -> str:
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+def _reason(stderr: bytes, code: int) -> str:
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
     return (lines[-1] if lines else f"its installation ended with {code}")[:REASON_CHARS_MAX]

@@ -31,13 +31,13 @@ class SyncReport:
         self.last_attempt_at = clock.now()
 
     def end(self, *, error: str | None) -> None:
-        """With an error or without; what is in use stays in use either way."""
+        """With an error or without."""
         now = clock.now()
         self.last_error = error[:ERROR_CHARS_MAX] if error else None
         if error is None:
             self.last_success_at = self.last_synced_at = now
 
-    def uses(self, wheels: Iterable[Wheel]) -> None:
+    def note_installed(self, wheels: Iterable[Wheel]) -> None:
         now, known = clock.now(), self.installed_at
         self.installed_at = {wheel.nuid: known.get(wheel.nuid, (wheel, now)) for wheel in wheels}
 

@@ -1,4 +1,4 @@
-"""What has failed and when it is worth another try: each time later, up to a limit."""
+"""What has failed and when to retry it: with a growing interval, up to a limit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class RetrySchedule:
     def note_failure(self, what: str, reason: str) -> None:
         before = self._failures.get(what)
         times = before.times + 1 if before else 1
-        # The next look comes after the first interval by itself: one is left out after the first failure.
+        # The next sync comes after the first interval: after the first failure one is skipped.
         pause_sec = min(self._first_sec * 2.0 ** min(times, 16), max(LONGEST_SEC, self._first_sec))
         self._failures[what] = _Failure(times, time.monotonic() + pause_sec, reason)
 
-    def is_to_wait(self, what: str) -> bool:
+    def must_wait(self, what: str) -> bool:
         failure = self._failures.get(what)
         return failure is not None and time.monotonic() < failure.retry_at
 
     def reasons(self, *what: str) -> str | None:
-        """Why these have failed, if they have."""
+        """Why these have failed; None if they have not."""
         return "; ".join(self._failures[one].reason for one in what if one in self._failures) or None
 
     def note_success(self, what: str) -> None:

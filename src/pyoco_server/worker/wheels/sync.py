@@ -1,8 +1,8 @@
-"""Keep the wheels of a worker as the registry has them (REQ-0026): look, fetch what is new, change editions.
+"""Keep the wheels of a worker equal to the registry (REQ-0026): list, install new ones, change the edition.
 
-At the start and between two polls, at most once in an interval. A wheel that cannot be had costs only itself:
-the next older one of its package takes its place, and it is tried again ever more patiently. When the broker
-is away, or the flows cannot be loaded with the new edition, the one in use stays.
+At the start and between two polls, once per interval. If a wheel cannot be installed, the next older
+one of its package is used, and it is retried with a growing interval. If the broker is away, or the flows
+cannot be loaded with the new edition, the edition in use stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from packaging.tags import sys_tags
 from pyoco_server.errors import ConfigError, Internal, NotFound, Unavailable
 from pyoco_server.store.fleet.wheels import Wheel
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import count_failure
+from pyoco_server.supervision import contain
 from pyoco_server.worker.performer import NotNow, Performer
 from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
 from pyoco_server.worker.wheels.choice import Choice, choose
@@ -43,14 +43,14 @@ class WheelSync:
         performer: Performer,
         worker_id: str,
         tags: Sequence[str],
-        on_news: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._performer = performer
         self._who = {"worker_id": worker_id}
         self._worker_id = worker_id
         self._tags = tags
-        self._on_news = on_news
+        self._on_change = on_change
         self._config = store.config
         self._enabled = store.config.wheel_sync_enabled
         self._supported = frozenset(sys_tags()) if self._enabled else frozenset()
@@ -67,39 +67,37 @@ class WheelSync:
         return self._report.described()
 
     async def first_edition(self) -> Path | None:
-        """What the performer is to start with; None when wheels are not synchronised.
+        """The edition to start with; None if wheels are not synchronised.
 
-        Waits for the broker: flows that need a wheel could not even be loaded without it.
+        Waits for the broker: flows that need a wheel cannot be loaded without it.
         """
         if not self._enabled:
             return None
         self._folder = await asyncio.to_thread(self._open_folder)
         while True:
-            wheels = await self._look()
+            wheels = await self._choose_and_install()
             if wheels is not None:
                 path = await asyncio.to_thread(self._folder.edition, wheels)
-                await self._in_use(path, wheels)
+                await self._note_edition(path, wheels)
                 return path
             await asyncio.sleep(min(START_PAUSE_SEC, self._config.wheel_sync_interval_sec))
 
     async def keep_up(self) -> None:
-        """Look if it is time; to be called when this slot has no run."""
+        """Synchronise if the interval has passed. Called when a slot has no run."""
         if not self._enabled or self._syncing.locked() or asyncio.get_running_loop().time() < self._due_at:
             return
         async with self._syncing:
-            try:
-                wheels = await self._look()
+            # After a defect the worker continues with the wheels it has.
+            with contain("wheel sync", "wheels not synchronised", **self._who, **SYNC_FAILED) as contained:
+                wheels = await self._choose_and_install()
                 if wheels is not None and _nuids(wheels) != _nuids(self._editions[-1][1]):
                     await self._change_to(wheels)
-            except Exception as error:  # supervision: the worker goes on with the wheels it has
-                count_failure("wheel sync")
-                self._report.end(error=repr(error))
-                fields = self._who | SYNC_FAILED | {"reason": repr(error)}
-                log.exception("wheels not synchronised", extra=fields)
-        self._on_news()
+            if contained.error is not None:
+                self._report.end(error=repr(contained.error))
+        self._on_change()
 
     def poll_sec(self, longest_sec: float) -> float:
-        """How long a slot may wait for a job before it comes back to `keep_up`."""
+        """How long a slot may wait for a job before the next `keep_up`."""
         if not self._enabled or self._syncing.locked():
             return longest_sec
         left_sec = self._due_at - asyncio.get_running_loop().time()
@@ -119,8 +117,8 @@ class WheelSync:
                 f"PYOCO_WHEEL_SYNC_DIR names {sync_dir!r}, which cannot be used ({error}); name another."
             ) from error
 
-    async def _look(self) -> list[Wheel] | None:
-        """The wheels to have, all of them installed; None when it cannot be found out."""
+    async def _choose_and_install(self) -> list[Wheel] | None:
+        """The chosen wheels, all of them installed; None if the broker is away."""
         self._due_at = asyncio.get_running_loop().time() + self._config.wheel_sync_interval_sec
         self._report.begin()
         try:
@@ -150,11 +148,11 @@ class WheelSync:
         assert self._folder is not None
         if self._folder.has(wheel):
             return True
-        if self._retries.is_to_wait(wheel.nuid):
+        if self._retries.must_wait(wheel.nuid):
             return False
         try:
             await self._install(wheel)
-        except NotFound:  # deleted since we looked
+        except NotFound:  # deleted since it was listed
             return False
         except (WheelBroken, Internal, OSError) as error:
             self._retries.note_failure(wheel.nuid, f"{wheel.name}: {error}")
@@ -178,11 +176,11 @@ class WheelSync:
         log.info("wheel installed", extra=self._who | {"wheel_name": wheel.name, "nuid": wheel.nuid})
 
     async def _change_to(self, wheels: list[Wheel]) -> None:
-        """Let the performer take the new edition. It refuses what it cannot load, and uses the old one on."""
+        """Load the new edition. If it cannot be loaded, the old one stays in use."""
         assert self._folder is not None
         key, retries = ",".join(sorted(_nuids(wheels))), self._edition_retries
         retries.forget_others({key})
-        if retries.is_to_wait(key):
+        if retries.must_wait(key):
             self._report.end(error=retries.reasons(key))
             return
         try:
@@ -198,15 +196,15 @@ class WheelSync:
             log.error("the wheels in use stay in use", exc_info=error, extra=fields)
         else:
             retries.note_success(key)
-            await self._in_use(path, wheels)
+            await self._note_edition(path, wheels)
 
-    async def _in_use(self, path: Path, wheels: list[Wheel]) -> None:
+    async def _note_edition(self, path: Path, wheels: list[Wheel]) -> None:
         assert self._folder is not None
         before = self._editions[-1][1] if self._editions else []
         known, wanted = _nuids(before), _nuids(wheels)
         self._report.updated = [wheel for wheel in wheels if wheel.nuid not in known]
         self._report.removed = [wheel for wheel in before if wheel.nuid not in wanted]
-        self._report.uses(wheels)
+        self._report.note_installed(wheels)
         self._editions = [*self._editions[-1:], (path, wheels)]
         log.info("wheels in use", extra=self._who | {"wheels": [wheel.name for wheel in wheels]})
         await asyncio.to_thread(

@@ -1,6 +1,6 @@
-"""The process that installs one wheel into one folder. A process of its own, so that it can be killed alone.
+"""The process that installs one wheel into one folder. It is a process so that it can be killed.
 
-Installs what is in the wheel and nothing else: no dependencies, no network, no look at what is installed.
+Installs the files of the wheel and nothing else: no dependencies, no network access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax, check_director
 
 
 class _Counted:
-    """Counts what is really read, not what the directory of the file claims."""
+    """Counts the bytes that are read, which may differ from the sizes in the file's directory."""
 
     def __init__(self, stream: BinaryIO, count: Callable[[int], None]) -> None:
         self._stream = stream
@@ -72,15 +72,11 @@ def _check_python(metadata: str) -> None:
         raise ValueError(f"needs Python {wanted}, and this is {here}")
 
 
-def main() -> int:
-    try:
-        at_most = UnpackedMax(bytes=int(sys.argv[3]), files=int(sys.argv[4]))
-        unpack(Path(sys.argv[1]), Path(sys.argv[2]), at_most)
-    except Exception as error:  # process boundary: the text is the report, however the wheel is broken
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return 1
-    return 0
+def _report(kind: type[BaseException], error: BaseException, _trace: object) -> None:
+    """The last line of stderr is the reason why a wheel cannot be installed."""
+    sys.stderr.write(f"{kind.__name__}: {error}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.excepthook = _report
+    unpack(Path(sys.argv[1]), Path(sys.argv[2]), UnpackedMax(bytes=int(sys.argv[3]), files=int(sys.argv[4])))

@@ -18,7 +18,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.flows.waits import WaitTask
-from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused, said
+from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused, error_text
 
 HOW_TO_ALLOW = (
     "Add its package to PYOCO_CALLABLE_ALLOW on the worker, or register the task as a plug-in and name it "
@@ -65,7 +65,7 @@ def _import(module: str, path: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except Exception as error:  # user code: a module may raise anything while it is imported
-        raise CodeMissing(f"'{path}' cannot be imported on this worker: {said(error)}") from error
+        raise CodeMissing(f"'{path}' cannot be imported on this worker: {error_text(error)}") from error
 
 
 def _function(module: ModuleType, attribute: str, path: str) -> Callable[..., Any]:
