@@ -13,7 +13,7 @@ from pyoco_server.housekeeping.old_runs import OldRuns
 from pyoco_server.lifecycle.commands import AddTag, ArchiveRun, CancelRun
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.erase import erase_run
-from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries, Over
+from pyoco_server.read_model.housekeeping_queries import EndedRun, HousekeepingQueries
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
@@ -48,7 +48,7 @@ async def old(store: Store, read_model: ReadModel) -> None:
 
     def is_old() -> bool:
         return all(
-            run.updated_at + KEPT_SEC < time.time() for run in read_model.housekeeping.oldest_over(1_000)
+            run.updated_at + KEPT_SEC < time.time() for run in read_model.housekeeping.oldest_ended(1_000)
         )
 
     await until(is_old)
@@ -100,7 +100,7 @@ async def test_nothing_is_read_until_something_is_due(
     await over(store)
     await read_model.catch_up()
     assert await keeper.look() == 0
-    monkeypatch.delattr(HousekeepingQueries, "oldest_over")
+    monkeypatch.delattr(HousekeepingQueries, "oldest_ended")
     assert await keeper.look() == 0
 
 
@@ -133,8 +133,8 @@ async def test_the_log_decides_whether_it_is_over(
 ) -> None:
     """A list that is wrong, or a run that somebody else has erased, harms nobody."""
     lives, gone = await submitted(store), "00000000-0000-4000-8000-000000000000"
-    wrong = [Over(lives, 0.0), Over(gone, 0.0)]
-    monkeypatch.setattr(HousekeepingQueries, "oldest_over", lambda queries, limit: wrong)
+    wrong = [EndedRun(lives, 0.0), EndedRun(gone, 0.0)]
+    monkeypatch.setattr(HousekeepingQueries, "oldest_ended", lambda queries, limit: wrong)
     assert await keeper.look() == 0
     assert await left(store, lives) == [lives]
 
@@ -164,13 +164,13 @@ async def test_runs_that_only_the_list_has_do_not_stop_the_others_from_going(
     store: Store, read_model: ReadModel, keeper: OldRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(old_runs, "RUNS_AT_ONCE", 3)
-    ghosts = [Over(f"00000000-0000-4000-8000-{number:012}", 1.0) for number in range(6)]
-    real = HousekeepingQueries.oldest_over
+    ghosts = [EndedRun(f"00000000-0000-4000-8000-{number:012}", 1.0) for number in range(6)]
+    real = HousekeepingQueries.oldest_ended
 
-    def with_ghosts(queries: HousekeepingQueries, limit: int) -> list[Over]:
+    def with_ghosts(queries: HousekeepingQueries, limit: int) -> list[EndedRun]:
         return [*ghosts, *real(queries, limit)][:limit]
 
-    monkeypatch.setattr(HousekeepingQueries, "oldest_over", with_ghosts)
+    monkeypatch.setattr(HousekeepingQueries, "oldest_ended", with_ghosts)
     gone = await over(store)
     await old(store, read_model)
     assert [await keeper.look() for _ in range(3)] == [0, 0, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyoco_server.jetstream.acks import DeliveryPosition, place_of
+from pyoco_server.jetstream.acks import DeliveryPosition, position_of
 
 FORMS = {
     "nine parts": b"$JS.ACK.WORK.pyoco_workers_default.3.41.17.1700000000000000000.5",
@@ -15,6 +15,6 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_reply_subject_says_the_same(form: str) -> None:
-    assert place_of(FORMS[form]) == DeliveryPosition(
+    assert position_of(FORMS[form]) == DeliveryPosition(
         delivered=3, stream_seq=41, consumer_seq=17, stored_at=b"1700000000000000000"
     )

@@ -14,10 +14,10 @@ from nats.js.api import ObjectMeta
 from nats.js.object_store import ObjectStore
 
 from pyoco_server.errors import Conflict, NotFound, Unavailable
-from pyoco_server.jetstream.api import StoredMessage, acknowledged
+from pyoco_server.jetstream.api import StoredMessage, parse_ack
 from pyoco_server.jetstream.errors import ProposalInFlight, WrongSequence
 from pyoco_server.jetstream.headers import header_block
-from pyoco_server.jetstream.object_info import ObjectInfo, decoded
+from pyoco_server.jetstream.object_info import ObjectInfo, decode_info
 from pyoco_server.jetstream.objects import CHUNK_BYTES, NotSame, ObjectDamaged, Objects
 from pyoco_server.jetstream.requests import Reply
 from pyoco_server.store.store import Store
@@ -326,7 +326,7 @@ def test_the_meta_message_of_nats_go_is_read() -> None:
         "chunks": 1,
         "digest": "SHA-256=" + "A" * 43 + "=",
     }
-    info = decoded(msgspec.json.encode(meta), 7, "2026-01-02T03:04:05.123456789Z")
+    info = decode_info(msgspec.json.encode(meta), 7, "2026-01-02T03:04:05.123456789Z")
     assert info is not None
     assert info.headers == {"X-Tags": "cpu,linux"}
     assert (info.sha256_hex, info.revision) == ("00" * 32, 7)
@@ -337,7 +337,7 @@ def test_a_message_that_a_cluster_has_not_decided_on_is_no_verdict() -> None:
     """A message before ours is still on its way to the replicas: perhaps our own first try."""
     error = {"code": 400, "err_code": 10164, "description": "wrong last sequence"}
     with pytest.raises(ProposalInFlight):
-        acknowledged("subject", Reply(b"", msgspec.json.encode({"error": error, "seq": 0})))
+        parse_ack("subject", Reply(b"", msgspec.json.encode({"error": error, "seq": 0})))
 
 
 async def chunks_of(store: Store, objects: Objects) -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.events import Event, RunCompleted, RunErased
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.read_model.run_table import ReadTable
+from pyoco_server.read_model.run_table import RunTable
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
@@ -59,7 +59,7 @@ async def test_the_sums_are_kept_over_a_restart_and_made_where_they_were_not(
     await second.catch_up()
     assert standing(second) == {"PENDING": 2, "RUNNING": 1}
     await second.stop()
-    table = ReadTable(Path(config.read_model_path))
+    table = RunTable(Path(config.read_model_path))
     assert table._db.execute("DELETE FROM meta WHERE key = 'tally'").rowcount == 1
     assert sorted(table.counts_by_tenant()) == [(None, "PENDING", 2), (None, "RUNNING", 1)]
     table.close()

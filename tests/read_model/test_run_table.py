@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from pyoco_server.lifecycle.run import Run, RunId
-from pyoco_server.read_model.erased_runs import Gone
+from pyoco_server.read_model.erased_runs import ErasedRun
 from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
 from pyoco_server.read_model.run_rows import Row
-from pyoco_server.read_model.run_table import SEQ_MAX, Filter, ReadTable, page_query
+from pyoco_server.read_model.run_table import SEQ_MAX, Filter, RunTable, page_query
 
 
 def row(run_id: str, updated_at: float, **changes: object) -> Row:
@@ -57,40 +57,40 @@ def ids(runs: list[Run]) -> list[str]:
 
 
 @pytest.fixture
-def table() -> ReadTable:
-    return ReadTable(None)
+def table() -> RunTable:
+    return RunTable(None)
 
 
-def filled(table: ReadTable, *rows: Row) -> ReadTable:
+def filled(table: RunTable, *rows: Row) -> RunTable:
     table.write(rows, [], {"position": "1"})
     return table
 
 
-def states(table: ReadTable, wanted: Filter, limit: int) -> list[bytes]:
+def states(table: RunTable, wanted: Filter, limit: int) -> list[bytes]:
     return [found.state for found in table.find(wanted, limit)]
 
 
-def test_what_changed_last_comes_first(table: ReadTable) -> None:
+def test_what_changed_last_comes_first(table: RunTable) -> None:
     filled(table, row("a", 1.0), row("c", 2.0), row("b", 3.0), row("d", 0.5))
     assert states(table, Filter(), 10) == [b"b", b"c", b"a", b"d"]
     assert states(table, Filter(), 2) == [b"b", b"c"]
 
 
-def test_the_place_in_the_log_counts_and_not_what_clocks_say(table: ReadTable) -> None:
+def test_the_place_in_the_log_counts_and_not_what_clocks_say(table: RunTable) -> None:
     filled(table, row("ahead", 9.0, seq=1, clock=9.0), row("behind", 1.0, seq=2, clock=9.0))
     assert states(table, Filter(), 10) == [b"behind", b"ahead"]
     assert states(table, Filter(updated_after=5.0), 10) == [b"ahead"]
     assert table.clock() == 9.0
 
 
-def test_a_stretch_of_the_log_is_read_without_its_ends(table: ReadTable) -> None:
+def test_a_stretch_of_the_log_is_read_without_its_ends(table: RunTable) -> None:
     filled(table, *(row(f"r{n}", float(n), seq=n) for n in range(1, 10)))
     assert [found.seq for found in table.find(Filter(), 10, above=3, below=7)] == [6, 5, 4]
     assert [found.seq for found in table.find(Filter(), 2, above=3, below=7)] == [6, 5]
     assert table.find(Filter(), 10, above=9) == []
 
 
-def test_a_search_by_time_stops_where_nothing_later_can_be(table: ReadTable) -> None:
+def test_a_search_by_time_stops_where_nothing_later_can_be(table: RunTable) -> None:
     filled(table, *(row(f"r{n:05}", float(n)) for n in range(1, 5001)))
     steps = 0
 
@@ -103,7 +103,7 @@ def test_a_search_by_time_stops_where_nothing_later_can_be(table: ReadTable) -> 
     assert steps < 20
 
 
-def test_every_filter_counts_and_all_of_them_together(table: ReadTable) -> None:
+def test_every_filter_counts_and_all_of_them_together(table: RunTable) -> None:
     filled(
         table,
         row("a", 1.0, status="RUNNING", flow="x", tag="t", tenant="n"),
@@ -132,7 +132,7 @@ FILTERS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(("archived", "index"), [(0, "runs_by_"), (1, "archived_by_")])
 @pytest.mark.parametrize("wanted", FILTERS, ids=lambda one: "+".join(k for k in one if one[k]) or "all")
 def test_a_page_is_searched_in_an_index_and_never_sorted(
-    table: ReadTable, wanted: dict[str, Any], archived: int, index: str
+    table: RunTable, wanted: dict[str, Any], archived: int, index: str
 ) -> None:
     query, values = page_query(Filter(**wanted, archived=archived), 0, SEQ_MAX)
     ((_, _, _, plan),) = table._db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
@@ -142,7 +142,7 @@ def test_a_page_is_searched_in_an_index_and_never_sorted(
     assert "seq>? AND seq<?" in plan
 
 
-def test_without_tenants_and_yaml_their_indexes_are_empty(table: ReadTable) -> None:
+def test_without_tenants_and_yaml_their_indexes_are_empty(table: RunTable) -> None:
     filled(table, *(row(f"r{n}", float(n)) for n in range(50)))
     query = "SELECT name FROM sqlite_master WHERE tbl_name = 'runs' AND type = 'index' AND sql LIKE '%WHERE%'"
     partial = [name for (name,) in table._db.execute(query) if "tenant" in name or "yaml" in name]
@@ -150,7 +150,7 @@ def test_without_tenants_and_yaml_their_indexes_are_empty(table: ReadTable) -> N
     assert states(table, Filter(tenant="x"), 9) == states(table, Filter(yaml="x"), 9) == []
 
 
-def test_the_runs_of_a_schedule_are_found_by_an_index_of_their_own(table: ReadTable) -> None:
+def test_the_runs_of_a_schedule_are_found_by_an_index_of_their_own(table: RunTable) -> None:
     filled(table, row("a", 1.0, schedule="s", tenant="x"), row("b", 2.0), row("c", 3.0, schedule="s"))
     assert states(table, Filter(schedule="s"), 9) == [b"c", b"a"]
     assert states(table, Filter(schedule="s", tenant="x"), 9) == [b"a"]
@@ -159,15 +159,15 @@ def test_the_runs_of_a_schedule_are_found_by_an_index_of_their_own(table: ReadTa
     assert plan == "SEARCH runs USING INDEX runs_by_schedule_seq (schedule=? AND seq>? AND seq<?)"
 
 
-def test_a_run_has_one_row_and_a_gone_one_none(table: ReadTable) -> None:
+def test_a_run_has_one_row_and_a_gone_one_none(table: RunTable) -> None:
     filled(table, row("a", 1.0), row("b", 1.0))
-    table.write([row("a", 2.0, state=b"newer")], [Gone("b", 2, 1, None, True)], {"position": "2"})
+    table.write([row("a", 2.0, state=b"newer")], [ErasedRun("b", 2, 1, None, True)], {"position": "2"})
     assert states(table, Filter(), 9) == [b"newer"]
     assert (table.count(), table.state("a"), table.state("b")) == (1, b"newer", None)
     assert table.meta()["position"] == "2"
 
 
-def test_what_is_owed_comes_oldest_first(table: ReadTable) -> None:
+def test_what_is_owed_comes_oldest_first(table: RunTable) -> None:
     queries = HousekeepingQueries(
         filled(
             table, known("a", 9.0, owed_since=3.0), known("b", 9.0, owed_since=1.0), known("c", 9.0)
@@ -179,7 +179,7 @@ def test_what_is_owed_comes_oldest_first(table: ReadTable) -> None:
     assert ids(queries.owed(tag, before=5.0, limit=1)) == ["b"]
 
 
-def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: ReadTable) -> None:
+def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: RunTable) -> None:
     crowd = [known(f"c{number}", 9.0, tag="crowd", owed_since=1.0) for number in range(50)]
     queries = HousekeepingQueries(
         filled(
@@ -194,7 +194,7 @@ def test_what_is_owed_is_found_by_tag_so_that_no_tag_hides_another(table: ReadTa
     assert "runs_owed" in str(plan)
 
 
-def test_what_was_to_start_by_now_is_found_earliest_first(table: ReadTable) -> None:
+def test_what_was_to_start_by_now_is_found_earliest_first(table: RunTable) -> None:
     queries = HousekeepingQueries(
         filled(
             table, known("a", 1.0, starts_at=5.0), known("b", 1.5, starts_at=3.0), known("c", 2.0)
@@ -206,7 +206,7 @@ def test_what_was_to_start_by_now_is_found_earliest_first(table: ReadTable) -> N
     assert "runs_delayed" in str(table._db.execute(query, (1.0,)).fetchall())
 
 
-def test_claims_and_stuck_cancels_are_found(table: ReadTable) -> None:
+def test_claims_and_stuck_cancels_are_found(table: RunTable) -> None:
     queries = HousekeepingQueries(
         filled(
             table,
@@ -222,8 +222,8 @@ def test_claims_and_stuck_cancels_are_found(table: ReadTable) -> None:
 
 def test_a_file_is_there_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "runs.db"
-    filled(ReadTable(path), row("a", 1.0)).close()
-    assert states(ReadTable(path), Filter(), 9) == [b"a"]
+    filled(RunTable(path), row("a", 1.0)).close()
+    assert states(RunTable(path), Filter(), 9) == [b"a"]
 
 
 def damage_schema(path: Path) -> None:
@@ -261,19 +261,19 @@ def make_empty(path: Path) -> None:
 )
 def test_a_file_that_is_not_ours_or_broken_is_begun_anew(tmp_path: Path, damage: object) -> None:
     path = tmp_path / "runs.db"
-    table = filled(ReadTable(path), *(row(f"r{n}", 1.0, state=b"x" * 900) for n in range(200)))
+    table = filled(RunTable(path), *(row(f"r{n}", 1.0, state=b"x" * 900) for n in range(200)))
     table._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     table.close()
     assert callable(damage)
     damage(path)
-    opened = ReadTable(path)
+    opened = RunTable(path)
     assert opened.count() == 0
     assert set(opened.meta()) == {"schema"}
     filled(opened, row("a", 1.0)).close()
-    assert states(ReadTable(path), Filter(), 9) == [b"a"]
+    assert states(RunTable(path), Filter(), 9) == [b"a"]
 
 
-def test_those_that_are_due_come_by_their_instant(table: ReadTable) -> None:
+def test_those_that_are_due_come_by_their_instant(table: RunTable) -> None:
     queries = HousekeepingQueries(
         filled(
             table, known("late", 1.0, due_at=30.0), known("soon", 2.0, due_at=10.0), known("never", 3.0)
@@ -289,7 +289,7 @@ def test_those_that_are_due_come_by_their_instant(table: ReadTable) -> None:
     )
 
 
-def test_archived_runs_are_left_out_of_the_lists_that_want_it_so(table: ReadTable) -> None:
+def test_archived_runs_are_left_out_of_the_lists_that_want_it_so(table: RunTable) -> None:
     filled(table, row("old", 1.0), row("away", 2.0, archived=1), row("new", 3.0))
     for wanted in (Filter(), Filter(status="PENDING"), Filter(flow="greet", status="PENDING")):
         assert states(table, wanted, 10) == [b"new", b"away", b"old"]
@@ -309,14 +309,14 @@ def test_archived_runs_are_left_out_of_the_lists_that_want_it_so(table: ReadTabl
         "SELECT clock FROM runs WHERE archived IS NOT NULL ORDER BY seq DESC LIMIT 1",
     ],
 )
-def test_what_is_asked_all_the_time_is_read_from_an_index(table: ReadTable, query: str) -> None:
+def test_what_is_asked_all_the_time_is_read_from_an_index(table: RunTable, query: str) -> None:
     plan = " ".join(str(step) for step in table._db.execute(f"EXPLAIN QUERY PLAN {query}"))
     assert "USING" in plan
     assert "INDEX" in plan
     assert "TEMP B-TREE" not in plan
 
 
-def test_those_that_are_not_over_come_in_one_order_whatever_they_are_at(table: ReadTable) -> None:
+def test_those_that_are_not_over_come_in_one_order_whatever_they_are_at(table: RunTable) -> None:
     statuses = ("PENDING", "COMPLETED", "RUNNING", "CANCELLING", "FAILED", "PENDING", "CANCELLED", "RUNNING")
     rows = [row(str(at), float(at + 1), status=status, tenant="red") for at, status in enumerate(statuses)]
     filled(table, *rows, row("put away", 20.0, archived=1, tenant="red"), row("other", 30.0, tenant="blue"))

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.read_model import tag_table
-from pyoco_server.read_model.tag_table import Begun, Last, Tagged, TagTable, page_query
+from pyoco_server.read_model.tag_table import (
+    SubmissionPosition,
+    SubmittedRun,
+    TagFilter,
+    TagTable,
+    page_query,
+)
 
 STAGES = ("PENDING", "RUNNING", "COMPLETED")
 
@@ -28,7 +34,7 @@ def ids(states: list[bytes]) -> list[str]:
     return [state.decode() for state in states]
 
 
-def put(db: sqlite3.Connection, table: TagTable, *rows: Begun) -> None:
+def put(db: sqlite3.Connection, table: TagTable, *rows: SubmittedRun) -> None:
     db.executemany(
         "INSERT OR REPLACE INTO runs VALUES (?, ?)", ((row.run_id, row.run_id.encode()) for row in rows)
     )
@@ -37,14 +43,14 @@ def put(db: sqlite3.Connection, table: TagTable, *rows: Begun) -> None:
 
 def row(
     run_id: str, created: float = 1.0, *tags: str, stage: str = "PENDING", tenant: str | None = None
-) -> Begun:
-    return Begun(run_id, tenant, stage, created, tags)
+) -> SubmittedRun:
+    return SubmittedRun(run_id, tenant, stage, created, tags)
 
 
-def all_pages(table: TagTable, wanted: Tagged, rows: dict[str, Begun], limit: int) -> list[str]:
+def all_pages(table: TagTable, wanted: TagFilter, rows: dict[str, SubmittedRun], limit: int) -> list[str]:
     found: list[str] = []
     while True:
-        last = Last(rows[found[-1]].created, found[-1]) if found else None
+        last = SubmissionPosition(rows[found[-1]].created, found[-1]) if found else None
         page = ids(table.page(wanted, limit, last))
         found += page
         if len(page) < limit:
@@ -54,27 +60,27 @@ def all_pages(table: TagTable, wanted: Tagged, rows: dict[str, Begun], limit: in
 def test_the_newest_come_first_and_equal_instants_by_id() -> None:
     db, table = tables()
     put(db, table, row("a", 1.0), row("c", 2.0), row("b", 2.0))
-    assert ids(table.page(Tagged(), 10, None)) == ["c", "b", "a"]
-    assert ids(table.page(Tagged(), 10, Last(2.0, "c"))) == ["b", "a"]
-    assert ids(table.page(Tagged(), 1, Last(2.0, "b"))) == ["a"]
+    assert ids(table.page(TagFilter(), 10, None)) == ["c", "b", "a"]
+    assert ids(table.page(TagFilter(), 10, SubmissionPosition(2.0, "c"))) == ["b", "a"]
+    assert ids(table.page(TagFilter(), 1, SubmissionPosition(2.0, "b"))) == ["a"]
 
 
 def test_tags_follow_what_is_said_of_them() -> None:
     db, table = tables()
     put(db, table, row("a", 1.0, "x", "y"))
-    assert ids(table.page(Tagged(("x", "y")), 10, None)) == ["a"]
+    assert ids(table.page(TagFilter(("x", "y")), 10, None)) == ["a"]
     put(db, table, row("a", 1.0, "y", "z", stage="RUNNING"))
-    assert ids(table.page(Tagged(("x",)), 10, None)) == []
-    assert ids(table.page(Tagged(("y", "z"), "RUNNING"), 10, None)) == ["a"]
-    assert ids(table.page(Tagged(("y",), "PENDING"), 10, None)) == []
+    assert ids(table.page(TagFilter(("x",)), 10, None)) == []
+    assert ids(table.page(TagFilter(("y", "z"), "RUNNING"), 10, None)) == ["a"]
+    assert ids(table.page(TagFilter(("y",), "PENDING"), 10, None)) == []
     table.write([], ["a", "unknown"])
-    assert ids(table.page(Tagged(("y",)), 10, None)) == []
+    assert ids(table.page(TagFilter(("y",)), 10, None)) == []
     assert db.execute("SELECT count(*) FROM job_tags").fetchone() == (0,)
 
 
 rows_of = st.lists(
     st.builds(
-        Begun,
+        SubmittedRun,
         st.text("abc", min_size=1, max_size=2),
         st.sampled_from([None, "t1", "t2"]),
         st.sampled_from(STAGES),
@@ -89,16 +95,16 @@ rows_of = st.lists(
     rows_of, st.sets(st.sampled_from("xyz")), st.sampled_from([None, *STAGES]), st.sampled_from([None, "t1"])
 )
 def test_pages_have_what_a_look_at_everything_has(
-    written: list[Begun], tags: set[str], stage: str | None, tenant: str | None
+    written: list[SubmittedRun], tags: set[str], stage: str | None, tenant: str | None
 ) -> None:
     db, table = tables()
-    rows: dict[str, Begun] = {}
+    rows: dict[str, SubmittedRun] = {}
     for one in written:
         # Whose it is and when it began stays as it is for ever.
         known = rows.get(one.run_id, one)
         rows[one.run_id] = one._replace(tenant=known.tenant, created=known.created)
         put(db, table, rows[one.run_id])
-    wanted = Tagged(tuple(tags), stage, tenant)
+    wanted = TagFilter(tuple(tags), stage, tenant)
     expected = sorted(
         (
             one
@@ -119,6 +125,6 @@ def test_every_list_is_read_from_an_index_in_its_order(
     tags: tuple[str, ...], stage: str | None, tenant: str | None
 ) -> None:
     db, _ = tables()
-    query, values = page_query(Tagged(tags, stage, tenant), Last(1.0, "a"))
+    query, values = page_query(TagFilter(tags, stage, tenant), SubmissionPosition(1.0, "a"))
     plan = [str(step[3]) for step in db.execute(f"EXPLAIN QUERY PLAN {query}", [*values, 10])]
     assert not [step for step in plan if step.startswith("SCAN") or "TEMP B-TREE" in step], plan

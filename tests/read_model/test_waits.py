@@ -21,7 +21,7 @@ from pyoco_server.lifecycle.events import (
     TaskWaiting,
 )
 from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX
-from pyoco_server.read_model.run_table import ReadTable
+from pyoco_server.read_model.run_table import RunTable
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.read_model.waits import OpenWait, WaitPlace, WaitRow
 from pyoco_server.store.runs.log import StoredRun
@@ -140,7 +140,7 @@ async def test_a_restart_goes_on_with_the_waits_it_had(store: Store, tmp_path: P
 
 @pytest.mark.parametrize("tenant", [None, "t"])
 def test_a_page_is_read_from_an_index_and_costs_its_size(tenant: str | None) -> None:
-    table = ReadTable(None)
+    table = RunTable(None)
     rows = {("r", str(n)): WaitRow("r", str(n), "t", n, 0, _state(n)) for n in range(1, 2001)}
     table.write([], [], {}, waits=rows)
     assert [wait.task for _, wait in table.waiting(tenant, 3, WaitPlace(1000, 0))] == ["1001", "1002", "1003"]

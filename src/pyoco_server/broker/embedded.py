@@ -165,7 +165,7 @@ class EmbeddedBroker:
             server,
             ready_timeout_sec=self._ready_timeout_sec,
             backoff_max_sec=self._restart_backoff_max_sec,
-            restarted=lambda new_server: self._after_restart(folder, new_server),
+            on_restart=lambda new_server: self._after_restart(folder, new_server),
         )
 
     def _after_restart(self, folder: DataFolder, server: ServerProcess) -> None:

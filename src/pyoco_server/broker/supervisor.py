@@ -41,12 +41,12 @@ class Supervisor:
         *,
         ready_timeout_sec: float,
         backoff_max_sec: float,
-        restarted: Callable[[ServerProcess], None],
+        on_restart: Callable[[ServerProcess], None],
     ) -> None:
         self._plan = plan
         self._ready_timeout_sec = ready_timeout_sec
         self._backoff = restart_backoff(backoff_max_sec)
-        self._restarted = restarted
+        self._on_restart = on_restart
         self._stopping = asyncio.Event()  # a flag beside the task: before Python 3.12 a cancel can get lost
         self.server = server
         self._ready_at = time.monotonic()
@@ -110,7 +110,7 @@ class Supervisor:
                 self._failed_because = None
                 self._health.forget()
                 log.warning("nats-server restarted", extra={"broker_pid": self.server.pid})
-                self._restarted(self.server)
+                self._on_restart(self.server)
                 return
 
     async def _look(self) -> None:

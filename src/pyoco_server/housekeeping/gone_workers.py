@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pyoco_server.clock import elapsed
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.operations.fleet.workers import is_gone
-from pyoco_server.store.fleet.registry import Written
+from pyoco_server.store.fleet.registry import WrittenEntry
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,9 @@ class GoneWorkers:
         self._look_at = elapsed() + self._next_in_sec(oldest, due, removed, now)
         return removed
 
-    def _next_in_sec(self, oldest: Sequence[Written], due: list[Written], removed: int, now: float) -> float:
+    def _next_in_sec(
+        self, oldest: Sequence[WrittenEntry], due: list[WrittenEntry], removed: int, now: float
+    ) -> float:
         if len(due) == ENTRIES_AT_ONCE and removed:
             return 0.0
         later = [one.at + self._kept_sec - now for one in oldest[len(due) :][:1]]
@@ -47,7 +49,7 @@ class GoneWorkers:
         again = [self._store.config.worker_disconnect_timeout_sec] if removed < len(due) else []
         return min([self._kept_sec, *later, *again])
 
-    async def _remove(self, written: Written, now: float) -> bool:
+    async def _remove(self, written: WrittenEntry, now: float) -> bool:
         if written.record is None:  # the mark of a deletion, which no list shows
             await self._store.registry.clear(written.worker_id, revision=written.revision)
             return True

@@ -13,7 +13,7 @@ from pyoco_server.clock import elapsed
 from pyoco_server.errors import Conflict, NotFound, Unavailable
 from pyoco_server.housekeeping.isolation import sum_of_all
 from pyoco_server.operations.runs.erase import erase_run
-from pyoco_server.read_model.housekeeping_queries import Over
+from pyoco_server.read_model.housekeeping_queries import EndedRun
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import capture_error, count_failure
@@ -52,14 +52,14 @@ class OldRuns:
         self._look_at = elapsed() + self._next_in_sec(oldest[len(due) :], now)
         return erased
 
-    def _oldest(self) -> list[Over]:
+    def _oldest(self) -> list[EndedRun]:
         """Those that changed longest ago first, without those that are skipped."""
         now = elapsed()
         self._skipped = {run_id: until for run_id, until in self._skipped.items() if until > now}
-        found = self._read_model.housekeeping.oldest_over(RUNS_AT_ONCE + 1 + len(self._skipped))
+        found = self._read_model.housekeeping.oldest_ended(RUNS_AT_ONCE + 1 + len(self._skipped))
         return [run for run in found if run.run_id not in self._skipped][: RUNS_AT_ONCE + 1]
 
-    def _next_in_sec(self, later: Sequence[Over], now: float) -> float:
+    def _next_in_sec(self, later: Sequence[EndedRun], now: float) -> float:
         soonest = min((run.updated_at + self._kept_sec - now for run in later), default=self._kept_sec)
         return min(max(0.0, soonest), LOOK_EVERY_SEC_MAX)
 

@@ -69,7 +69,7 @@ class OwedJobs:
 
     async def _look_at(self, tag: str, runs: list[Run], now: float) -> int:
         due = [run for run in runs if self._is_due(run, now)]
-        line = await self._store.queue.line(tag) if due else None
+        line = await self._store.queue.state(tag) if due else None
         # A tag that no worker has ever served has no consumer, and its jobs stay in the queue.
         if line is None:
             return 0

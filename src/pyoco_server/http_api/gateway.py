@@ -231,7 +231,7 @@ class Gateway:
             return "the list of runs is being rebuilt: the broker has lost commits that were in it"
         if self.read_model.lag > READY_LAG_MAX:
             return f"the list of runs is being rebuilt, {self.read_model.lag} commits to go"
-        return None if self.read_model.feed.is_heard else "the list of runs is not being followed"
+        return None if self.read_model.feed.is_receiving else "the list of runs is not being followed"
 
     async def _serve(self) -> None:
         self._serving.set()

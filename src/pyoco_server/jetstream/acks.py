@@ -17,7 +17,7 @@ class DeliveryPosition(NamedTuple):
     stored_at: bytes  # the broker's time, in nanoseconds
 
 
-def place_of(reply: bytes) -> DeliveryPosition:
+def position_of(reply: bytes) -> DeliveryPosition:
     parts = reply.split(b".")
     skip = 4 if len(parts) == _PARTS_OF_THE_OLD_FORM else 6
     return DeliveryPosition(int(parts[skip]), int(parts[skip + 1]), int(parts[skip + 2]), parts[skip + 3])

@@ -252,7 +252,7 @@ class _Publishing:
     def __await__(self) -> Generator[Any, None, PubAck]:
         answers = yield from self._future.__await__()
         try:
-            return acknowledged(self._subject, answer_of(self._subject, answers))
+            return parse_ack(self._subject, answer_of(self._subject, answers))
         except ProposalInFlight:
             return (yield from self._send_again().__await__())
         except NoStorage:
@@ -264,7 +264,7 @@ class _Publishing:
             await asyncio.sleep(IN_FLIGHT_WAIT.after(tries))
             reply = await self._requests.ask(self._subject, self._payload, self._headers)
             with contextlib.suppress(ProposalInFlight):
-                return acknowledged(self._subject, reply)
+                return parse_ack(self._subject, reply)
         raise ProposalInFlight(self._subject)
 
 
@@ -283,7 +283,7 @@ def _nanoseconds(stamp: str) -> str:
     return f"{int(datetime.fromisoformat(f'{whole}+00:00').timestamp())}{fraction:0<9}"
 
 
-def acknowledged(subject: str, reply: Reply) -> PubAck:
+def parse_ack(subject: str, reply: Reply) -> PubAck:
     ack = _decode_ack(reply.data)
     # A refusal carries "seq":0 as well: look for the error first.
     if ack.error is None:

@@ -74,19 +74,19 @@ class BrokerClient(Client):
         self._subs[sid] = Subscription(self, sid, subject)
         self._handlers[sid] = handler
         if self.is_connected:  # else the reconnect tells it
-            self._leave_in_this_step(f"SUB {subject} {sid}\r\n".encode())
+            self._send_soon(f"SUB {subject} {sid}\r\n".encode())
         return sid
 
     async def unlisten(self, sid: int) -> None:
         """Does not fail: a connection that is lost has lost the subscription too."""
         self._handlers.pop(sid, None)
         if self._subs.pop(sid, None) is not None and self.is_connected:
-            self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
+            self._send_soon(f"UNSUB {sid}\r\n".encode())
 
-    async def hear_out(self, sid: int) -> None:
+    async def unlisten_gracefully(self, sid: int) -> None:
         """Unsubscribe; what the broker sent before it knew of that still reaches the function."""
         if self._subs.pop(sid, None) is not None and self.is_connected:
-            self._leave_in_this_step(f"UNSUB {sid}\r\n".encode())
+            self._send_soon(f"UNSUB {sid}\r\n".encode())
             with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):
                 await self.flush()  # a connection that is lost here has nothing more to bring
         self._handlers.pop(sid, None)
@@ -101,11 +101,11 @@ class BrokerClient(Client):
             command = f"HPUB {subject} {reply} {size} {size + len(payload)}\r\n".encode()
         else:
             command = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
-        self._leave_in_this_step(b"".join((command, headers, payload, b"\r\n")))
+        self._send_soon(b"".join((command, headers, payload, b"\r\n")))
 
     async def flush(self, timeout: int = 10) -> None:
         """Everything sent before this has reached the broker. (nats-py's ping would overtake what waits.)"""
-        self._write_out()
+        self._write_pending()
         await super().flush(timeout)
 
     async def close(self) -> None:
@@ -138,8 +138,8 @@ class BrokerClient(Client):
                 is_given_up = self.is_connected and await self._ping_or_give_up()
 
     async def _ping_or_give_up(self) -> bool:
-        self._silent_pings = 0 if self._parser.has_heard else self._silent_pings + 1
-        self._parser.has_heard = False
+        self._silent_pings = 0 if self._parser.has_received else self._silent_pings + 1
+        self._parser.has_received = False
         self._pings_outstanding += 1
         if self._silent_pings >= self._silent_max or self._pings_outstanding > UNANSWERED_PINGS_MAX:
             await self._process_op_err(StaleConnectionError())
@@ -183,14 +183,14 @@ class BrokerClient(Client):
         if size > self.max_payload:
             raise TooLarge(f"A message of {size} bytes is more than the broker takes ({self.max_payload}).")
 
-    def _leave_in_this_step(self, command: bytes) -> None:
+    def _send_soon(self, command: bytes) -> None:
         self._pending.append(command)
         self._pending_data_size += len(command)
         if not self._flush_is_due:
             self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._write_out)
+            asyncio.get_running_loop().call_soon(self._write_pending)
 
-    def _write_out(self) -> None:
+    def _write_pending(self) -> None:
         self._flush_is_due = False
         if self._pending and self.is_connected and self._transport:
             pending, self._pending, self._pending_data_size = self._pending, [], 0

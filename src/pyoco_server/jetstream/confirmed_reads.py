@@ -30,7 +30,7 @@ def is_mark(headers: bytes) -> bool:
     return _HEADER in headers
 
 
-async def hear_majority(jetstream: JetStream, stream: str, mark: str) -> bool:
+async def wait_for_majority(jetstream: JetStream, stream: str, mark: str) -> bool:
     """Return when a majority has answered: what a node has shown before may be old, and is read again.
 
     False: there is one copy, and what was read is what there is. Raises Unavailable where none answers.

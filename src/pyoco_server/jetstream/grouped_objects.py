@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyoco_server.jetstream.object_info import ObjectInfo, encoded_name
+from pyoco_server.jetstream.object_info import ObjectInfo, encode_name
 from pyoco_server.jetstream.objects import Objects, by_name
 
 
@@ -43,7 +43,7 @@ class GroupedObjects(Objects):
 
     def _meta(self, name: str) -> str:
         group, part, rest = name.split("/", 2)
-        return f"{self._metas}{group}.{part}.{encoded_name(rest)}"
+        return f"{self._metas}{group}.{part}.{encode_name(rest)}"
 
     def _new_nuid(self, name: str) -> str:
         group, part, _ = name.split("/", 2)

@@ -55,7 +55,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, deleted=True, size=0, chunks=0, digest="", modified=at)
 
 
-def encoded(info: ObjectInfo) -> bytes:
+def encode_info(info: ObjectInfo) -> bytes:
     meta: dict[str, Any] = {
         "name": info.name,
         "bucket": info.bucket,
@@ -73,7 +73,7 @@ def encoded(info: ObjectInfo) -> bytes:
     return msgspec.json.encode(meta)
 
 
-def decoded(data: bytes, revision: int, stored_at: str | None) -> ObjectInfo | None:
+def decode_info(data: bytes, revision: int, stored_at: str | None) -> ObjectInfo | None:
     """None for what is not a meta message: a wrong message must not hide the other objects."""
     try:
         meta = msgspec.json.decode(data, type=_Meta)
@@ -95,7 +95,7 @@ def decoded(data: bytes, revision: int, stored_at: str | None) -> ObjectInfo | N
     )
 
 
-def encoded_name(name: str) -> str:
+def encode_name(name: str) -> str:
     """As one token of a subject."""
     return base64.urlsafe_b64encode(name.encode()).decode()
 

@@ -24,10 +24,10 @@ from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
 from pyoco_server.jetstream.headers import header_block
 from pyoco_server.jetstream.object_info import (
     ObjectInfo,
-    decoded,
+    decode_info,
     digest_text,
-    encoded,
-    encoded_name,
+    encode_info,
+    encode_name,
     now_text,
 )
 
@@ -248,7 +248,7 @@ class Objects:
             Nats_Expected_Last_Subject_Sequence=revision,
             Nats_Expected_Last_Subject_Sequence_Subject=of or self._meta(info.name),
         )
-        return (await self._jetstream.publish(self._meta(info.name), encoded(info), headers)).seq
+        return (await self._jetstream.publish(self._meta(info.name), encode_info(info), headers)).seq
 
     async def pieces(self, info: ObjectInfo) -> AsyncIterator[bytes]:
         """Of this very object. The last step of the iteration raises if they are not what was put."""
@@ -298,7 +298,7 @@ class Objects:
             log.warning("chunks were not removed", extra={"nuid": nuid, "error": error.message})
 
     def _meta(self, name: str) -> str:
-        return self._metas + encoded_name(name)
+        return self._metas + encode_name(name)
 
     def _new_nuid(self, _name: str) -> str:
         return secrets.token_hex(11).upper()
@@ -310,7 +310,7 @@ class _OutcomeUnknown(Unavailable):
 
 
 def _info(message: StoredMessage) -> ObjectInfo | None:
-    return decoded(message.data, message.seq, message.header(b"Nats-Time-Stamp"))
+    return decode_info(message.data, message.seq, message.header(b"Nats-Time-Stamp"))
 
 
 def by_name(messages: Iterable[StoredMessage]) -> dict[str, ObjectInfo]:

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pyoco_server.clock import elapsed
-from pyoco_server.jetstream.acks import place_of
+from pyoco_server.jetstream.acks import position_of
 from pyoco_server.jetstream.api import NANOSECONDS, JetStream
 from pyoco_server.jetstream.client import BrokerClient
-from pyoco_server.jetstream.confirmed_reads import MARK, hear_majority, is_mark
+from pyoco_server.jetstream.confirmed_reads import MARK, is_mark, wait_for_majority
 from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
 from pyoco_server.jetstream.headers import status_of, value_of
 from pyoco_server.jetstream.stream_position import Step, StreamPosition
@@ -75,8 +75,8 @@ class OrderedConsumer:
         self._name = ""
         self._consumer_seq = 0
         self._sid: int | None = None
-        self._heard_at = 0.0
-        self.begun = asyncio.Event()
+        self._received_at = 0.0
+        self.subscribed = asyncio.Event()
         self._is_restarting = False
         self._loop = Loop(f"feed of {stream}", self._keep, interval_sec=HEARTBEAT_SEC, backoff=RESTART)
         self.stream_position = StreamPosition()
@@ -102,14 +102,14 @@ class OrderedConsumer:
         self._loop.wake()
 
     @property
-    def is_heard(self) -> bool:
+    def is_receiving(self) -> bool:
         """Whether the broker tells us news: a consumer of ours is there, and was not silent for too long."""
-        return self.begun.is_set() and not self._is_silent
+        return self.subscribed.is_set() and not self._is_silent
 
     @property
     def _is_silent(self) -> bool:
         """Also right after this machine was suspended: what was published meanwhile is not here."""
-        return elapsed() - self._heard_at > SILENCE_MAX_SEC
+        return elapsed() - self._received_at > SILENCE_MAX_SEC
 
     @property
     def is_verified(self) -> bool:
@@ -123,14 +123,14 @@ class OrderedConsumer:
     def handle_reconnect(self) -> None:
         self._restart()
 
-    def go_on_after(self, seq: int) -> None:
+    def continue_after(self, seq: int) -> None:
         """With a new consumer, from there; what the present one still delivers is left out."""
         self.stream_position, self._confirmed, self._consumer_seq = StreamPosition(seq), 0, -1
         self._restart()
 
     def rewind(self) -> None:
         """Read everything again. What the present consumer still delivers is a gap then, and left out."""
-        self.go_on_after(0)
+        self.continue_after(0)
 
     @property
     def reached(self) -> int:
@@ -173,7 +173,7 @@ class OrderedConsumer:
     async def _keep(self) -> None:
         """Subscribe where there is a reason to; silence beyond the heartbeats is one."""
         if self._is_restarting or self._is_silent:
-            self.begun.clear()
+            self.subscribed.clear()
             self._is_restarting = False
             restarts = self.restarts
             try:
@@ -189,7 +189,7 @@ class OrderedConsumer:
         connection_no, stream_position = self._client.connection_no, self.stream_position
         info = await self._info()
         stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
-        if not stands and self._mark and await hear_majority(self._jetstream, self._stream, self._mark):
+        if not stands and self._mark and await wait_for_majority(self._jetstream, self._stream, self._mark):
             info = await self._info()
             stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
         created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
@@ -210,7 +210,7 @@ class OrderedConsumer:
 
     async def _subscribe(self) -> None:
         self._consumer_seq = 0
-        self._heard_at = elapsed()
+        self._received_at = elapsed()
         inbox = self._client.new_inbox()
         self._sid = sid = await self._client.listen(inbox, lambda *message: self._on_message(sid, *message))
         self._name = f"feed_{secrets.token_hex(6)}"
@@ -218,7 +218,7 @@ class OrderedConsumer:
             f"CONSUMER.CREATE.{self._stream}.{self._name}",
             {"stream_name": self._stream, "config": self._consumer(inbox), "action": "create"},
         )
-        self.begun.set()
+        self.subscribed.set()
         self.restarts += 1
 
     def _consumer(self, inbox: str) -> dict[str, object]:
@@ -240,11 +240,11 @@ class OrderedConsumer:
     def _on_message(self, sid: int, subject: bytes, reply: bytes, headers: bytes, data: bytes) -> None:
         if sid != self._sid:
             return
-        self._heard_at = elapsed()
+        self._received_at = elapsed()
         if status_of(headers):
             self._on_control(reply, headers)
             return
-        place = place_of(reply)
+        place = position_of(reply)
         if place.consumer_seq != self._consumer_seq + 1:
             self._restart()
             return

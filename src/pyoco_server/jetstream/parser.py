@@ -23,10 +23,10 @@ class MessageParser(Parser):
         super().__init__(client)
         self._hand_over = hand_over
         # Whether anything was received since this was last set to False.
-        self.has_heard = False
+        self.has_received = False
 
     async def parse(self, data: bytes = b"") -> None:
-        self.has_heard = True
+        self.has_received = True
         if self.state != AWAITING_CONTROL_LINE:
             await super().parse(data)
             return

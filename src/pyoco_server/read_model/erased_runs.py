@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-CREATE_GONE = """
+CREATE_ERASED = """
 CREATE TABLE gone (
   run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, before INTEGER NOT NULL, tenant TEXT, has_owner INTEGER
 ) WITHOUT ROWID;
@@ -24,7 +24,7 @@ _FORGET = "DELETE FROM gone WHERE seq <= (SELECT seq FROM gone ORDER BY seq DESC
 _AFTER = "SELECT run_id, seq, before, tenant, has_owner FROM gone WHERE seq > ? ORDER BY seq LIMIT ?"
 
 
-class Gone(NamedTuple):
+class ErasedRun(NamedTuple):
     """`seq`: where its erasure stands in the log. `before`: the last change before that, 0 if not known.
 
     `has_owner`: its tenant is known; not where the mark of the erasure is all that was read of a run.
@@ -37,12 +37,12 @@ class Gone(NamedTuple):
     has_owner: bool
 
 
-def write_gone(db: sqlite3.Connection, gone: Iterable[Gone]) -> None:
+def write_erased(db: sqlite3.Connection, gone: Iterable[ErasedRun]) -> None:
     db.executemany(_PUT, gone)
     db.execute(_FORGET, (KEPT_MAX,))
 
 
-def gone_after(db: sqlite3.Connection, seq: int, limit: int) -> list[Gone]:
+def erased_after(db: sqlite3.Connection, seq: int, limit: int) -> list[ErasedRun]:
     """The oldest first."""
     rows = db.execute(_AFTER, (seq, limit))
-    return [Gone(run_id, at, before, tenant, bool(known)) for run_id, at, before, tenant, known in rows]
+    return [ErasedRun(run_id, at, before, tenant, bool(known)) for run_id, at, before, tenant, known in rows]

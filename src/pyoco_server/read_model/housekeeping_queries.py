@@ -16,7 +16,7 @@ from pyoco_server.read_model.run_rows import decode
 from pyoco_server.read_model.run_table import ARCHIVED, index_name
 
 
-class Over(NamedTuple):
+class EndedRun(NamedTuple):
     run_id: str
     updated_at: float
 
@@ -25,13 +25,13 @@ class HousekeepingQueries:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def oldest_over(self, limit: int) -> list[Over]:
+    def oldest_ended(self, limit: int) -> list[EndedRun]:
         """Those that are over, the longest unchanged first. Read from an index."""
         query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
         kinds = [(index_name(("status",), archived), ARCHIVED[archived]) for archived in (False, True)]
         asked = product(kinds, sorted(TERMINAL))
         rows = [self._db.execute(f"{query.format(*kind)} LIMIT ?", (status, limit)) for kind, status in asked]
-        return [Over(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
+        return [EndedRun(run_id, updated_at) for _, run_id, updated_at in islice(merge(*rows), limit)]
 
     def owed(self, tag: str, *, before: float, limit: int) -> list[Run]:
         return self._runs("tag = ? AND owed_since <= ? ORDER BY owed_since LIMIT ?", tag, before, limit)

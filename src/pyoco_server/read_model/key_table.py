@@ -73,8 +73,8 @@ class KeyTable:
 
     @property
     def is_current(self) -> bool:
-        has_heard = self._feed.is_heard and self._feed.is_verified
-        return self._filled and self._client.is_connected and has_heard
+        is_connected = self._client.is_connected and self._feed.is_receiving
+        return self._filled and is_connected and self._feed.is_verified
 
     def why_not(self) -> str | None:
         return None if self.is_current else "the API keys are not loaded yet"
@@ -82,7 +82,7 @@ class KeyTable:
     async def until_loaded(self) -> None:
         """For the first time in the life of this process."""
         await self._loaded.wait()
-        await self._feed.begun.wait()
+        await self._feed.subscribed.wait()
 
     def check(self) -> None:
         if not self.is_current:

@@ -33,7 +33,7 @@ from pyoco_server.store.rechecks import (
     decode_outcome,
     decode_request,
     decode_strategy,
-    place_of,
+    position_of,
 )
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class RecheckModel:
         self._feed.handle_reconnect()
 
     def why_not(self) -> str | None:
-        return None if self._feed.is_heard else "the list of strategies is not being followed"
+        return None if self._feed.is_receiving else "the list of strategies is not being followed"
 
     def on_request(self, act: Callable[[Request], None]) -> None:
         """Call this with every request that has batches to be run."""
@@ -190,7 +190,7 @@ class RecheckModel:
         self._table.write_meta(self._feed.stream_position.dump() | {"fed_at": str(now)})
 
     def _write(self, one: _Waiting) -> None:
-        place = place_of(one.key)
+        place = position_of(one.key)
         if place is None or (one.is_deleted and place.kind is not RecheckRecordKind.STRATEGY):
             return
         match place.kind:

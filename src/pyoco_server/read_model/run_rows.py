@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
-from pyoco_server.read_model.tag_table import Begun
+from pyoco_server.read_model.tag_table import SubmittedRun
 
 _encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Run).decode
@@ -71,8 +71,8 @@ def row_of(changed: ChangedRun) -> Row:
     )
 
 
-def begun_of(run: Run) -> Begun:
-    return Begun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)
+def submitted_row(run: Run) -> SubmittedRun:
+    return SubmittedRun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)
 
 
 def slim(run: Run) -> Run:
@@ -80,7 +80,7 @@ def slim(run: Run) -> Run:
     return replace(run, params={}, tasks={}, graph=named_only(run.graph))
 
 
-def decoded(states: list[bytes]) -> list[Run]:
+def decode_all(states: list[bytes]) -> list[Run]:
     return [decode(state) for state in states]
 
 

@@ -18,9 +18,9 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.read_model import tag_table
 from pyoco_server.read_model.disposable_sqlite import DisposableTables
-from pyoco_server.read_model.erased_runs import CREATE_GONE, Gone, gone_after, write_gone
-from pyoco_server.read_model.run_rows import FoundRun, Row, decoded, newest_first
-from pyoco_server.read_model.tag_table import Begun, Last, Tagged, TagTable
+from pyoco_server.read_model.erased_runs import CREATE_ERASED, ErasedRun, erased_after, write_erased
+from pyoco_server.read_model.run_rows import FoundRun, Row, decode_all, newest_first
+from pyoco_server.read_model.tag_table import SubmissionPosition, SubmittedRun, TagFilter, TagTable
 from pyoco_server.read_model.waits import (
     CREATE_WAITS,
     OpenWait,
@@ -79,17 +79,17 @@ class Filter(NamedTuple):
     archived: int | None = None
 
 
-class ReadTable(DisposableTables):
+class RunTable(DisposableTables):
     def __init__(self, path: Path | None) -> None:
-        tables = _CREATE + tag_table.CREATE + CREATE_WAITS + CREATE_GONE
+        tables = _CREATE + tag_table.CREATE + CREATE_WAITS + CREATE_ERASED
         super().__init__(path, str(SCHEMA), tables + "".join(_list_indexes()))
 
     def write(
         self,
         rows: Iterable[Row],
-        gone: Sequence[Gone],
+        gone: Sequence[ErasedRun],
         meta: dict[str, str],
-        begun: Iterable[Begun] = (),
+        begun: Iterable[SubmittedRun] = (),
         waits: WaitChanges | None = None,
     ) -> None:
         with self.transaction():
@@ -97,7 +97,7 @@ class ReadTable(DisposableTables):
             TagTable(self._db).write(begun, [one.run_id for one in gone])
             self._db.executemany("DELETE FROM runs WHERE run_id = ?", ((one.run_id,) for one in gone))
             if gone:
-                write_gone(self._db, gone)
+                write_erased(self._db, gone)
             if waits:
                 write_waits(self._db, waits)
             self.write_meta(meta)
@@ -110,9 +110,9 @@ class ReadTable(DisposableTables):
         row = self._db.execute("SELECT seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return int(row[0]) if row else 0
 
-    def gone_after(self, seq: int, limit: int) -> list[Gone]:
+    def erased_after(self, seq: int, limit: int) -> list[ErasedRun]:
         """Those that were erased after this place of the log, the oldest first; of the latest thousand."""
-        return gone_after(self._db, seq, limit)
+        return erased_after(self._db, seq, limit)
 
     def page(self, wanted: Filter, limit: int) -> list[Run]:
         """Those that match and changed last, the newest first."""
@@ -121,7 +121,7 @@ class ReadTable(DisposableTables):
     def changed_after(self, seq: int, tenant: str | None, limit: int) -> list[Run]:
         """Those whose last change stands after this place of the log, the oldest change first."""
         found = self.find(Filter(tenant=tenant), limit, above=seq)
-        return decoded([one.state for one in reversed(found)])
+        return decode_all([one.state for one in reversed(found)])
 
     def find(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[FoundRun]:
         """Those that match and changed last between these two places of the log, the latest first."""
@@ -134,9 +134,9 @@ class ReadTable(DisposableTables):
             for cursor in cursors:
                 cursor.close()
 
-    def begun(self, wanted: Tagged, limit: int, after: Last | None) -> list[Run]:
+    def begun(self, wanted: TagFilter, limit: int, after: SubmissionPosition | None) -> list[Run]:
         """By tags, those submitted last first."""
-        return decoded(TagTable(self._db).page(wanted, limit, after))
+        return decode_all(TagTable(self._db).page(wanted, limit, after))
 
     def clock(self) -> float:
         latest = "SELECT clock FROM runs WHERE archived IS {} ORDER BY seq DESC LIMIT 1"

@@ -16,9 +16,9 @@ from pyoco_server.lifecycle.events import Event, RunErased
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model.day_tally import DayTally, since
-from pyoco_server.read_model.erased_runs import Gone
-from pyoco_server.read_model.run_rows import ChangedRun, begun_of, decode, decoded, row_of, slim
-from pyoco_server.read_model.run_table import Filter, ReadTable
+from pyoco_server.read_model.erased_runs import ErasedRun
+from pyoco_server.read_model.run_rows import ChangedRun, decode, decode_all, row_of, slim, submitted_row
+from pyoco_server.read_model.run_table import Filter, RunTable
 from pyoco_server.read_model.run_tally import MINUTE_SEC, MINUTES_KEPT, RunTally
 from pyoco_server.read_model.waits import Key, WaitRow, wait_changes
 from pyoco_server.store.runs.codec import decode_commit
@@ -45,7 +45,7 @@ class FoldedCommit(NamedTuple):
 
 
 class RunWriter:
-    def __init__(self, table: ReadTable, position: Callable[[], StreamPosition]) -> None:
+    def __init__(self, table: RunTable, position: Callable[[], StreamPosition]) -> None:
         """`position`: how far the log has been read; it is written together with the rows."""
         self._table = table
         self._position = position
@@ -53,7 +53,7 @@ class RunWriter:
         self.days = DayTally()
         self._live: dict[str, Run] = {}
         self._dirty: dict[str, ChangedRun] = {}
-        self._gone: dict[str, Gone] = {}  # erased, and not written yet
+        self._gone: dict[str, ErasedRun] = {}  # erased, and not written yet
         self._waits: dict[Key, WaitRow | None] = {}  # changed, and not written yet
         self._clock = 0.0
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -86,7 +86,7 @@ class RunWriter:
         if run is not None:
             self._change(before, run, seq)
         elif any(isinstance(event, RunErased) for event in events):
-            self._gone[run_id] = Gone(run_id, seq, 0, None, has_owner=False)
+            self._gone[run_id] = ErasedRun(run_id, seq, 0, None, has_owner=False)
         return FoldedCommit(before, run, events)
 
     def flush_later(self) -> None:
@@ -102,7 +102,7 @@ class RunWriter:
             return
         dirty = self._dirty
         rows = [row_of(changed) for changed in dirty.values() if not changed.run.gone]
-        begun = [begun_of(changed.run) for changed in dirty.values() if not changed.run.gone]
+        begun = [submitted_row(changed.run) for changed in dirty.values() if not changed.run.gone]
         self._table.write(rows, list(self._gone.values()), self._meta(), begun, self._waits)
         self._dirty, self._waits, self._gone = {}, {}, {}
         for run_id, changed in dirty.items():
@@ -136,7 +136,7 @@ class RunWriter:
         self._clock = max(self._clock, kept.updated_at)
         if run.gone:
             last_seq = self._last_seq(run.run_id)
-            self._gone[run.run_id] = Gone(run.run_id, seq, last_seq, run.tenant_id, has_owner=True)
+            self._gone[run.run_id] = ErasedRun(run.run_id, seq, last_seq, run.tenant_id, has_owner=True)
         self._live[run.run_id] = kept
         self._dirty[run.run_id] = ChangedRun(kept, seq, self._clock)
 
@@ -154,7 +154,7 @@ class RunWriter:
         else:
             self.days.fill(self._table.changed_since(since()))
         recent = Filter(updated_after=clock.now() - MINUTES_KEPT * MINUTE_SEC)
-        self.tally.remember(decoded([found.state for found in self._table.find(recent, RECENT_RUNS_MAX)]))
+        self.tally.remember(decode_all([found.state for found in self._table.find(recent, RECENT_RUNS_MAX)]))
 
     def _meta(self) -> dict[str, str]:
         return self._position().dump() | {

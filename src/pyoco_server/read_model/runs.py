@@ -24,7 +24,7 @@ from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
 from pyoco_server.read_model.run_notifications import RunNotifications
 from pyoco_server.read_model.run_pages import PagePosition, next_page
 from pyoco_server.read_model.run_rows import FoundRun, newest_first
-from pyoco_server.read_model.run_table import Filter, ReadTable
+from pyoco_server.read_model.run_table import Filter, RunTable
 from pyoco_server.read_model.run_writer import RunWriter
 from pyoco_server.supervision import Loop
 
@@ -42,7 +42,7 @@ class ReadModel:
             self._on_commit,
             on_lost=self._on_lost,
         )
-        self._table = ReadTable(Path(config.read_model_path) if config.read_model_path else None)
+        self._table = RunTable(Path(config.read_model_path) if config.read_model_path else None)
         self._writer = RunWriter(self._table, lambda: self.feed.stream_position)
         self.tally, self.days = self._writer.tally, self._writer.days
         self.notifications = RunNotifications()
@@ -74,7 +74,7 @@ class ReadModel:
         self._table.close()
 
     @property
-    def runs(self) -> ReadTable:
+    def runs(self) -> RunTable:
         """The table of runs, with every commit that was read. Do not keep it: later commits are not in it."""
         self._writer.flush()
         return self._table
@@ -131,7 +131,7 @@ class ReadModel:
         found = await self._jetstream.at_leader(self._stream, seq)
         if found is not None:
             return found.stored_at_ns == stored_at
-        return any(one.before == seq for one in self.runs.gone_after(seq, GONE_MAX))
+        return any(one.before == seq for one in self.runs.erased_after(seq, GONE_MAX))
 
     def wipe(self) -> None:
         """Drop everything and read the log again."""

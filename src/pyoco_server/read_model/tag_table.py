@@ -39,7 +39,7 @@ _DROP = "DELETE FROM begun WHERE run_id = ?"
 _DROP_TAG = "DELETE FROM job_tags WHERE tag = ? AND created = ? AND run_id = ?"
 
 
-class Begun(NamedTuple):
+class SubmittedRun(NamedTuple):
     """`stage`: its status, whether or not it was asked to stop."""
 
     run_id: str
@@ -49,7 +49,7 @@ class Begun(NamedTuple):
     tags: tuple[str, ...]
 
 
-class Tagged(NamedTuple):
+class TagFilter(NamedTuple):
     """What to look for: all of these tags, this stage, this tenant; what is not set matches everything."""
 
     tags: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Tagged(NamedTuple):
     tenant: str | None = None
 
 
-class Last(NamedTuple):
+class SubmissionPosition(NamedTuple):
     """The last run of a page: the next one begins after it."""
 
     created: float
@@ -70,7 +70,7 @@ class TagTable:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def write(self, rows: Iterable[Begun], gone: Iterable[str]) -> None:
+    def write(self, rows: Iterable[SubmittedRun], gone: Iterable[str]) -> None:
         for row in rows:
             self._put(row)
         for run_id in gone:
@@ -79,12 +79,12 @@ class TagTable:
                 self._db.execute(_DROP, (run_id,))
                 self._untag(known, known.tags)
 
-    def page(self, wanted: Tagged, limit: int, after: Last | None) -> list[bytes]:
+    def page(self, wanted: TagFilter, limit: int, after: SubmissionPosition | None) -> list[bytes]:
         """States of those that match, newest first."""
         query, values = page_query(self._rarest_first(wanted), after)
         return [row[0] for row in self._db.execute(query, [*values, limit])]
 
-    def _put(self, row: Begun) -> None:
+    def _put(self, row: SubmittedRun) -> None:
         known = self._known(row.run_id)
         if known == row:
             return
@@ -95,14 +95,14 @@ class TagTable:
             _PUT_TAG, ((tag, row.created, row.run_id, row.stage, row.tenant) for tag in row.tags)
         )
 
-    def _untag(self, known: Begun, tags: Iterable[str]) -> None:
+    def _untag(self, known: SubmittedRun, tags: Iterable[str]) -> None:
         self._db.executemany(_DROP_TAG, ((tag, known.created, known.run_id) for tag in tags))
 
-    def _known(self, run_id: str) -> Begun | None:
+    def _known(self, run_id: str) -> SubmittedRun | None:
         found = self._db.execute("SELECT * FROM begun WHERE run_id = ?", (run_id,)).fetchone()
-        return Begun._make((*found[:4], tuple(msgspec.json.decode(found[4])))) if found else None
+        return SubmittedRun._make((*found[:4], tuple(msgspec.json.decode(found[4])))) if found else None
 
-    def _rarest_first(self, wanted: Tagged) -> Tagged:
+    def _rarest_first(self, wanted: TagFilter) -> TagFilter:
         """The first tag is the one whose runs are gone through."""
         if len(wanted.tags) < 2:
             return wanted
@@ -113,7 +113,7 @@ class TagTable:
         return int(self._db.execute(query, (tag, COUNTED_MAX)).fetchone()[0])
 
 
-def page_query(wanted: Tagged, after: Last | None) -> tuple[str, list[object]]:
+def page_query(wanted: TagFilter, after: SubmissionPosition | None) -> tuple[str, list[object]]:
     terms = list(_terms(wanted, after))
     conditions = " AND ".join(text for text, _ in terms) or "1"
     # CROSS JOIN: in this order and no other, so that the index gives the order and the limit ends the search.
@@ -124,7 +124,7 @@ def page_query(wanted: Tagged, after: Last | None) -> tuple[str, list[object]]:
     return query, [value for _, values in terms for value in values]
 
 
-def _source(wanted: Tagged) -> str:
+def _source(wanted: TagFilter) -> str:
     """Named, so that it is our choice and not a guess of SQLite's which index is read."""
     named = [name for name in ("tenant", "stage") if getattr(wanted, name) is not None]
     if not wanted.tags:
@@ -133,7 +133,7 @@ def _source(wanted: Tagged) -> str:
     return f"job_tags AS b INDEXED BY {'_'.join(('job_tags', *named))}" if named else "job_tags AS b"
 
 
-def _terms(wanted: Tagged, after: Last | None) -> Iterator[tuple[str, tuple[object, ...]]]:
+def _terms(wanted: TagFilter, after: SubmissionPosition | None) -> Iterator[tuple[str, tuple[object, ...]]]:
     if wanted.tenant is not None:
         yield "b.tenant = ?", (wanted.tenant,)
     if wanted.tags:

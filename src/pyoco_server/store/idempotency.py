@@ -61,14 +61,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: int = 0
 
 
-class Kept(NamedTuple):
+class StoredRecord(NamedTuple):
     """`record` is None where there is none; the revision still counts for compare-and-set."""
 
     record: Record | None
     revision: int
 
 
-NOTHING = Kept(None, 0)
+NOTHING = StoredRecord(None, 0)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
@@ -86,10 +86,10 @@ class IdempotencyStore:
     def _ttl(self) -> str:
         return f"{int(self.ttl_sec)}s"
 
-    async def get(self, address: str) -> Kept:
+    async def get(self, address: str) -> StoredRecord:
         """Through the leader, because readers of a record decide by it."""
         entry = await self._bucket.get_at_leader(address)
-        return Kept(_record(entry.value), entry.revision)
+        return StoredRecord(_record(entry.value), entry.revision)
 
     async def put(self, address: str, record: Record, *, revision: int) -> int:
         """Raises WrongSequence when another writer was first. A lost answer is looked up, never guessed."""

@@ -50,7 +50,7 @@ class StreamChanges:
         self._reconnects.wake()
 
     def why_not(self) -> str | None:
-        silent = [name for name, feed in self._feeds.items() if not feed.is_heard]
+        silent = [name for name, feed in self._feeds.items() if not feed.is_receiving]
         return f"changes are not being followed: {', '.join(silent)}" if silent else None
 
     async def _ends(self) -> dict[str, int]:
@@ -60,7 +60,7 @@ class StreamChanges:
     async def _move_to_the_ends(self) -> None:
         ends = await self._ends()
         for name, feed in self._feeds.items():
-            feed.go_on_after(ends[name])
+            feed.continue_after(ends[name])
             self._on_change(name)
 
     def _handler_of(self, name: str) -> Callable[[str, int, bytes, bytes], None]:

@@ -46,7 +46,7 @@ class RecheckRecordKind(StrEnum):
     OUTCOME = "outcome"
 
 
-class StrategyPosition(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a message of the bucket belongs. `name`: of the strategy or request."""
 
     kind: RecheckRecordKind
@@ -54,13 +54,13 @@ class StrategyPosition(NamedTuple):
     name: str
 
 
-def place_of(key: str) -> StrategyPosition | None:
+def position_of(key: str) -> RecordPosition | None:
     """None for what is not of ours."""
     kind, _, rest = key.partition(".")
     tenant, _, name = rest.partition(".")
     if kind not in tuple(RecheckRecordKind) or not tenant:
         return None
-    return StrategyPosition(
+    return RecordPosition(
         RecheckRecordKind(kind), tenant, _named(name) if kind == RecheckRecordKind.STRATEGY else name
     )
 

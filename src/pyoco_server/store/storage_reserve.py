@@ -49,7 +49,7 @@ class StorageReserve:
 
     async def open(self) -> None:
         if self._sid is None:
-            self._sid = await self._client.listen(self._subject, self._hear)
+            self._sid = await self._client.listen(self._subject, self._on_report)
 
     @property
     def is_low(self) -> bool:
@@ -72,7 +72,7 @@ class StorageReserve:
         """A write was refused for lack of storage."""
         self._refused_at = time.monotonic()
 
-    def say(self, *, is_low: bool) -> None:
+    def report(self, *, is_low: bool) -> None:
         """What the watch of this process found. Repeated to the others as long as it is so."""
         if not is_low and not self._is_low_here:
             return
@@ -82,6 +82,6 @@ class StorageReserve:
         except BrokerAway:
             return  # the others are cut off as well, or receive the next repetition
 
-    def _hear(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
+    def _on_report(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
         if not data.endswith(self._own):
             self._heard_at = time.monotonic() if data.startswith(_LOW) else float("-inf")

@@ -50,20 +50,20 @@ async def limit_events(store: Store, max_bytes: int) -> None:
 
 
 async def test_without_room_new_work_is_refused_before_anything_is_written(store: Store) -> None:
-    store.room.say(is_low=True)
+    store.room.report(is_low=True)
     with pytest.raises(NoRoom):
         await submit(store, Submission(flow_name="noop"))
     with pytest.raises(NoRoom):
         await keyed_submit(store)
     assert [run_id async for run_id in store.runs.ids()] == []
     assert (await store.ledger.get(KEY.address)).record is None
-    store.room.say(is_low=False)
+    store.room.report(is_low=False)
     await submit(store, Submission(flow_name="noop"))
 
 
 async def test_without_room_a_repetition_is_answered_and_runs_are_cancelled_and_erased(store: Store) -> None:
     run_id = await keyed_submit(store)
-    store.room.say(is_low=True)
+    store.room.report(is_low=True)
     assert await keyed_submit(store) == run_id
     await cancel_run(store, run_id)
     await erase_run(store, run_id, by=None, tenant_id=None)
@@ -71,16 +71,16 @@ async def test_without_room_a_repetition_is_answered_and_runs_are_cancelled_and_
 
 
 async def test_without_room_schedules_begin_nothing(store: Store) -> None:
-    store.room.say(is_low=True)
+    store.room.report(is_low=True)
     assert await DueSchedules(store).look() == 0
 
 
 async def test_others_hear_of_it_and_lines_are_left_out_meanwhile(store: Store, other_store: Store) -> None:
-    store.room.say(is_low=True)
+    store.room.report(is_low=True)
     await until(lambda: other_store.room.is_low)
     run_log = RunLog(other_store, "run", 1)
     run_log.add(LogLine(1.0, "stdout", "too much"))
-    store.room.say(is_low=False)
+    store.room.report(is_low=False)
     await until(lambda: not other_store.room.is_low)
     run_log.add(LogLine(1.0, "stdout", "kept"))
     await run_log.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.store.logs.chunks import By, Chunk, find
+from pyoco_server.store.logs.chunks import Chunk, LogUnit, find
 from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.log_writing import Writer
@@ -29,10 +29,10 @@ def chunks_of(sizes: list[tuple[int, int]]) -> list[Chunk]:
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.integers(0, 40)), min_size=1, max_size=60),
     st.data(),
-    st.sampled_from(By),
+    st.sampled_from(LogUnit),
 )
 async def test_the_chunk_with_a_place_is_found_in_few_reads(
-    sizes: list[tuple[int, int]], data: st.DataObject, by: By
+    sizes: list[tuple[int, int]], data: st.DataObject, by: LogUnit
 ) -> None:
     chunks = chunks_of(sizes)
     place = data.draw(st.integers(chunks[0].begins(by), chunks[-1].ends(by) - 1))
@@ -56,13 +56,13 @@ async def test_even_logs_are_found_at_once() -> None:
         asked.append(seq)
         return next((chunk for chunk in chunks if chunk.seq >= seq), None)
 
-    found = await find(probe, chunks[0], chunks[-1], By.LINE, 777_777)
+    found = await find(probe, chunks[0], chunks[-1], LogUnit.LINE, 777_777)
     assert found.line <= 777_777 <= found.last_line
     assert len(asked) <= 3
 
 
-@pytest.mark.parametrize("by", list(By))
-async def test_reading_begins_in_the_middle(store: Store, by: By) -> None:
+@pytest.mark.parametrize("by", list(LogUnit))
+async def test_reading_begins_in_the_middle(store: Store, by: LogUnit) -> None:
     writer = Writer(store, run_id := str(uuid.uuid4()))
     other = Writer(store, str(uuid.uuid4()))
     for number in range(40):
@@ -86,7 +86,7 @@ async def test_a_log_without_its_front_keeps_its_numbers(store: Store) -> None:
     span = await store.log_reader.span(run_id)
     assert span is not None
     assert (span.first.line, span.lines) == (5, 12)
-    got = [chunk async for chunk in store.log_reader.from_place(run_id, span, By.LINE, 5)]
+    got = [chunk async for chunk in store.log_reader.from_place(run_id, span, LogUnit.LINE, 5)]
     assert [chunk.line for chunk in got] == [5, 7, 9, 11]
     assert await store.log_reader.span(str(uuid.uuid4())) is None
 

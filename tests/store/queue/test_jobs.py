@@ -354,14 +354,14 @@ async def test_what_was_on_its_way_to_a_paused_puller_is_given_back_once(
     puller, other = await pull(), await pull()
     waiting = [asyncio.create_task(puller.next(3600.0)) for _ in range(8)]
     await until(lambda: _standing(store, "default"))
-    hear_out = store.client.hear_out
+    unlisten_gracefully = store.client.unlisten_gracefully
 
     async def job_first(sid: int) -> None:
         await queued(store)
         await until(lambda: puller._late)
-        await hear_out(sid)
+        await unlisten_gracefully(sid)
 
-    monkeypatch.setattr(store.client, "hear_out", job_first)
+    monkeypatch.setattr(store.client, "unlisten_gracefully", job_first)
     await puller.pause()
     assert (await got(other)).num_delivered == 2
     assert not any(task.done() for task in waiting)
@@ -399,7 +399,7 @@ async def _standing(store: Store, *tags: str) -> int:
 
 
 async def test_jobs_that_no_worker_has_are_counted(store: Store, pull: Pull) -> None:
-    assert await store.queue.line("default") is None
+    assert await store.queue.state("default") is None
     await queued(store)
     await queued(store)
     puller = await pull()
@@ -438,7 +438,7 @@ async def test_a_consumer_deleted_while_nobody_waits_is_made_again_by_the_next_w
     await _delete_consumer(store, "default")
     await queued(store)
     assert (await got(puller)).ack()
-    assert await store.queue.line("default") == QueueState(0, None)
+    assert await store.queue.state("default") == QueueState(0, None)
 
 
 async def test_a_stream_that_an_operator_deleted_is_made_again_and_pulled_from(
@@ -512,13 +512,13 @@ async def _delete_consumer(store: Store, tag: str) -> None:
 
 
 async def jobs_in_line(store: Store, tag: str) -> int:
-    line = await store.queue.line(tag)
+    line = await store.queue.state(tag)
     assert line is not None
     return line.waiting
 
 
 async def _has_consumer(store: Store) -> bool:
-    return await store.queue.line("default") is not None
+    return await store.queue.state("default") is not None
 
 
 async def test_a_job_belongs_to_its_tag_alone(store: Store, pull: Pull) -> None:

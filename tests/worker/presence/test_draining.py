@@ -96,7 +96,7 @@ async def test_no_run_begins_after_it_said_that_it_drains_and_all_do_when_it_say
         ]
         await _beaten(store)
         assert [await status_of(store, run_id) for run_id in run_ids] == ["PENDING"] * 3
-        line = await store.queue.line("default")
+        line = await store.queue.state("default")
         assert line is not None
         assert line.waiting == 3
         await workers.patch(store, "w", draining=False)
@@ -306,7 +306,7 @@ async def test_a_write_that_was_refused_is_no_wish(store: Store) -> None:
         assert entry is not None
         wrong = entry | {"drain_instance_id": worker.instance_id}
         heard = asyncio.Event()
-        await store.registry.hear("w", lambda record: heard.set() if record == wrong else None)
+        await store.registry.follow_one("w", lambda record: heard.set() if record == wrong else None)
         with pytest.raises(WrongSequence):
             await store.registry._bucket.put("w", msgspec.json.encode(wrong), revision=999_999)
         await asyncio.wait_for(heard.wait(), 10)

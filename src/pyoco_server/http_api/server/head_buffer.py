@@ -25,27 +25,27 @@ class HeadBufferingTransport:
             data, self._head = self._head + data, b""
         elif data.startswith(_HEAD):
             self._head = data
-            asyncio.get_running_loop().call_soon(self._write_out)
+            asyncio.get_running_loop().call_soon(self._write_pending)
             return
         self._transport.write(data)
 
     def close(self) -> None:
-        self._write_out()
+        self._write_pending()
         self._transport.close()
 
     def write_eof(self) -> None:
-        self._write_out()
+        self._write_pending()
         self._transport.write_eof()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Another protocol takes over, which writes to the transport itself."""
-        self._write_out()
+        self._write_pending()
         self._transport.set_protocol(protocol)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
-    def _write_out(self) -> None:
+    def _write_pending(self) -> None:
         if self._head:
             head, self._head = self._head, b""
             self._transport.write(head)

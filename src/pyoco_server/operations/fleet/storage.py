@@ -101,7 +101,7 @@ class StorageWatch:
                 log.warning("the broker runs out of storage; new work is refused", extra={"free": fields})
             else:
                 log.warning("the broker has storage again; new work is accepted", extra={"free": fields})
-        self._store.room.say(is_low=bool(low))
+        self._store.room.report(is_low=bool(low))
 
     def _disk_left(self) -> list[Left]:
         disk = self.disk

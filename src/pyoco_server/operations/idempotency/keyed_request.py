@@ -29,7 +29,7 @@ from pyoco_server.ids import new_token, new_uuid
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.request_digest import RequestDigest, differing, digest_of
-from pyoco_server.store.idempotency import NOTHING, Kept, Record, RecordState
+from pyoco_server.store.idempotency import NOTHING, Record, RecordState, StoredRecord
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import wait_for_event
 
@@ -198,7 +198,7 @@ class KeyedRequest:
             expires_at=now + self._ledger.ttl_sec,
         )
 
-    async def _wait_for_holder(self, kept: Kept) -> Kept:
+    async def _wait_for_holder(self, kept: StoredRecord) -> StoredRecord:
         """The record after its holder has written it, or after the time that the holder has for that."""
         patience_until = elapsed() + TAKE_OVER_AFTER_SEC
         async with self._ledger.watch(self._address) as written:

@@ -158,7 +158,7 @@ class RunChangesReader:
 
     def _catch_up(self, place: int) -> None:
         missed = self._read_model.runs.changed_after(place, self._tenant, RESUME_RUNS_MAX + 1)
-        gone = self._read_model.runs.gone_after(place, RESUME_RUNS_MAX + 1)
+        gone = self._read_model.runs.erased_after(place, RESUME_RUNS_MAX + 1)
         # The tenant of an erased run is unknown if only the mark of its erasure was read.
         is_unclear = self._tenant is not None and not all(one.has_owner for one in gone)
         is_too_much = len(missed) + len(gone) > RESUME_RUNS_MAX

@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from pyoco_server.store.logs.chunks import By, Chunk
+from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.logs.reader import Span
 from pyoco_server.store.logs.writer import decode_lines
 from pyoco_server.store.runs.log import StoredRun
@@ -23,7 +23,7 @@ class LogFile(msgspec.Struct, frozen=True):
 
     store: Store
     run_id: str
-    by: By
+    by: LogUnit
     span: Span | None
 
     @property
@@ -52,7 +52,7 @@ class LogFile(msgspec.Struct, frozen=True):
         return self.span.first.begins(self.by) if self.span else 0
 
     def _bytes_of(self, chunk: Chunk) -> bytes:
-        if self.by is By.BYTE:
+        if self.by is LogUnit.BYTE:
             return chunk.data
         return b"".join(entry.message.encode() + b"\n" for entry in decode_lines(chunk.data))
 
@@ -61,4 +61,4 @@ async def log_file(store: Store, stored: StoredRun, *, as_text: bool) -> LogFile
     """`stored` was read before: what a run that was over then has printed is in it."""
     run_id = stored.run.run_id
     span = await store.log_reader.span(run_id, at_leader=stored.run.is_terminal)
-    return LogFile(store, run_id, By.TEXT if as_text else By.BYTE, span)
+    return LogFile(store, run_id, LogUnit.TEXT if as_text else LogUnit.BYTE, span)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyoco_server.operations.live.notify import Notify, noop
 from pyoco_server.operations.logs.cursors import LogPosition
 from pyoco_server.operations.logs.views import LogView
-from pyoco_server.store.logs.chunks import By, Chunk
+from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, Loop
 
@@ -108,7 +108,7 @@ class LogFollower:
             # Erased, or all of it went by age: there is nothing left to wait for.
             self.place = LogPosition(max(self.place.line, self._view.lines), self.place.seq)
             return
-        chunks = reader.from_place(self._run_id, span, By.LINE, self.place.line + 1, hint=self.place.seq)
+        chunks = reader.from_place(self._run_id, span, LogUnit.LINE, self.place.line + 1, hint=self.place.seq)
         size = 0
         async with aclosing(chunks):
             async for chunk in chunks:

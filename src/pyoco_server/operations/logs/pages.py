@@ -10,7 +10,7 @@ from pyoco_server.operations.logs.cursors import LogPosition, LogPositions
 from pyoco_server.operations.logs.notices import may_be_noted
 from pyoco_server.operations.logs.search import LogSearch, Sought
 from pyoco_server.operations.logs.search_pool import LogSearches, PausedBy, Searched
-from pyoco_server.store.logs.chunks import By, Chunk
+from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.logs.reader import Span
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -104,7 +104,7 @@ class LogPages:
         if begin > span.lines:
             return Searched([], after, None)
         hint = after.seq if begin == after.line + 1 else 0
-        chunks = self._store.log_reader.from_place(run_id, span, By.LINE, begin, hint=hint)
+        chunks = self._store.log_reader.from_place(run_id, span, LogUnit.LINE, begin, hint=hint)
         async with aclosing(chunks):
             if search is None:
                 return Searched(*await _plain(chunks, begin, limit), None)

@@ -11,8 +11,8 @@ from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.read_model.tag_table import Last
-from pyoco_server.read_model.tag_table import Tagged as Tagged
+from pyoco_server.read_model.tag_table import SubmissionPosition
+from pyoco_server.read_model.tag_table import TagFilter as TagFilter
 from pyoco_server.store.store import Store
 
 TOKEN = "runs by tag"
@@ -24,7 +24,7 @@ class NotOfThisList(Invalid):
 
 
 async def newest_runs(
-    store: Store, read_model: ReadModel, wanted: Tagged, limit: int, token: str | None
+    store: Store, read_model: ReadModel, wanted: TagFilter, limit: int, token: str | None
 ) -> tuple[list[Run], str | None]:
     """A page, and the token of the next one; None when this was the last."""
     secret = await store.secrets.for_tokens()
@@ -34,15 +34,17 @@ async def newest_runs(
     runs = found[:limit]
     if len(found) <= limit:
         return runs, None
-    return runs, seal(secret, TOKEN, scope, _written(Last(runs[-1].submitted_at, runs[-1].run_id)))
+    return runs, seal(
+        secret, TOKEN, scope, _written(SubmissionPosition(runs[-1].submitted_at, runs[-1].run_id))
+    )
 
 
-def _scope(wanted: Tagged) -> Scope:
+def _scope(wanted: TagFilter) -> Scope:
     tags = msgspec.json.encode(sorted(set(wanted.tags))).decode()
     return {"tags": tags, "stage": wanted.stage, "tenant": wanted.tenant}
 
 
-def _opened(secret: bytes, scope: Scope, token: str | None) -> Last | None:
+def _opened(secret: bytes, scope: Scope, token: str | None) -> SubmissionPosition | None:
     if token is None:
         return None
     try:
@@ -53,7 +55,7 @@ def _opened(secret: bytes, scope: Scope, token: str | None) -> Last | None:
         ) from None
 
 
-def _written(last: Last) -> list[int]:
+def _written(last: SubmissionPosition) -> list[int]:
     """Tokens are made of whole numbers: the instant by its bits, the id in pieces of eight bytes."""
     (instant,) = struct.unpack(">q", struct.pack(">d", last.created))
     text = last.run_id.encode()
@@ -61,9 +63,9 @@ def _written(last: Last) -> list[int]:
     return [instant, len(text), *(int.from_bytes(piece) for piece in pieces)]
 
 
-def _read(position: Sequence[int]) -> Last:
+def _read(position: Sequence[int]) -> SubmissionPosition:
     instant, length, *pieces = position
     (created,) = struct.unpack(">d", struct.pack(">q", instant))
     sizes = (min(_WORD_BYTES, length - start) for start in range(0, length, _WORD_BYTES))
     text = b"".join(piece.to_bytes(size) for piece, size in zip(pieces, sizes, strict=True))
-    return Last(created, text.decode())
+    return SubmissionPosition(created, text.decode())

@@ -41,7 +41,7 @@ DRAIN = "drain_instance_id"
 Record = dict[str, Any]
 
 
-class Written(NamedTuple):
+class WrittenEntry(NamedTuple):
     """`record` is None for what a deletion has left, and for what is no entry."""
 
     worker_id: str
@@ -98,7 +98,7 @@ class WorkerRegistry:
 
         await self._client.listen(self._bucket.prefix + ">", on_message)
 
-    async def hear(self, worker_id: str, on_written: Callable[[Record], None]) -> None:
+    async def follow_one(self, worker_id: str, on_written: Callable[[Record], None]) -> None:
         """Call this with what anybody tries to write into one entry: whether it was accepted is read."""
 
         def on_message(_written: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
@@ -124,10 +124,10 @@ class WorkerRegistry:
 
         await self._write(worker_id, changed)
 
-    async def oldest(self, count: int) -> Sequence[Written]:
+    async def oldest(self, count: int) -> Sequence[WrittenEntry]:
         """Entries that were not written for longest. One key has one message, so the stream is in order."""
         return [
-            Written(self._bucket.key_of(one), _record(one.data), one.seq, one.stored_at or 0.0)
+            WrittenEntry(self._bucket.key_of(one), _record(one.data), one.seq, one.stored_at or 0.0)
             for one in await self._bucket.page(">", count)
         ]
 

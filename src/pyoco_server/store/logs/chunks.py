@@ -15,7 +15,7 @@ from pyoco_server.jetstream.api import StoredMessage
 from pyoco_server.jetstream.headers import number_of
 
 
-class By(StrEnum):
+class LogUnit(StrEnum):
     """What a place in a log is counted in. Bytes of the log as it is stored, or of its texts alone."""
 
     LINE = "line"
@@ -51,19 +51,23 @@ class Chunk(NamedTuple):
     def end_text(self) -> int:
         return self.text + self.text_size
 
-    def begins(self, by: By) -> int:
-        return {By.LINE: self.line, By.BYTE: self.byte, By.TEXT: self.text}[by]
+    def begins(self, by: LogUnit) -> int:
+        return {LogUnit.LINE: self.line, LogUnit.BYTE: self.byte, LogUnit.TEXT: self.text}[by]
 
-    def ends(self, by: By) -> int:
+    def ends(self, by: LogUnit) -> int:
         """The first place that is not in it."""
-        return {By.LINE: self.line + self.lines, By.BYTE: self.end_byte, By.TEXT: self.end_text}[by]
+        return {
+            LogUnit.LINE: self.line + self.lines,
+            LogUnit.BYTE: self.end_byte,
+            LogUnit.TEXT: self.end_text,
+        }[by]
 
 
 def chunk_of(message: StoredMessage) -> Chunk:
-    return parsed(message.seq, message.headers, message.data)
+    return parse_chunk(message.seq, message.headers, message.data)
 
 
-def parsed(seq: int, headers: bytes, data: bytes) -> Chunk:
+def parse_chunk(seq: int, headers: bytes, data: bytes) -> Chunk:
     return Chunk(
         seq=seq,
         fence=number_of(headers, b"Pyoco-Fence"),
@@ -81,7 +85,7 @@ def parsed(seq: int, headers: bytes, data: bytes) -> Chunk:
 Probe = Callable[[int], Awaitable[Chunk | None]]
 
 
-async def find(probe: Probe, first: Chunk, last: Chunk, by: By, place: int) -> Chunk:
+async def find(probe: Probe, first: Chunk, last: Chunk, by: LogUnit, place: int) -> Chunk:
     """The chunk that has this place, or the next one after it; the last one for a place beyond the end."""
     if place < first.ends(by):
         return first
@@ -105,7 +109,7 @@ async def find(probe: Probe, first: Chunk, last: Chunk, by: By, place: int) -> C
     return high
 
 
-def _guess(low: Chunk, high: Chunk, before: int, by: By, place: int, *, halve: bool) -> int:
+def _guess(low: Chunk, high: Chunk, before: int, by: LogUnit, place: int, *, halve: bool) -> int:
     """Where it should be if lines came evenly; every other time the middle, for those that did not."""
     room = before - low.seq - 1
     if halve:

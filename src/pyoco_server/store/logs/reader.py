@@ -11,7 +11,7 @@ from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import BATCH_MAX, JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.headers import number_of
-from pyoco_server.store.logs.chunks import By, Chunk, chunk_of, find, parsed
+from pyoco_server.store.logs.chunks import Chunk, LogUnit, chunk_of, find, parse_chunk
 
 # How much is asked for at once: enough to keep going, little enough to be dropped when the reader leaves.
 READ_BYTES = 1_048_576
@@ -55,7 +55,7 @@ class LogReader:
         return Span(oldest, newest)
 
     async def from_place(
-        self, run_id: str, span: Span, by: By, place: int, *, hint: int = 0
+        self, run_id: str, span: Span, by: LogUnit, place: int, *, hint: int = 0
     ) -> AsyncGenerator[Chunk, None]:
         """Chunks up to the span's end, beginning with the one that has this place.
 
@@ -77,7 +77,7 @@ class LogReader:
         """Call this with every chunk as it is stored. Sent once: a reader that misses one reads it."""
 
         def handle(_subject: bytes, _reply: bytes, headers: bytes, data: bytes) -> None:
-            on_chunk(parsed(number_of(headers, b"Nats-Sequence"), headers, data))
+            on_chunk(parse_chunk(number_of(headers, b"Nats-Sequence"), headers, data))
 
         return await self._client.listen(f"{self._live_prefix}.{run_id}", handle)
 

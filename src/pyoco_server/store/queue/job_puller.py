@@ -1,11 +1,18 @@
-"""Pulling jobs: all tags of a worker at once, for as many deliveries as are waited for.
+"""Pull jobs for a worker: from all its tags, as many deliveries as callers of `next` wait for.
 
-A worker of several tags asks each of them for as much as it can take, so more may arrive than it can take.
-The surplus is held for a moment, because a short run makes room soon, and is then given back so that another
-worker can have it. Given back at once, it would come again at once, and each delivery counts: the broker does
-not deliver a job more often than `consumer_max_deliver`.
+A worker of several tags pulls from each of them as much as it can take, so more may arrive than it can take:
 
-A consumer or stream that was deleted is made again by the puller that is refused.
+    next() ──> waiter ──> pull at every tag          pull expired ──> pull again, or next() returns None
+                                                     pull refused ──> repair the consumer, pull again
+    message ──> a waiter is there ──> next() returns the delivery
+            ──> none is there     ──> held ──> the next next() returns it
+                                           ──> HOLD_SEC have passed ──> NAK: another worker can have it
+            ──> paused            ──> NAK at the end of pause()
+
+A surplus delivery is held for a moment because a short run frees a slot soon. After an immediate NAK the
+broker would deliver it again at once, and it delivers a job at most `consumer_max_deliver` times.
+
+A puller whose pull is refused creates a consumer or stream that was deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ import msgspec
 
 from pyoco_server import clock
 from pyoco_server.errors import Unavailable
-from pyoco_server.jetstream.acks import place_of
+from pyoco_server.jetstream.acks import position_of
 from pyoco_server.jetstream.api import NANOSECONDS
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import BrokerAway
@@ -34,15 +41,15 @@ LATE_MESSAGE_SEC = 0.25
 HOLD_SEC = 0.05
 IDLE_HEARTBEAT = 100
 PULL_EXPIRED = (404, 408)
-# What tells that the queue is served: a job, a sign that it waits with us, or that nothing came in time.
+# Answers that show that the queue is served: a job, a heartbeat, or the end of a pull without a job.
 ANSWERS = (0, IDLE_HEARTBEAT, *PULL_EXPIRED)
-# A consumer that refuses a pull (it moves, has too many, or is gone) is asked again, but not at once.
+# After a pull was refused: the consumer moves to another server, has too many pulls, or is gone.
 REFUSED_PAUSE_SEC = 0.25
 PULL_SEC_MIN = 0.001
 
 
 class Delivery:
-    """One message from the queue. Acknowledging is best effort: without it the message is delivered again."""
+    """One message from the queue. An acknowledgement may be lost: then the message is delivered again."""
 
     def __init__(
         self, client: BrokerClient, subject: bytes, reply: bytes, headers: bytes, data: bytes
@@ -53,28 +60,28 @@ class Delivery:
         self.headers = headers
         self.data = data
         self.trouble: BrokerAway | None = None  # why the broker could not be reached
-        self.num_delivered, self.sequence = place_of(reply)[:2]
+        self.num_delivered, self.sequence = position_of(reply)[:2]
         number = value_of(headers, b"Pyoco-Job")
-        # None for a job of another producer; of ours they are asked for several times.
+        # None for a job of another producer.
         self.job_no: int | None = number_of(headers, b"Pyoco-Job") if number else None
         self.log_seq = number_of(headers, b"Pyoco-Log-Seq") if number else 0
         self.chain = value_of(headers, b"Pyoco-Chain") if number else None  # of the commit at `log_seq`
         self.snapshot_revision = number_of(headers, b"Pyoco-Snapshot-Revision") if number else 0
 
     def ack(self) -> bool:
-        return self._tell(b"+ACK")
+        return self._reply_with(b"+ACK")
 
     def nak(self, delay_sec: float = 0.0) -> bool:
         delay = b' {"delay": %d}' % int(delay_sec * NANOSECONDS) if delay_sec else b""
-        return self._tell(b"-NAK" + delay)
+        return self._reply_with(b"-NAK" + delay)
 
     def term(self) -> bool:
-        return self._tell(b"+TERM")
+        return self._reply_with(b"+TERM")
 
     def in_progress(self) -> bool:
-        return self._tell(b"+WPI")
+        return self._reply_with(b"+WPI")
 
-    def _tell(self, word: bytes) -> bool:
+    def _reply_with(self, word: bytes) -> bool:
         try:
             self._client.send(self._reply, word)
         except BrokerAway as trouble:
@@ -84,7 +91,7 @@ class Delivery:
 
 
 class _Waiter:
-    """A call of `next` that wants a delivery, until then."""
+    """A call of `next` that waits for a delivery until this time."""
 
     __slots__ = ("future", "until")
 
@@ -100,7 +107,7 @@ class _Waiter:
 
 
 class _Pull:
-    """A request for deliveries under way at one consumer."""
+    """A request for deliveries that is open at one consumer."""
 
     __slots__ = ("left", "until")
 
@@ -110,28 +117,28 @@ class _Pull:
 
 
 class JobPuller:
-    """`mend` makes sure of the consumer of a subject; `answered_at` is when the queue last said something."""
+    """`repair` creates the consumer of a subject if it is missing. `answered_at`: the last answer."""
 
     def __init__(
         self,
         client: BrokerClient,
         stream: str,
         consumers: dict[str, str],
-        mend: Callable[[str], Awaitable[None]],
+        repair: Callable[[str], Awaitable[None]],
         may_pull: Callable[[], bool] = lambda: True,
     ) -> None:
         self._may_pull = may_pull
         self._client = client
         self._stream = stream
         self._consumers = consumers
-        self._mend = mend
-        self._mending: dict[str, asyncio.Task[None]] = {}
+        self._repair = repair
+        self._repairs: dict[str, asyncio.Task[None]] = {}
         self._prefix = ""
         self._pulls: dict[str, dict[bytes, _Pull]] = {subject: {} for subject in consumers}
         self._subjects = deque(consumers)
         self._waiters: deque[_Waiter] = deque()
         self._next = 0
-        self._asks_soon = False
+        self._is_pull_scheduled = False
         self._sid: int | None = None
         self._late: list[Delivery] = []
         self._held: deque[Delivery] = deque()
@@ -143,57 +150,57 @@ class JobPuller:
         self._sid = await self._client.listen(self._prefix + "*", self._on_message)
 
     async def pause(self) -> None:
-        """When this returns no pull of ours stands at the broker, and nothing is given out until `resume`.
+        """Cancel all pulls. Until `resume` no delivery is returned.
 
-        The broker has no word for taking a pull back, but forgets those whose answers have no listener.
-        What it had sent by then is given back when it cannot be sent to us again, which would wear it out.
+        The broker has no request that cancels a pull, but drops pulls whose reply subject has no subscriber.
+        A delivery that arrives meanwhile gets its NAK after that: a NAK before would send it here again.
         """
         self.is_paused = True
         for pulls in self._pulls.values():
             pulls.clear()
         sid, self._sid = self._sid, None
         if sid is not None:
-            await self._client.hear_out(sid)
+            await self._client.unlisten_gracefully(sid)
         late, self._late = self._late, []
         for delivery in late:
             delivery.nak()
-        self._give_back_held()
+        self._nak_held()
 
     async def resume(self) -> None:
         if self._sid is None:
             await self.open()
-        self.is_paused = False  # not before we listen: what is pulled would be sent to an empty address
-        self._ask_for_more()
+        self.is_paused = False  # only after the subscription: a pull before it would have no subscriber
+        self._pull_for_waiters()
 
     def dismiss_waiters(self) -> None:
-        """Waiters get None now; what still arrives goes back to the queue."""
+        """All calls of `next` return None now. Deliveries that are held or still arrive get a NAK."""
         for waiter in self._waiters:
             waiter.give(None)
         self._waiters.clear()
-        self._give_back_held()
+        self._nak_held()
 
     async def close(self) -> None:
         self.dismiss_waiters()
-        for mending in self._mending.values():
-            mending.cancel()
+        for repair in self._repairs.values():
+            repair.cancel()
         if self._sid is not None:
             await self._client.unlisten(self._sid)
 
     async def next(self, timeout_sec: float) -> Delivery | None:
-        """One delivery of any tag, or None. Pulls stand only while there are waiters."""
+        """One delivery of any tag, or None. Pulls are open only while there are waiters."""
         if self._held and not self.is_paused:
             return self._held.popleft()
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.time() + timeout_sec)
         self._waiters.append(waiter)
-        if not self._asks_soon:  # several who come in one step of the loop share a pull
-            self._asks_soon = True
-            loop.call_soon(self._ask_for_more)
+        if not self._is_pull_scheduled:  # waiters of one step of the event loop share a pull
+            self._is_pull_scheduled = True
+            loop.call_soon(self._pull_for_waiters)
         timer = loop.call_later(timeout_sec + LATE_MESSAGE_SEC, waiter.give, None)
         try:
             return await waiter.future
         except asyncio.CancelledError:
-            _give_back(waiter)
+            _nak_delivery(waiter)
             raise
         finally:
             timer.cancel()
@@ -201,31 +208,31 @@ class JobPuller:
                 self._waiters.remove(waiter)
 
     def forget_pulls(self) -> None:
-        """After a reconnect the broker knows nothing of our pulls: ask again for those who wait."""
+        """After a reconnect the broker has no pulls of this connection: pull again for the waiters."""
         for pulls in self._pulls.values():
             pulls.clear()
-        self._ask_for_more()
+        self._pull_for_waiters()
 
-    def _ask_for_more(self) -> None:
-        """Every tag gets as many pulls as there are people waiting, until the last of them leaves."""
-        self._asks_soon = False
+    def _pull_for_waiters(self) -> None:
+        """At every tag, request as many deliveries as there are waiters, until the last one leaves."""
+        self._is_pull_scheduled = False
         now = asyncio.get_running_loop().time()
         waiting = [waiter for waiter in self._waiters if waiter.until - now >= PULL_SEC_MIN]
         if not waiting or self.is_paused or not self._may_pull():
             return
         timeout_sec = max(waiter.until for waiter in waiting) - now
-        self._subjects.rotate(-1)  # the first one asked is mostly the first to answer: each has its turn
+        self._subjects.rotate(-1)  # the first one often answers first: rotate, so that no tag is preferred
         for subject in self._subjects:
             pulls = self._pulls[subject]
-            if subject in self._mending:
+            if subject in self._repairs:
                 continue
             for token in [token for token, pull in pulls.items() if pull.until < now]:
                 del pulls[token]
             missing = len(waiting) - sum(pull.left for pull in pulls.values())
             if missing > 0:
-                self._ask(subject, missing, timeout_sec, now)
+                self._pull(subject, missing, timeout_sec, now)
 
-    def _ask(self, subject: str, batch: int, timeout_sec: float, now: float) -> None:
+    def _pull(self, subject: str, batch: int, timeout_sec: float, now: float) -> None:
         self._next += 1
         token = str(self._next).encode()
         ask = {"batch": batch, "expires": max(int(timeout_sec * NANOSECONDS), 1_000_000)}
@@ -253,43 +260,43 @@ class JobPuller:
             if self._waiters.popleft().give(delivery):
                 return
         self._held.append(delivery)
-        asyncio.get_running_loop().call_later(HOLD_SEC, self._give_back, delivery)
+        asyncio.get_running_loop().call_later(HOLD_SEC, self._nak_if_held, delivery)
 
-    def _give_back(self, delivery: Delivery) -> None:
+    def _nak_if_held(self, delivery: Delivery) -> None:
         if delivery in self._held:
             self._held.remove(delivery)
             delivery.nak()
 
-    def _give_back_held(self) -> None:
+    def _nak_held(self) -> None:
         while self._held:
             self._held.popleft().nak()
 
     def _end_pull(self, token: bytes, status: int) -> None:
-        """A pull may have stood since before today's waiters came: those with time left pull again."""
+        """The pull may be older than the present waiters: those with time left pull again."""
         ended = [subject for subject, pulls in self._pulls.items() if pulls.pop(token, None)]
         if status not in PULL_EXPIRED:
             for subject in ended or self._pulls:
-                self._mend_soon(subject)
+                self._repair_soon(subject)
             return
-        self._ask_for_more()
+        self._pull_for_waiters()
         if not any(self._pulls.values()):
             self.dismiss_waiters()
 
-    def _mend_soon(self, subject: str) -> None:
-        if subject not in self._mending:
-            self._mending[subject] = start_task(self._mend_and_ask(subject), "mending a consumer")
+    def _repair_soon(self, subject: str) -> None:
+        if subject not in self._repairs:
+            self._repairs[subject] = start_task(self._repair_and_pull(subject), "repair of a consumer")
 
-    async def _mend_and_ask(self, subject: str) -> None:
-        """One at a time for each consumer; where it does not help, the next pull is refused like this one."""
+    async def _repair_and_pull(self, subject: str) -> None:
+        """One at a time for each consumer. If it fails, the next pull is refused and repairs again."""
         try:
             await asyncio.sleep(REFUSED_PAUSE_SEC)
-            await self._mend(subject)
+            await self._repair(subject)
         except Unavailable as error:
             fields = {"subject": subject, "error": error.message}
             log.warning("jobs cannot be pulled", exc_info=error, extra=fields)
         finally:
-            del self._mending[subject]
-        self._ask_for_more()
+            del self._repairs[subject]
+        self._pull_for_waiters()
 
     def _count(self, subject: str) -> None:
         pulls = self._pulls.get(subject, {})
@@ -300,7 +307,7 @@ class JobPuller:
             return
 
 
-def _give_back(waiter: _Waiter) -> None:
-    """The waiter was cancelled in the moment in which a delivery had come."""
+def _nak_delivery(waiter: _Waiter) -> None:
+    """The waiter was cancelled after it had got a delivery."""
     if waiter.future.done() and not waiter.future.cancelled() and (delivery := waiter.future.result()):
         delivery.nak()

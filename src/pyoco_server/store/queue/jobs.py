@@ -76,14 +76,14 @@ class JobQueue:
         consumers = {subject: await self._ensure_consumer(tag) for tag, subject in subjects.items()}
         tags_by_subject = {subject: tag for tag, subject in subjects.items()}
 
-        async def mend(subject: str) -> None:
+        async def repair(subject: str) -> None:
             await self._ensure_consumer(tags_by_subject[subject])
 
-        puller = JobPuller(self._client, self._config.work_stream, consumers, mend, self._may_pull)
+        puller = JobPuller(self._client, self._config.work_stream, consumers, repair, self._may_pull)
         await puller.open()
         return puller
 
-    async def line(self, tag: str) -> QueueState | None:
+    async def state(self, tag: str) -> QueueState | None:
         """Jobs of a tag that were never delivered; None when the tag has no consumer yet."""
         name, stream = f"{self._config.consumer_prefix}_{tag}", self._config.work_stream
         try:

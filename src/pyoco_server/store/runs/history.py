@@ -18,7 +18,7 @@ from pyoco_server.store.runs.commits import Commit, commits_of
 ASIDE_BYTES = 1_048_576
 
 
-class LogReading:
+class EventLogReader:
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         self._jetstream = jetstream
         self._stream = config.events_stream

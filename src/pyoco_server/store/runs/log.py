@@ -27,7 +27,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.names import is_run_id
 from pyoco_server.store.runs.codec import decode_commit, decode_snapshot
 from pyoco_server.store.runs.commits import Commit, commit_no
-from pyoco_server.store.runs.history import LogReading
+from pyoco_server.store.runs.history import EventLogReader
 from pyoco_server.store.runs.run_cache import WholeRunCache
 from pyoco_server.store.runs.snapshot_store import SnapshotStore
 from pyoco_server.store.runs.snapshots import may_be_missing
@@ -39,7 +39,7 @@ from pyoco_server.store.runs.stored_run import (
     folded,
     is_continued,
     is_left_behind,
-    nowhere,
+    uncommitted,
 )
 
 __all__ = ["Commit", "Overtaken", "Runs", "StoredRun", "new_commit_id"]
@@ -59,7 +59,7 @@ def new_commit_id() -> str:
     return new_token()
 
 
-class Runs(LogReading):
+class Runs(EventLogReader):
     def __init__(self, jetstream: JetStream, config: NatsBackendConfig) -> None:
         super().__init__(jetstream, config)
         self.snapshots = SnapshotStore(jetstream, config, self.ids, self.load)
@@ -77,7 +77,7 @@ class Runs(LogReading):
         events = (submission, *more)
         run = fold(None, events)
         assert run is not None
-        born = nowhere(run)
+        born = uncommitted(run)
         commit = commit_on(born, run, events, commit_id, meta)
         sent = self._send(commit)
         snapshot = self.snapshots.put_soon(replace(born, commits=1))
@@ -107,7 +107,7 @@ class Runs(LogReading):
         """
         run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
-        commit = commit_on(at or nowhere(run), run, events, commit_id, meta)
+        commit = commit_on(at or uncommitted(run), run, events, commit_id, meta)
         return await self._commit(self._send(commit), commit)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:

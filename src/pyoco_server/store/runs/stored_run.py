@@ -49,7 +49,7 @@ class NewCommit(NamedTuple):
     chain: str
 
 
-def nowhere(run: Run) -> StoredRun:
+def uncommitted(run: Run) -> StoredRun:
     return StoredRun(run=run, commits=0, log_seq=0, revision=0, chain=NO_CHAIN)
 
 

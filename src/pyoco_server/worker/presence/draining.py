@@ -49,7 +49,7 @@ class Draining:
 
     async def start(self, puller: JobPuller) -> None:
         self._puller = puller
-        await self._store.registry.hear(self._claimant.worker_id, self._on_written)
+        await self._store.registry.follow_one(self._claimant.worker_id, self._on_written)
         self._store.on_reconnect(self._loop.wake)
         self._loop.start()
 

@@ -17,7 +17,7 @@ from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.names import TAGS_MAX, check_tag, is_run_id
 from pyoco_server.operations.runs import query
 from pyoco_server.operations.runs.query import StoredRun
-from pyoco_server.operations.runs.run_list import Tagged
+from pyoco_server.operations.runs.run_list import TagFilter
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 JOB_ID = path("job_id")
@@ -30,7 +30,7 @@ PURGE = Param("purge", FlagKind(), False, "Erase it.")
 
 
 class JobListParams(NamedTuple):
-    wanted: Tagged
+    wanted: TagFilter
     limit: int
     token: str | None
 
@@ -57,5 +57,5 @@ def list_asked(request: HTTPConnection) -> JobListParams:
     tags = tuple(dict.fromkeys(check_tag(text) for text in TAGS.read(request)))
     if len(tags) > TAGS_MAX:
         raise invalid("query", TAGS.name, f"At most {TAGS_MAX} tags: no job has more.")
-    wanted = Tagged(tags, STAGE_OF[status].value if status else None, caller_of(request).tenant_id)
+    wanted = TagFilter(tags, STAGE_OF[status].value if status else None, caller_of(request).tenant_id)
     return JobListParams(wanted, LIMIT.read(request), NEXT_TOKEN.read(request))
