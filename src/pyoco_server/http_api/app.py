@@ -28,7 +28,7 @@ from pyoco_server.http_api.faces.recheck import routes as recheck
 from pyoco_server.http_api.faces.runs import routes as runs
 from pyoco_server.http_api.faces.runs.topics import TOPICS as RUN_TOPICS
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.http_api.middleware.access_log import hide_keys
+from pyoco_server.http_api.middleware.access_log import redact_server_logs
 from pyoco_server.http_api.middleware.authentication import Authentication, with_security
 from pyoco_server.http_api.middleware.credentials import Authenticators, security_schemes
 from pyoco_server.http_api.middleware.guard import RequestGuard
@@ -36,7 +36,7 @@ from pyoco_server.http_api.middleware.hot_routes import HotRoutes
 from pyoco_server.http_api.middleware.tickets import ByTicket
 from pyoco_server.http_api.routing.document import document
 from pyoco_server.http_api.server import protocol
-from pyoco_server.http_api.server.shutdown import before_the_server_stops
+from pyoco_server.http_api.server.shutdown import call_before_shutdown
 from pyoco_server.http_api.streaming import live_stream
 from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, tell_wrong_settings
 
@@ -65,7 +65,7 @@ class GatewayApp(Starlette):
 
     described: dict[str, Any] | None = None
 
-    def put_behind(self, gateway: Gateway) -> None:
+    def install_middleware(self, gateway: Gateway) -> None:
         operations = [one for face in (*FACES, recheck.FACE) for one in face.operations]
         front: ASGIApp = HotRoutes(super().__call__, operations)
         if gateway.credentials is not None:
@@ -101,30 +101,31 @@ def create_app(
 
     Configures logging, unless the program it is part of has done so (docs/decisions/0028).
     """
-    config = _logged(config)
+    config = _configure_logging(config)
     app = GatewayApp(lifespan=_lifespan)
     app.router.redirect_slashes = False
     app.state.gateway = Gateway(config, make_history=EventHistory, broker=broker)
     app.router.routes += jobs.BEFORE
     for face in FACES:
         app.router.routes += face.routes()
-    app.router.routes += [recheck.UNKNOWN_PATHS, *pages.ROUTES, *description.ROUTES]
+    app.router.routes += [recheck.UNKNOWN_PATHS, *recheck.FACE.routes()]
+    app.router.routes += pages.ROUTES + description.ROUTES
     app.add_exception_handler(PyocoError, error_answers.on_error)
     app.add_exception_handler(HTTPException, error_answers.on_http_exception)
     app.add_exception_handler(ClientDisconnect, error_answers.on_disconnect)
     app.add_exception_handler(Exception, error_answers.on_error)
-    hide_keys(config.http_api_key_header)
+    redact_server_logs(config.http_api_key_header)
     if config.allow_unauthenticated and not config.auth_methods:
         log.warning(
             "authentication is off and PYOCO_ALLOW_UNAUTHENTICATED is set: "
             "everything that can reach this gateway may run code on its workers"
         )
-    app.put_behind(app.state.gateway)
+    app.install_middleware(app.state.gateway)
     return app
 
 
-def _logged(config: NatsBackendConfig | None) -> NatsBackendConfig:
-    """The settings, with the log written as they say."""
+def _configure_logging(config: NatsBackendConfig | None) -> NatsBackendConfig:
+    """Returns the settings: from the environment if none are given."""
     if config is None:
         config = NatsBackendConfig(**tell_wrong_settings(HTTP_SERVICE, read_environment()))
     configure_if_unset(HTTP_SERVICE, config)
@@ -135,7 +136,7 @@ def _logged(config: NatsBackendConfig | None) -> NatsBackendConfig:
 async def _lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
     gateway: Gateway = app.state.gateway
     await gateway.start()
-    server = before_the_server_stops(gateway.streams.end)
+    server = call_before_shutdown(gateway.streams.end)
     if server is not None:
         protocol.install(server.config)
     yield {protocol.STATE: gateway.connections}

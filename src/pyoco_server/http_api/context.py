@@ -1,13 +1,10 @@
-"""What a request is served with: the gateway of its application, with its type.
-
-Faces import `Gateway` and `Store` from here, for annotations. What they do goes through `operations`.
-"""
+"""The gateway of a request's application, with its type. Faces import `Store` from here, for annotations."""
 
 from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
-from pyoco_server.http_api.gateway import Gateway as Gateway
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.store.store import Store as Store
 
 
@@ -17,7 +14,7 @@ def gateway_of(request: HTTPConnection) -> Gateway:
 
 
 def ready_gateway(request: HTTPConnection) -> Gateway:
-    """Raises Unavailable while the broker is away: nothing is answered from memory then."""
+    """Raises Unavailable while there is no connection to the broker."""
     gateway = gateway_of(request)
     gateway.check()
     return gateway

@@ -79,7 +79,7 @@ class Gateway:
         self.store.on_loss(self.run_changes.on_standing)
         self.streams = Streams(config)
         self._housekeeper = Housekeeper(self.store, self.read_model)
-        self.rechecks = self._recheck_desk()
+        self.rechecks = self._make_recheck_context()
         self.list_changes = ListChanges(self.store, self.read_model, self.rechecks.model)
         self._ended_batches = EndedBatches(self.rechecks, self.read_model, lambda: self.is_housekeeper)
         self._serving = asyncio.Event()
@@ -138,7 +138,7 @@ class Gateway:
         if self.store.why_not_ready is not None:
             raise Unavailable(f"Not ready: {self.store.why_not_ready}.")
 
-    def _recheck_desk(self) -> RecheckContext:
+    def _make_recheck_context(self) -> RecheckContext:
         model = RecheckModel(self.store.client, self.store.jetstream, self.config)
         counters = RecheckCounters()
         is_own = self.config.recheck_executor == "pyoco"

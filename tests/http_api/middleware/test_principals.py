@@ -11,7 +11,7 @@ import httpx
 import pytest
 from starlette.requests import HTTPConnection
 
-from pyoco_server.http_api.middleware.callers import counted_as, note_caller
+from pyoco_server.http_api.middleware.callers import limit_key_of, note_caller
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.store.store import Store
 from tests import issuer
@@ -96,7 +96,7 @@ def test_a_token_with_a_keys_id_does_not_use_up_the_keys_streams() -> None:
     for caller in (by_key, by_token):
         request = HTTPConnection({"type": "http", "client": ("127.0.0.1", 1)})
         note_caller(request.scope, caller)
-        counted.add(counted_as(request))
+        counted.add(limit_key_of(request))
     assert len(counted) == 2
 
 

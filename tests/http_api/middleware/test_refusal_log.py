@@ -126,11 +126,11 @@ async def test_a_flood_of_one_caller_is_counted_and_costs_no_other_its_lines(
     clock.now += 1
     again = sum(budget.allows("10.0.0.1", REFUSED) for _ in range(3_000))
     assert again == refusal_log.CALLER_LINES_PER_SEC
-    budget.tell()
+    budget.report()
     (line,) = lines(caplog)
     assert line["left_out"] == 6_000 - written - again
     assert line["counts"] == [{"http_status": 422, "err_id": "ERR-PYOCO-0002", "count": line["left_out"]}]
-    budget.tell()
+    budget.report()
     assert len(lines(caplog)) == 1
 
 

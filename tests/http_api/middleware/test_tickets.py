@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from pyoco_server.http_api.middleware.access_log import hide_keys
+from pyoco_server.http_api.middleware.access_log import redact_server_logs
 from pyoco_server.operations.identity import tickets
 from pyoco_server.operations.identity.api_keys import revoke_key
 from pyoco_server.operations.identity.callers import Caller
@@ -135,7 +135,7 @@ async def test_a_socket_ends_with_the_key_it_was_opened_with(two: Two) -> None:
 
 
 async def test_tickets_do_not_stand_in_the_server_s_log(two: Two, caplog: pytest.LogCaptureFixture) -> None:
-    hide_keys()
+    redact_server_logs()
     with caplog.at_level(logging.INFO, "uvicorn.access"):
         line = '%s - "%s %s HTTP/%s" %d'
         logging.getLogger("uvicorn.access").info(line, "x", "GET", "/jobs/1/ws?a=1&ticket=secret", "1.1", 200)

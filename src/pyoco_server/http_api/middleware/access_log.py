@@ -57,7 +57,7 @@ def _harmless(text: str) -> str:
     return without_key(path) + mark + _VALUE.sub(HIDDEN, query)
 
 
-def hide_keys(api_key_header: str = "X-API-Key") -> None:
+def redact_server_logs(api_key_header: str = "X-API-Key") -> None:
     """Callable twice: the filter is there once."""
     _without_keys.headers.add(api_key_header.lower())
     for name in LOGGERS:

@@ -22,7 +22,7 @@ from pyoco_server.http_api.middleware.scopes import check_scope
 from pyoco_server.operations.identity.authenticate_jwt import InvalidToken
 from pyoco_server.operations.identity.callers import Caller
 
-NO_LONGER_WELCOME = 1008
+POLICY_VIOLATION = 1008
 # First step of the path where idempotency keys are looked up.
 IDEMPOTENCY_KEYS = "idempotency"
 
@@ -60,9 +60,9 @@ class Authentication:
         if caller is not None:
             note_caller(scope, caller)
             if scope.get("method") == "GET":  # the only responses that may be endless
-                send = _WhileWelcome(send, caller, self._checks.still_good)
+                send = _WhileAuthorized(send, caller, self._checks.still_good)
             elif scope["type"] == "websocket":
-                talk = _TalkWhileWelcome(receive, send, caller, self._checks.still_good)
+                talk = _SocketWhileAuthorized(receive, send, caller, self._checks.still_good)
                 receive, send = talk.receive, talk
         await self._app(scope, receive, send)
 
@@ -98,7 +98,7 @@ def with_security(schema: dict[str, Any], config: NatsBackendConfig) -> dict[str
     return schema | {"security": [{name: []} for name in schemes]}
 
 
-class _WhileWelcome:
+class _WhileAuthorized:
     """Lets an answer through. One without an end is ended when its caller's key is: nothing leaves after."""
 
     __slots__ = ("_caller", "_ended", "_endless", "_send", "_still_good")
@@ -120,7 +120,7 @@ class _WhileWelcome:
             await self._send(message)
 
 
-class _TalkWhileWelcome:
+class _SocketWhileAuthorized:
     """The same for a socket, in both directions: it is closed when its caller's key has ended."""
 
     __slots__ = ("_caller", "_ended", "_receive", "_send", "_still_good")
@@ -138,7 +138,7 @@ class _TalkWhileWelcome:
         message = await self._receive()
         if message["type"] == "websocket.receive" and not self._still_good(self._caller):
             await self._end()
-            return {"type": "websocket.disconnect", "code": NO_LONGER_WELCOME}
+            return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
         return message
 
     async def __call__(self, message: Message) -> None:
@@ -152,4 +152,4 @@ class _TalkWhileWelcome:
     async def _end(self) -> None:
         if not self._ended:
             self._ended = True
-            await self._send({"type": "websocket.close", "code": NO_LONGER_WELCOME})
+            await self._send({"type": "websocket.close", "code": POLICY_VIOLATION})

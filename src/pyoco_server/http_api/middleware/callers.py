@@ -20,7 +20,7 @@ def caller_of(request: HTTPConnection) -> Caller:
     return found
 
 
-def counted_as(request: HTTPConnection) -> str:
+def limit_key_of(request: HTTPConnection) -> str:
     """Whose share of a limit a request takes: the caller's, or without authentication the peer's address."""
     caller = caller_of(request)
     if caller.principal is not None:

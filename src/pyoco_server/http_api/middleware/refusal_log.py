@@ -131,11 +131,11 @@ class LineBudget:
         if self._bucket_of(caller, now).take(now) and self._all.take(now):
             return True
         if not self._left_out:
-            asyncio.get_running_loop().call_later(LEFT_OUT_EVERY_SEC, self.tell)
+            asyncio.get_running_loop().call_later(LEFT_OUT_EVERY_SEC, self.report)
         self._left_out[what] += 1
         return False
 
-    def tell(self) -> None:
+    def report(self) -> None:
         left_out, self._left_out = self._left_out, Counter()
         if left_out:
             counts = [

@@ -92,12 +92,12 @@ class LogWords(NamedTuple):
         return (self.since(), self.first_line(), TAIL, LIMIT, TEXT, REGEX, TASK, SINCE, *CONDITIONS)
 
 
-def is_about_a_page(query: Mapping[str, str], words: LogWords) -> bool:
+def asks_for_page(query: Mapping[str, str], words: LogWords) -> bool:
     """Whether something else than the whole log is asked for."""
     return bool(query.keys() & {words.since_token, words.from_line, "limit", "tail", "q", "task", "since"})
 
 
-def page_asked(request: HTTPConnection, words: LogWords, *, limit: int = LINES_DEFAULT) -> PageAsked:
+def read_page_params(request: HTTPConnection, words: LogWords, *, limit: int = LINES_DEFAULT) -> PageAsked:
     query = request.query_params
     places = [name for name in (words.since_token, words.from_line, TAIL.name) if name in query]
     if len(places) > 1:

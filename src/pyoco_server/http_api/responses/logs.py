@@ -13,10 +13,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.http_api.context import Gateway
-from pyoco_server.http_api.middleware.callers import counted_as
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.middleware.callers import limit_key_of
 from pyoco_server.http_api.requests.connected import while_connected
-from pyoco_server.http_api.requests.log_params import LogWords, is_about_a_page, page_asked
+from pyoco_server.http_api.requests.log_params import LogWords, asks_for_page, read_page_params
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.http_api.responses.negotiation import best_kind
 from pyoco_server.http_api.responses.representations import Representation, answer_with, of_bytes
@@ -43,7 +43,7 @@ def log_responses(page: Schema) -> dict[int, Content]:
     }
 
 
-def kind_asked(request: Request) -> str:
+def negotiate_kind(request: Request) -> str:
     kind = best_kind(request.headers.get("accept"), KINDS)
     if kind is None:
         raise FrameworkRefusal(406, f"A log can be had as {', '.join(KINDS)}.")
@@ -51,12 +51,12 @@ def kind_asked(request: Request) -> str:
 
 
 async def log_answer(request: Request, gateway: Gateway, stored: StoredRun, words: LogWords) -> Response:
-    kind = kind_asked(request)
-    if kind != JSON and not is_about_a_page(request.query_params, words):
+    kind = negotiate_kind(request)
+    if kind != JSON and not asks_for_page(request.query_params, words):
         whole = await log_file(gateway.store, stored, as_text=kind == TEXT)
         return answer_with(request, Representation(_CONTENT_TYPE[kind], whole.tag, whole.size, whole.read))
-    asked = page_asked(request, words, limit=LINES_DEFAULT if kind == JSON else LINES_MAX)
-    reading = gateway.log_pages.read(stored, asked, caller=counted_as(request))
+    asked = read_page_params(request, words, limit=LINES_DEFAULT if kind == JSON else LINES_MAX)
+    reading = gateway.log_pages.read(stored, asked, caller=limit_key_of(request))
     page: LogPage = await while_connected(request, reading)
     if sum(map(len, page.lines)) <= ASIDE_BYTES:
         body, tag = _shown(page, words, kind)

@@ -127,3 +127,8 @@ def header(
     name: str, description: str, kind: Kind[str] | None = None, *, required: bool = False
 ) -> Param[str | None]:
     return Param[str | None](name, kind or TextKind(), None, description, place="header", required=required)
+
+
+# Parameters of streams, the same on every face.
+LAST_EVENT_ID = header("Last-Event-ID", "The id that was read last: only what is newer comes.")
+TICKET = text("ticket", "Of POST /tickets, for clients that cannot send a key.")

@@ -71,7 +71,7 @@ class Connections:
 
     def prepare(self) -> None:
         """At the start of the process: room for as many connections as the system gives."""
-        self._total_max = min(self._total_max, max(1, raised_file_limit() - FILES_FOR_OTHERS))
+        self._total_max = min(self._total_max, max(1, raise_file_limit() - FILES_FOR_OTHERS))
 
     def enter(self, peer: str, proxies: str | list[str]) -> str | None:
         """None: it may stay, until `leave`. Otherwise which limit it is over."""
@@ -122,7 +122,7 @@ class Connections:
         self._sweeping = loop.call_later(self._sweep_sec, self._sweep) if self._swept else None
 
 
-def raised_file_limit() -> int:
+def raise_file_limit() -> int:
     """The number of files that may be open, after it was raised as far as it may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)

@@ -18,7 +18,7 @@ import uvicorn
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def before_the_server_stops(act: Callable[[], None]) -> uvicorn.Server | None:
+def call_before_shutdown(act: Callable[[], None]) -> uvicorn.Server | None:
     """Only where uvicorn itself hears the signals; it takes its handlers, and so ours, away when it ends.
 
     Gives the server that was found."""

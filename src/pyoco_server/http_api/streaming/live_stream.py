@@ -15,16 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.errors import PyocoError, Unavailable
-from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.error_answers import refusal
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.kinds import IntegerKind, TextKind
 from pyoco_server.http_api.routing.operation import Operation
 from pyoco_server.http_api.routing.operation import events as sse_of
-from pyoco_server.http_api.routing.params import ListParam, Param, header
+from pyoco_server.http_api.routing.params import TICKET, ListParam, Param, header
 from pyoco_server.http_api.routing.problems import invalid
-from pyoco_server.http_api.routing.stream_params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import PLACE_MARK, Opener, Topic, TopicSources
 

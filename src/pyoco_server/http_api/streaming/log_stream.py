@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.http_api.responses.negotiation import best_kind

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Limited
-from pyoco_server.http_api.middleware.callers import counted_as
+from pyoco_server.http_api.middleware.callers import limit_key_of
 from pyoco_server.http_api.requests.connected import until_disconnected
 from pyoco_server.operations.concurrency import Concurrency
 from pyoco_server.operations.live.notify import Notify as Notify
@@ -186,7 +186,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            leave = self._streams.concurrency.enter(counted_as(HTTPConnection(scope)))
+            leave = self._streams.concurrency.enter(limit_key_of(HTTPConnection(scope)))
         except Limited:
             self._source.detach()
             raise  # nothing was sent yet, so it is answered like any refusal

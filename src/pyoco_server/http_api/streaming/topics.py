@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Caller
 

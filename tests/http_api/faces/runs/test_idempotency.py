@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server.canonical_json import digest
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.middleware.access_log import hide_keys
+from pyoco_server.http_api.middleware.access_log import redact_server_logs
 from pyoco_server.lifecycle.commands import CancelRun
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest
 from pyoco_server.operations.runs.apply import apply
@@ -264,7 +264,7 @@ async def test_the_log_shows_hashes_of_keys(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    hide_keys()
+    redact_server_logs()
     access = logging.getLogger("uvicorn.access")
     access.info('%s - "%s %s HTTP/%s" %d', "1.2.3.4:5", "GET", "/idempotency/order-4711", "1.1", 200)
     access.info("up")

@@ -6,9 +6,9 @@ from typing import cast
 
 from starlette.requests import Request
 
-from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.requests.bodies import is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.names import is_run_id

@@ -12,15 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.errors import NotFound
-from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.operation import Content, Operation
 from pyoco_server.http_api.routing.operation import events as event_stream
+from pyoco_server.http_api.routing.params import TICKET
 from pyoco_server.http_api.routing.problems import invalid
-from pyoco_server.http_api.routing.stream_params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import Topic
 from pyoco_server.operations.executions.histories import Histories, RunHistory

@@ -13,16 +13,17 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pyoco_server import clock
 from pyoco_server.errors import NotFound, PyocoError
-from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs import frames, request_context
 from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
 from pyoco_server.http_api.faces.jobs.log_routes import shown
-from pyoco_server.http_api.middleware.callers import caller_of, counted_as
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.middleware.callers import caller_of, limit_key_of
 from pyoco_server.http_api.middleware.refusal_log import note_refusal
 from pyoco_server.http_api.responses.error_table import retry_header
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation
-from pyoco_server.http_api.routing.stream_params import TICKET
+from pyoco_server.http_api.routing.params import TICKET
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.operations.logs.cursors import LogPosition, LogPositions
@@ -40,7 +41,7 @@ _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 async def job_socket(socket: WebSocket) -> None:
     try:
         gateway = ready_gateway(socket)
-        leave = gateway.streams.concurrency.enter(counted_as(socket))
+        leave = gateway.streams.concurrency.enter(limit_key_of(socket))
     except PyocoError as error:
         await _deny(socket, error)
         return

@@ -17,7 +17,7 @@ from pyoco_server.operations.fleet import dead_letters
 
 async def list_letters(request: Request) -> Response:
     gateway = ready_gateway(request)
-    asked = wire.letters_wanted(request)
+    asked = wire.letter_query(request)
     page = await dead_letters.list_letters(gateway.store, gateway.read_model, caller_of(request), asked)
     items = [wire.letter(kept, whole=False) for kept in page.letters]
     return json_answer({"items": items, "next_cursor": page.next_cursor})
@@ -34,7 +34,7 @@ async def get_letter(request: Request) -> Response:
 
 async def redrive(request: Request) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
-    again = wire.again_wanted(await small_body(request))
+    again = wire.read_again(await small_body(request))
     letter_id = wire.letter_id(request.path_params)
     kept = await dead_letters.get_letter(gateway.store, gateway.read_model, caller, letter_id)
     stored = await dead_letters.redrive(gateway.store, caller, kept, again=again)

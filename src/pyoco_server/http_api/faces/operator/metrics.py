@@ -7,7 +7,7 @@ What each number means, and how two gateways are read together, is in docs/metri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TypeVar
 
@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.operator.recheck_metrics import recheck_families
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.operation import Content, Operation
 from pyoco_server.http_api.routing.schemas import TEXT
@@ -35,6 +34,8 @@ VERSION = version("pyoco-server")
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 T = TypeVar("T")
+# By the value of one label, or by the values of several.
+Labelled = Mapping[str, T] | Mapping[tuple[str, str], T]
 
 _WHOLE = re.compile(rb"\.0$", re.MULTILINE)
 
@@ -62,7 +63,7 @@ async def metrics(request: Request) -> Response:
 def exposition(
     now: FleetFigures, of_gateway: Iterable[Metric], seen: Counters, rechecks: RecheckCounters
 ) -> bytes:
-    families = [*_standing(now), *of_gateway, *_seen(seen), *recheck_families(rechecks)]
+    families = [*_standing(now), *of_gateway, *_seen(seen), *_rechecks(rechecks)]
     return _text([*_shown_to_tenants(now.figures), *families], ProcessCollector)
 
 
@@ -76,7 +77,7 @@ def _text(families: Iterable[Metric], *more: Callable[..., Collector]) -> bytes:
 
 
 class _Families(Collector):
-    """Made for one answer: whoever asks for it gets what was found a moment ago."""
+    """The metrics of one response."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
@@ -158,42 +159,46 @@ def _seen(seen: Counters) -> Iterator[Metric]:
     yield _histogram("pyoco_cancel_delay_seconds", "From a cancel request to the end.", seen.cancel_delay)
 
 
-def _gauge(name: str, text: str, value: float | Mapping[str, float] | None, label: str = "") -> Metric:
+def _rechecks(seen: RecheckCounters) -> Iterator[Metric]:
+    """By the names of the document of the recheck face, with `_` for `.`."""
+    labels = ("endpoint", "outcome")
+    yield _counter("pdca_api_requests", "Requests by route and outcome.", seen.requests, *labels)
+    yield _histogram("pdca_api_latency_ms", "How long answers took.", seen.latency, "endpoint")
+    text = "Keys used for another request."
+    yield _counter("pdca_api_idempotency_conflicts", text, seen.idempotency_conflicts)
+    yield _counter("airflow_adapter_requests", "Requests to Airflow.", seen.airflow, *labels)
+
+
+def _gauge(name: str, text: str, value: float | Labelled[float] | None, *labels: str) -> Metric:
     """Without a sample where the value is not known."""
     known = {} if value is None else value
-    return _filled(GaugeMetricFamily(name, text, labels=_labels(label)), known)
+    return _fill(GaugeMetricFamily(name, text, labels=labels), known)
 
 
-def _counter(name: str, text: str, value: float | Mapping[str, float], label: str = "") -> Metric:
+def _counter(name: str, text: str, value: float | Labelled[float], *labels: str) -> Metric:
     """Its samples end in `_total`."""
-    return _filled(CounterMetricFamily(name, text, labels=_labels(label)), value)
+    return _fill(CounterMetricFamily(name, text, labels=labels), value)
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, value: float | Mapping[str, float]) -> Metric:
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, value: float | Labelled[float]) -> Metric:
     for labels, number in _by_label(value):
         family.add_metric(labels, number)
     return family
 
 
-def _histogram(
-    name: str, text: str, histogram: Histogram | Mapping[str, Histogram], label: str = ""
-) -> Metric:
-    family = HistogramMetricFamily(name, text, labels=_labels(label))
-    for labels, one in _by_label(histogram):
-        family.add_metric(labels, one.cumulative(), one.total)
+def _histogram(name: str, text: str, value: Histogram | Labelled[Histogram], *labels: str) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, one in _by_label(value):
+        family.add_metric(values, one.cumulative(), one.total)
     return family
 
 
-def _labels(label: str) -> list[str]:
-    return [label] if label else []
-
-
-def _by_label(value: T | Mapping[str, T]) -> Iterator[tuple[list[str], T]]:
-    """One value, or one for each label."""
+def _by_label(value: T | Labelled[T]) -> Iterator[tuple[Sequence[str], T]]:
+    """One value, or one for each value of the labels."""
     if isinstance(value, Mapping):
-        yield from (([label], one) for label, one in value.items())
+        yield from (((key,) if isinstance(key, str) else key, one) for key, one in value.items())
     else:
-        yield [], value
+        yield (), value
 
 
 OPERATIONS = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.operator.workers import open_workers
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
 from pyoco_server.http_api.streaming.topics import Opener, Topic

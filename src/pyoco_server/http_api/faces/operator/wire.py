@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from pyoco_server.errors import NotFound
+from pyoco_server.canonical_json import CanonicalJsonError, check_members
+from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.faces.operator import params
-from pyoco_server.http_api.faces.operator.request_context import decoded_body
-from pyoco_server.http_api.routing.problems import invalid
+from pyoco_server.http_api.routing.problems import invalid, problem
 from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery, KeptLetter
 from pyoco_server.operations.fleet.wheels import Wheel
 from pyoco_server.operations.fleet.workers import WorkerFilter, WorkerState
@@ -32,7 +32,7 @@ class Redrive(msgspec.Struct):
     again: bool = False
 
 
-def workers_wanted(request: Request) -> WorkerFilter:
+def worker_filter(request: Request) -> WorkerFilter:
     scope, state = params.SCOPE.read(request), params.STATE.read(request)
     return WorkerFilter(
         gone=scope == "all",
@@ -43,7 +43,7 @@ def workers_wanted(request: Request) -> WorkerFilter:
 
 def worker_changes(body: bytes) -> dict[str, bool]:
     """What is to become of a worker: `hidden`, `draining` or both."""
-    patch: WorkerPatch = decoded_body(body, WorkerPatch, params.WORKERS_WRONG)
+    patch: WorkerPatch = _decode(body, WorkerPatch, params.WORKERS_WRONG)
     changes: dict[str, bool] = msgspec.to_builtins(patch)
     if not changes:
         message = "Give hidden, draining, or both; each is true or false."
@@ -81,7 +81,7 @@ def source(request: Request) -> dict[str, str | None]:
     }
 
 
-def letters_wanted(request: Request) -> DeadLetterQuery:
+def letter_query(request: Request) -> DeadLetterQuery:
     return DeadLetterQuery(
         limit=params.LETTERS_LIMIT.read(request),
         reason=params.REASON.read(request) or None,
@@ -105,11 +105,23 @@ def letter(kept: KeptLetter, *, whole: bool) -> dict[str, Any]:
     return shown
 
 
-def again_wanted(body: bytes) -> bool:
+def read_again(body: bytes) -> bool:
     """The body is optional."""
-    asked: Redrive = decoded_body(body, Redrive) if body.strip() else Redrive()
+    asked: Redrive = _decode(body, Redrive) if body.strip() else Redrive()
     return asked.again
 
 
 def redriven(kept: KeptLetter, stored: StoredRun) -> dict[str, Any]:
     return {"letter_id": str(kept.seq), "run_id": stored.run.run_id, "status": stored.run.status}
+
+
+def _decode(body: bytes, kind: type[Any], err_id: str | None = None) -> Any:
+    """Unknown members are ignored; a member of the wrong type is refused."""
+    try:
+        asked = msgspec.json.decode(body, type=kind)
+        check_members(body)  # the decoder takes the last of two
+        return asked
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, CanonicalJsonError) as error:
+        message = str(error) or "the body is nested too deeply"
+        details = [problem("body", "", message)]
+        raise Invalid("The body is not valid.", err_id=err_id, details=details) from error

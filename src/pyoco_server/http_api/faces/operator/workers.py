@@ -6,8 +6,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.operator import params, wire
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import small_body
 from pyoco_server.http_api.responses.json import json_answer
@@ -22,7 +23,7 @@ from pyoco_server.operations.live.worker_changes import WorkerChange
 
 async def list_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
-    wanted, limit = wire.workers_wanted(request), params.WORKERS_LIMIT.read(request)
+    wanted, limit = wire.worker_filter(request), params.WORKERS_LIMIT.read(request)
     found = await workers.list_workers(
         gateway.store, gateway.read_model, wanted, limit=limit, caller=caller_of(request)
     )

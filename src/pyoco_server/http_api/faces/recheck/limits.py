@@ -5,7 +5,7 @@ There are two families of headers: `X-RateLimit-…` and those of the IETF draft
 
 from __future__ import annotations
 
-from pyoco_server.http_api.context import Gateway
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.token_bucket import WINDOW_SEC, Taken
 
 READS, RECHECK, RECHECK_ALL = "reads", "recheck", "recheck_all"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
 
@@ -19,16 +19,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from pyoco_server.errors import Forbidden, Limited, Unauthenticated, Unavailable
-from pyoco_server.http_api.context import Gateway, gateway_of
+from pyoco_server.errors import Forbidden, Invalid, Limited, NotFound, Unauthenticated, Unavailable
+from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.recheck import limits
 from pyoco_server.http_api.faces.recheck.access import Access
 from pyoco_server.http_api.faces.recheck.errors import TABLE, word_of
 from pyoco_server.http_api.faces.recheck.request_context import ABOUT
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.addresses import SELF_AUTHENTICATING, first_step, path_of
-from pyoco_server.http_api.middleware.callers import REQUEST_ID, caller_of, counted_as, note_caller
+from pyoco_server.http_api.middleware.callers import REQUEST_ID, caller_of, limit_key_of, note_caller
 from pyoco_server.http_api.requests.idempotency import HEADER
 from pyoco_server.http_api.routing.operation import Operation, Serve
+from pyoco_server.http_api.routing.path_table import PathTable
 from pyoco_server.operations.idempotency.key_scope import hashed
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.rechecks.context import ANONYMOUS_CLIENT, client_of, tenant_of
@@ -61,18 +63,26 @@ def guarded(
 
 
 class UnknownPaths(BaseRoute):
-    """Requests for paths of this face that no operation serves. They are checked, counted and logged too."""
+    """Requests below this face's paths that no operation serves. They are checked, counted and logged too."""
 
-    def __init__(self, refuse: Serve) -> None:
-        self._guard = _Guard(UNKNOWN, refuse, None)
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._served = PathTable(operations)
+        self._guard = _Guard(UNKNOWN, self._refuse, None)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        is_ours = scope["type"] == "http" and first_step(path_of(scope)) in SELF_AUTHENTICATING
-        return (Match.FULL if is_ours else Match.NONE), {}
+        path = path_of(scope)
+        is_ours = scope["type"] == "http" and first_step(path) in SELF_AUTHENTICATING
+        is_unknown = is_ours and self._served.find(scope["method"], path) is None
+        return (Match.FULL if is_unknown else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._guard.serve_within_limits(Request(scope, receive))
         await response(scope, receive, send)
+
+    async def _refuse(self, request: Request) -> Response:
+        if methods := self._served.methods_at(path_of(request.scope)):
+            raise Invalid(f"{request.method} is not possible here; {' or '.join(methods)} is.")
+        raise NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ class _Guard:
         if self.check_signature is not None:
             # Before it is counted: each count is an entry at the broker, and anyone can make up addresses.
             await self.check_signature(request)
-            whose = f"signed for {counted_as(request)}"
+            whose = f"signed for {limit_key_of(request)}"
         taken = await limits.take(gateway, tenant_of(caller), whose, self.limit)
         visit.limit_headers = limits.headers(self.limit, taken)
         if not taken.allowed:

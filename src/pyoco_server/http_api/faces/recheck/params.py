@@ -123,7 +123,7 @@ class Range(NamedTuple):
     limit: int
 
 
-def list_asked(request: HTTPConnection, tenant: str) -> RecheckListParams:
+def read_list_params(request: HTTPConnection, tenant: str) -> RecheckListParams:
     text, health = SEARCHED.read(request), HEALTH.read(request)
     check_known(health, HEALTH.name, tuple(StrategyHealth))
     order = SORT.read(request)
@@ -142,7 +142,7 @@ def list_asked(request: HTTPConnection, tenant: str) -> RecheckListParams:
     return RecheckListParams(search, order, PAGE.read(request), PER_PAGE.read(request))
 
 
-def range_asked(request: HTTPConnection) -> Range:
+def read_range(request: HTTPConnection) -> Range:
     begin, end = FROM.read(request), TO.read(request)
     asked = Range(
         begin=0.0 if begin is None else instant_at(begin, FROM.name, ends_day=False).timestamp(),
@@ -154,7 +154,7 @@ def range_asked(request: HTTPConnection) -> Range:
     return asked
 
 
-def artifact_id_in(text: str) -> int | None:
+def parse_artifact_id(text: str) -> int | None:
     """None for what is no number that an artifact could have."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 20
     return int(text) if is_number and int(text) < ARTIFACT_ID_MAX else None

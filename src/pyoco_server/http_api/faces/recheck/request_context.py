@@ -15,7 +15,7 @@ BODY_BYTES_MAX = 65_536
 ABOUT = "pyoco.recheck_request"
 
 
-def desk_of(request: Request) -> RecheckContext:
+def rechecks_of(request: Request) -> RecheckContext:
     return gateway_of(request).rechecks
 
 

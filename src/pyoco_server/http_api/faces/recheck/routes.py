@@ -9,21 +9,19 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from pyoco_server.errors import Invalid, NotFound
+from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.faces.recheck import access, params, replies, wire
 from pyoco_server.http_api.faces.recheck.limits import RECHECK, RECHECK_ALL
 from pyoco_server.http_api.faces.recheck.middleware import UnknownPaths, guarded
-from pyoco_server.http_api.faces.recheck.request_context import body_of, desk_of, note_about, tenant_in
+from pyoco_server.http_api.faces.recheck.request_context import body_of, note_about, rechecks_of, tenant_in
 from pyoco_server.http_api.faces.recheck.schemas import SCHEMAS
-from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.requests.idempotency import key_of, key_param, once_answer
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve
-from pyoco_server.http_api.routing.path_table import PathTable
 from pyoco_server.http_api.routing.schemas import BINARY
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
@@ -37,21 +35,21 @@ KEY_CHARS = (8, 64)
 
 
 async def recheck(request: Request) -> Response:
-    return await _accepted(request, parse_recheck)
+    return await _accept(request, parse_recheck)
 
 
 async def recheck_all(request: Request) -> Response:
-    return await _accepted(request, parse_recheck_all)
+    return await _accept(request, parse_recheck_all)
 
 
-async def _accepted(request: Request, read: Callable[[Any], RecheckBody]) -> Response:
+async def _accept(request: Request, read: Callable[[Any], RecheckBody]) -> Response:
     body = await body_of(request)
     asked = read(wire.body_in(body))
     key = key_of(request, least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
     assert key is not None
     headers = request.headers
     sender = Sender(caller_of(request), correlation_id_of(headers), traceparent_of(headers))
-    desk, digest = desk_of(request), await digest_of(body)
+    desk, digest = rechecks_of(request), await digest_of(body)
     chosen = await choose(desk, sender.caller, asked, key, digest)
     async with KeyedRequest(desk.store, key, digest, resource_id=new_ulid(), needs_room=True) as keyed:
         answer = keyed.earlier
@@ -64,15 +62,15 @@ async def _accepted(request: Request, read: Callable[[Any], RecheckBody]) -> Res
 
 async def get_request(request: Request) -> Response:
     request_id = params.REQUEST_ID.read(request)
-    found = await query.progress(desk_of(request), tenant_in(request), request_id)
+    found = await query.progress(rechecks_of(request), tenant_in(request), request_id)
     note_about(request, found.request.request_id)
     return json_answer(wire.standing(found))
 
 
 async def list_strategies(request: Request) -> Response:
-    asked = params.list_asked(request, tenant_in(request))
+    asked = params.read_list_params(request, tenant_in(request))
     offset = (asked.page - 1) * asked.page_size
-    found, total = await query.page(desk_of(request), asked.search, asked.order, asked.page_size, offset)
+    found, total = await query.page(rechecks_of(request), asked.search, asked.order, asked.page_size, offset)
     items = [wire.item(one) for one in found]
     return json_answer({"items": items, "page": asked.page, "page_size": asked.page_size, "total": total})
 
@@ -80,7 +78,7 @@ async def list_strategies(request: Request) -> Response:
 async def get_strategy(request: Request) -> Response:
     window_days, limit = params.SUMMARY_DAYS.read(request), params.LIMIT_HISTORY.read(request)
     found = await query.detail(
-        desk_of(request),
+        rechecks_of(request),
         tenant_in(request),
         params.STRATEGY_ID.read(request),
         window_days=window_days,
@@ -90,9 +88,9 @@ async def get_strategy(request: Request) -> Response:
 
 
 async def get_results(request: Request) -> Response:
-    asked = params.range_asked(request)
+    asked = params.read_range(request)
     found = await query.results(
-        desk_of(request),
+        rechecks_of(request),
         tenant_in(request),
         params.STRATEGY_ID.read(request),
         begin=asked.begin,
@@ -105,17 +103,19 @@ async def get_results(request: Request) -> Response:
 async def put_strategy(request: Request) -> Response:
     entry = wire.body_in(await body_of(request))
     strategy_id = params.STRATEGY_ID.read(request)
-    return json_answer(wire.entry(await put_entry(desk_of(request), tenant_in(request), strategy_id, entry)))
+    return json_answer(
+        wire.entry(await put_entry(rechecks_of(request), tenant_in(request), strategy_id, entry))
+    )
 
 
 async def delete_strategy(request: Request) -> Response:
-    await delete_entry(desk_of(request), tenant_in(request), params.STRATEGY_ID.read(request))
+    await delete_entry(rechecks_of(request), tenant_in(request), params.STRATEGY_ID.read(request))
     return Response(status_code=204)
 
 
 async def get_artifact_url(request: Request) -> Response:
     artifact_id, tenant = _artifact_id(request), tenant_in(request)
-    kept, token = await query.sign_artifact(desk_of(request), tenant, artifact_id)
+    kept, token = await query.sign_artifact(rechecks_of(request), tenant, artifact_id)
     proof = urlencode({"tenant": tenant, "token": token})
     here = gateway_of(request).own_hosts.url_of(request)
     address = f"{here}/gui/artifacts/{artifact_id}/content?{proof}"
@@ -125,7 +125,7 @@ async def get_artifact_url(request: Request) -> Response:
 async def get_artifact_content(request: Request) -> Response:
     """What a flow wrote is never shown as a page of ours."""
     artifact_id, tenant = _signed_for(request)
-    kept, pieces = await query.open_artifact(desk_of(request), tenant, artifact_id)
+    kept, pieces = await query.open_artifact(rechecks_of(request), tenant, artifact_id)
     headers = {
         "Content-Length": str(kept.bytes_size),
         "Content-Type": kept.content_type,
@@ -139,17 +139,17 @@ async def get_artifact_content(request: Request) -> Response:
 
 async def check_signature(request: Request) -> None:
     artifact_id, tenant = _signed_for(request)
-    await query.check_signature(desk_of(request), tenant, artifact_id, params.SIGNED_TOKEN.read(request))
+    await query.check_signature(rechecks_of(request), tenant, artifact_id, params.SIGNED_TOKEN.read(request))
 
 
 def _signed_for(request: Request) -> tuple[int, str]:
     # What is no number was never signed either: which ones there are is not told here.
-    artifact_id = params.artifact_id_in(params.ARTIFACT_ID.read(request)) or 0
+    artifact_id = params.parse_artifact_id(params.ARTIFACT_ID.read(request)) or 0
     return artifact_id, params.SIGNED_TENANT.read(request)
 
 
 def _artifact_id(request: Request) -> int:
-    artifact_id = params.artifact_id_in(params.ARTIFACT_ID.read(request))
+    artifact_id = params.parse_artifact_id(params.ARTIFACT_ID.read(request))
     if artifact_id is None:
         raise NotFound("There is no such artifact. Its number is a whole one.", err_id="")
     return artifact_id
@@ -276,14 +276,4 @@ FACE = Face(
     always=replies.ALWAYS,
     refusal=replies.refusal,
 )
-_SERVED = PathTable(OPERATIONS)
-
-
-async def refuse_unknown(request: Request) -> Response:
-    path = path_of(request.scope)
-    if methods := _SERVED.methods_at(path):
-        raise Invalid(f"{request.method} is not possible here; {' or '.join(methods)} is.")
-    raise NotFound("There is nothing at this address. The routes are described at /docs.", err_id="")
-
-
-UNKNOWN_PATHS = UnknownPaths(refuse_unknown)
+UNKNOWN_PATHS = UnknownPaths(OPERATIONS)

@@ -15,8 +15,9 @@ from starlette.responses import Response
 
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
-from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import params, wire
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, events, json_of

@@ -15,7 +15,7 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.log_params import LogWords
 from pyoco_server.http_api.responses.logs import log_answer, log_responses
 from pyoco_server.http_api.routing.operation import Content, Operation, events
-from pyoco_server.http_api.routing.stream_params import LAST_EVENT_ID, TICKET
+from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET
 from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
 from pyoco_server.operations.runs import query
 

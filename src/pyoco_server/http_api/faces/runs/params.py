@@ -7,8 +7,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from pyoco_server.http_api.routing.kinds import ChoiceKind, IntegerKind, NumberKind, TextKind
-from pyoco_server.http_api.routing.params import AnyParam, ListParam, Param, path, text
-from pyoco_server.http_api.routing.stream_params import LAST_EVENT_ID, TICKET
+from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET, AnyParam, ListParam, Param, path, text
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.runs.query import INVALID_LIST, Filter
 

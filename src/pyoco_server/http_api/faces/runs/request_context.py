@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from pyoco_server.errors import Limited, NotFound
-from pyoco_server.http_api.context import Gateway, Store
+from pyoco_server.http_api.context import Store
 from pyoco_server.http_api.context import ready_gateway as ready_gateway
 from pyoco_server.http_api.faces.runs import wire
-from pyoco_server.http_api.middleware.callers import counted_as
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.middleware.callers import limit_key_of
 from pyoco_server.http_api.requests.connected import while_connected
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.names import is_run_id
@@ -34,7 +35,7 @@ def checked_id(run_id: str) -> str:
 async def while_allowed(request: Request, gateway: Gateway, waiting: Coroutine[Any, Any, T]) -> T:
     """What a request waits for: one of the caller's streams for so long, and no longer than it is there."""
     try:
-        leave = gateway.streams.concurrency.enter(counted_as(request))
+        leave = gateway.streams.concurrency.enter(limit_key_of(request))
     except Limited:
         waiting.close()
         raise

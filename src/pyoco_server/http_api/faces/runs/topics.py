@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pyoco_server.http_api.context import Gateway
 from pyoco_server.http_api.faces.runs.list_stream_routes import open_changes
 from pyoco_server.http_api.faces.runs.log_routes import shown
 from pyoco_server.http_api.faces.runs.params import WATCH_SEC_MAX, WatchParams
 from pyoco_server.http_api.faces.runs.request_context import checked_id
 from pyoco_server.http_api.faces.runs.watch_routes import open_snapshots
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streaming.log_stream import open_log
 from pyoco_server.http_api.streaming.sse import Backlog
 from pyoco_server.http_api.streaming.topics import Opener, Topic

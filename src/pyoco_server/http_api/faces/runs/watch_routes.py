@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
-from pyoco_server.http_api.context import Gateway, ready_gateway
+from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.faces.runs.params import FOLLOW_PARAMS, RUN_ID, WatchParams, watch_asked
 from pyoco_server.http_api.faces.runs.request_context import run_id_of
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.problems import invalid
