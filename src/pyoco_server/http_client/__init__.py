@@ -1,6 +1,7 @@
-"""The gateway's HTTP API as Python calls. Needs httpx and nothing else of ours.
+"""The gateway's HTTP API as Python calls. Needs httpx and no other module of this package.
 
-`client` has `PyocoHttpClient`; its calls about logs, schedules and workers are in files of their own.
+`client` has `PyocoHttpClient`. Its calls about logs, schedules and workers are in files of their own; all use
+`calls` and `event_stream`.
 """
 
 from pyoco_server.http_client.client import PyocoHttpClient as PyocoHttpClient

@@ -1,4 +1,4 @@
-"""Server-sent events as a client reads them, of which ours use: the name, the id, and JSON as data."""
+"""Server-sent events of the gateway: a name, an id, and JSON as data. Other fields are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the HTTP client about what runs print: a page, all there is, or everything as it comes."""
+"""Calls of the HTTP client about the output of runs: one page, all lines, or all lines as they come."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from urllib.parse import quote
 
 import httpx
 
+from pyoco_server.http_client.calls import RECONNECT_SEC, RECONNECTS_MAX, given, object_in, open_stream
 from pyoco_server.http_client.event_stream import events_in
 
 PAGE_LINES = 5_000
-NOTHING_MORE = 204
-# A stream that breaks is taken up again where it broke, so often in a row.
-RECONNECTS_MAX = 10
-RECONNECT_SEC = 1.0
+NO_CONTENT = 204
 
-# A search that is refused because too many are under way is asked again, so often in a row.
+# A search is sent again, at most this often, while the gateway refuses it because of too many searches.
 TOO_MANY_REQUESTS = 429
-ALLOWED_TRIES_MAX = 20
+SEARCH_TRIES_MAX = 20
 RETRY_AFTER_SEC_MAX = 30.0
 
 Entry = dict[str, Any]
-# Up to which line a search got, of how many.
+# Called with the number of lines that are searched, and the number of lines in the log.
 OnSearched = Callable[[int, int], None]
 
 
@@ -46,25 +44,13 @@ class LogCalls:
         task: str | None = None,
         since: float | None = None,
     ) -> dict[str, Any]:
-        """`{"entries", "next_token", "complete", "truncated"}`: pass the token on for what comes after.
+        """`{"entries", "next_token", "complete", "truncated"}`: pass the token on for the next page.
 
-        Of a search (`q`, `task`, `since`) there is `searched` besides: `{"to_line", "lines", "paused_by"}`.
+        A search (`q`, `task`, `since`) also has `searched`: `{"to_line", "lines", "paused_by"}`.
         """
-        query = {
-            "since_token": since_token,
-            "limit": limit,
-            "tail": tail,
-            "q": q,
-            "task": task,
-            "since": since,
-        }
-        given = {name: value for name, value in query.items() if value is not None}
-        if regex:
-            given["regex"] = "true"
-        answer = self._http.get(f"/runs/{quote(run_id, safe='')}/logs", params=given)
-        answer.raise_for_status()
-        page: dict[str, Any] = answer.json()
-        return page
+        query = given(since_token=since_token, limit=limit, tail=tail, q=q, task=task, since=since)
+        query |= {"regex": "true"} if regex else {}
+        return object_in(self._http.get(f"/runs/{quote(run_id, safe='')}/logs", params=query))
 
     def logs(
         self,
@@ -74,14 +60,14 @@ class LogCalls:
         on_searched: OnSearched = lambda line, lines: None,
         **sought: Any,
     ) -> Iterator[Entry]:
-        """Every line there is now, or those that are sought (`q`, `regex`, `task`, `since`).
+        """All lines that exist now, or those that match (`q`, `regex`, `task`, `since`).
 
-        The gateway searches for a limited time at once; it is asked to go on until it has searched all.
-        `on_searched` is told how far it got whenever it paused: up to which line, of how many.
+        The gateway searches for a limited time per request; requests follow until it has searched all lines.
+        `on_searched` is called after each pause of a search.
         """
         for page in self._pages(run_id, tail, sought):
             yield from page["entries"]
-            _tell(page, on_searched)
+            _report_pause(page, on_searched)
 
     def follow_logs(
         self,
@@ -91,52 +77,48 @@ class LogCalls:
         on_searched: OnSearched = lambda line, lines: None,
         **sought: Any,
     ) -> Iterator[Entry]:
-        """Every line, until the run is over and its last one was given. Gateways may come and go."""
+        """Every line until the last line of an ended run. Gateways may restart meanwhile."""
         token = None
         for page in self._pages(run_id, tail, sought):
             yield from page["entries"]
-            _tell(page, on_searched)
+            _report_pause(page, on_searched)
             token = page["next_token"]
             if page["complete"]:
                 return
         for entry in self._stream(run_id, token):
-            if _is_sought(entry, **sought):
+            if _matches(entry, **sought):
                 yield entry
 
     def _pages(self, run_id: str, tail: int | None, sought: dict[str, Any]) -> Iterator[dict[str, Any]]:
         token = None
         while True:
             limit = tail or PAGE_LINES
-            page = self._page_when_allowed(run_id, since_token=token, limit=limit, tail=tail, **sought)
+            page = self._get_page(run_id, since_token=token, limit=limit, tail=tail, **sought)
             yield page
             if page["next_token"] == token or page["complete"]:
                 return
             token, tail = page["next_token"], None
 
-    def _page_when_allowed(self, run_id: str, **asked: Any) -> dict[str, Any]:
-        """Where too many searches are under way, once there are fewer."""
-        for _ in range(ALLOWED_TRIES_MAX - 1):
+    def _get_page(self, run_id: str, **query: Any) -> dict[str, Any]:
+        """Tries again while the gateway has too many searches."""
+        for _ in range(SEARCH_TRIES_MAX - 1):
             try:
-                return self.get_logs(run_id, **asked)
+                return self.get_logs(run_id, **query)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code != TOO_MANY_REQUESTS:
                     raise
                 time.sleep(_retry_after_sec(error.response))
-        return self.get_logs(run_id, **asked)
+        return self.get_logs(run_id, **query)
 
     def _stream(self, run_id: str, token: str | None) -> Iterator[Entry]:
         path = f"/runs/{quote(run_id, safe='')}/logs/stream"
         tries = RECONNECTS_MAX
         while True:
-            headers = {"Last-Event-ID": token} if token else {}
             try:
-                with self._http.stream("GET", path, headers=headers) as answer:
-                    if answer.is_error:
-                        answer.read()  # the error shows the body
-                    answer.raise_for_status()
-                    if answer.status_code == NOTHING_MORE:
+                with open_stream(self._http, path, last_id=token) as response:
+                    if response.status_code == NO_CONTENT:
                         return
-                    for event in events_in(answer.iter_lines()):
+                    for event in events_in(response.iter_lines()):
                         tries = RECONNECTS_MAX
                         token = event.id or token
                         if event.name == "end":
@@ -150,18 +132,18 @@ class LogCalls:
                 time.sleep(RECONNECT_SEC)
 
 
-def _tell(page: dict[str, Any], on_searched: OnSearched) -> None:
-    searched = page.get("searched")  # a gateway of an older version does not say
+def _report_pause(page: dict[str, Any], on_searched: OnSearched) -> None:
+    searched = page.get("searched")  # missing in answers of an older gateway
     if searched is not None and searched["paused_by"] is not None:
         on_searched(searched["to_line"], searched["lines"])
 
 
 def _retry_after_sec(response: httpx.Response) -> float:
-    said = response.headers.get("retry-after", "")
-    return min(float(said), RETRY_AFTER_SEC_MAX) if said.isdecimal() else RECONNECT_SEC
+    value = response.headers.get("retry-after", "")
+    return min(float(value), RETRY_AFTER_SEC_MAX) if value.isdecimal() else RECONNECT_SEC
 
 
-def _is_sought(
+def _matches(
     entry: Entry,
     q: str | None = None,
     regex: bool = False,

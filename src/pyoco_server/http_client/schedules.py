@@ -1,4 +1,4 @@
-"""Calls of the HTTP client about schedules: flows that are run at their time."""
+"""Calls of the HTTP client about schedules, which start runs by time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from urllib.parse import quote
 
 import httpx
 
+from pyoco_server.http_client.calls import given, list_in, object_in
+
 
 class ScheduleCalls:
-    """Part of `PyocoHttpClient`. Of `run_at`, `interval_seconds` and `cron` exactly one says when.
+    """Part of `PyocoHttpClient`. A schedule has exactly one of `run_at`, `interval_seconds` and `cron`.
 
-    Instants are ISO 8601 with an offset. `start_at` goes with an interval, `timezone` with cron.
+    Instants are ISO 8601 with an offset. `start_at` belongs to an interval, `timezone` to cron.
     """
 
     _http: httpx.Client
@@ -29,10 +31,10 @@ class ScheduleCalls:
         cron: str | None = None,
         timezone: str | None = None,
     ) -> dict[str, Any]:
-        """A schedule for a flow that workers know by its name."""
-        wanted = {"flow_name": flow_name, "params": params or {}} | _given(tag=tag, tags=tags)
-        wanted |= _given(run_at=run_at, interval_seconds=interval_seconds, start_at=start_at)
-        return _answer(self._http.post("/schedules", json=wanted | _given(cron=cron, timezone=timezone)))
+        """A schedule for a flow of the workers."""
+        wanted = {"flow_name": flow_name, "params": params or {}} | given(tag=tag, tags=tags)
+        wanted |= given(run_at=run_at, interval_seconds=interval_seconds, start_at=start_at)
+        return object_in(self._http.post("/schedules", json=wanted | given(cron=cron, timezone=timezone)))
 
     def create_yaml_schedule(
         self,
@@ -47,27 +49,24 @@ class ScheduleCalls:
         timezone: str | None = None,
     ) -> dict[str, Any]:
         """A schedule for the flow in this `flow.yaml`."""
-        form = {"flow_name": flow_name} | _given(tag=tag, run_at=run_at, start_at=start_at)
-        form |= _given(interval_seconds=interval_seconds, cron=cron, timezone=timezone)
-        return _answer(self._http.post("/schedules/yaml", files=workflow_file(workflow_yaml), data=form))
+        form = {"flow_name": flow_name} | given(tag=tag, run_at=run_at, start_at=start_at)
+        form |= given(interval_seconds=interval_seconds, cron=cron, timezone=timezone)
+        return object_in(self._http.post("/schedules/yaml", files=workflow_file(workflow_yaml), data=form))
 
     def list_schedules(self) -> list[dict[str, Any]]:
         """The latest first."""
-        found: list[dict[str, Any]] = self._http.get("/schedules").raise_for_status().json()
-        return found
+        return list_in(self._http.get("/schedules"))
 
     def list_schedule_runs(
         self, schedule_id: str, *, include_records: bool = False, limit: int | None = None
     ) -> list[dict[str, Any]]:
-        """The runs that it has begun, those that changed last first."""
-        query = _given(limit=limit, include="records" if include_records else None)
-        answer = self._http.get(f"{_path(schedule_id)}/runs", params=query)
-        found: list[dict[str, Any]] = answer.raise_for_status().json()
-        return found
+        """The runs that it has started, those that changed last first."""
+        query = given(limit=limit, include="records" if include_records else None)
+        return list_in(self._http.get(f"{_path(schedule_id)}/runs", params=query))
 
     def delete_schedule(self, schedule_id: str) -> dict[str, Any]:
-        """No more runs of it are begun; those that were go on."""
-        return _answer(self._http.delete(_path(schedule_id)))
+        """The schedule starts no more runs. Runs that it has started go on."""
+        return object_in(self._http.delete(_path(schedule_id)))
 
 
 def workflow_file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:
@@ -77,12 +76,3 @@ def workflow_file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str
 
 def _path(schedule_id: str) -> str:
     return f"/schedules/{quote(schedule_id, safe='')}"
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _answer(response: httpx.Response) -> dict[str, Any]:
-    answer: dict[str, Any] = response.raise_for_status().json()
-    return answer

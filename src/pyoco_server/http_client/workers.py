@@ -1,4 +1,4 @@
-"""Calls of the HTTP client about workers: who there is, which are shown, and which take no new runs."""
+"""Calls of the HTTP client about workers: list, hide, drain, resume, and wait until one is drained."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from urllib.parse import quote
 
 import httpx
 
+from pyoco_server.http_client.calls import (
+    RECONNECT_SEC,
+    RECONNECTS_MAX,
+    deadline_after,
+    given,
+    left_sec,
+    list_in,
+    object_in,
+    open_stream,
+)
 from pyoco_server.http_client.event_stream import events_in
 
-# How often in a row a broken stream is opened again; it begins with all workers.
-RECONNECTS_MAX = 10
-RECONNECT_SEC = 1.0
 ONE_STREAM_SEC = 600.0
 ALIVE = ("RUNNING", "IDLE")
 
@@ -22,7 +29,7 @@ Worker = dict[str, Any]
 
 
 class NotDrained(Exception):
-    """The worker that was waited for does not drain any more: it was resumed, restarted, lost or removed."""
+    """The worker no longer drains: it was resumed, restarted, lost or removed."""
 
 
 class WorkerCalls:
@@ -38,50 +45,46 @@ class WorkerCalls:
         include_hidden: bool | None = None,
         limit: int | None = None,
     ) -> list[Worker]:
-        """Those that run or wait; with `scope="all"` also those that are gone."""
-        query = {"scope": scope, "state": state, "include_hidden": include_hidden, "limit": limit}
-        given = {name: value for name, value in query.items() if value is not None}
-        found: list[Worker] = self._http.get("/workers", params=given).raise_for_status().json()
-        return found
+        """Workers that are alive; with `scope="all"` also those that are gone."""
+        query = given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
+        return list_in(self._http.get("/workers", params=query))
 
     def patch_worker_hidden(self, worker_id: str, hidden: bool) -> dict[str, Any]:
         return self._patch_worker(worker_id, hidden=hidden)
 
     def patch_worker_draining(self, worker_id: str, *, draining: bool) -> dict[str, Any]:
-        """Take no new runs and finish those it has, or take runs again: asked of the process that runs."""
+        """Let the running process finish its runs and take no new ones, or take runs again."""
         return self._patch_worker(worker_id, draining=draining)
 
     def wait_drained(self, worker_id: str, timeout_sec: float | None = None) -> Worker:
-        """The worker, when it drains and has no run left; also when it has said goodbye instead.
+        """The worker, when it drains and has no run left, or has stopped gracefully.
 
-        TimeoutError when that takes longer; NotDrained when it does not drain any more.
+        TimeoutError after `timeout_sec`; NotDrained when it no longer drains.
         """
-        deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
+        deadline = deadline_after(timeout_sec)
         first: Worker | None = None
-        for worker in self._worker_as_it_changes(worker_id, deadline):
+        for worker in self._worker_changes(worker_id, deadline):
             if worker["state"] == "STOPPED_GRACEFUL" or (worker["draining"] and worker["state"] == "IDLE"):
                 return worker
             if first is not None and worker["instance_id"] != first["instance_id"]:
                 raise NotDrained(f"Worker {worker_id} was started anew, and takes runs.")
             if worker["state"] not in ALIVE:
                 raise NotDrained(f"Worker {worker_id} was lost; others go on with its runs.")
-            # What was asked a moment ago a replica of the broker may not know yet; a beat later it does.
+            # The first entry may come from a replica of the broker that does not have the request yet.
             if first is not None and not worker["drain_requested"]:
                 raise NotDrained(f"Worker {worker_id} is not asked to drain any more.")
             first = first or worker
         raise TimeoutError(f"Worker {worker_id} still has runs.")
 
     def _patch_worker(self, worker_id: str, **changes: bool) -> dict[str, Any]:
-        answer = self._http.patch(f"/workers/{quote(worker_id, safe='')}", json=changes).raise_for_status()
-        changed: dict[str, Any] = answer.json()
-        return changed
+        return object_in(self._http.patch(f"/workers/{quote(worker_id, safe='')}", json=changes))
 
-    def _worker_as_it_changes(self, worker_id: str, deadline: float | None) -> Iterator[Worker]:
-        """Pushed. Ends at the deadline."""
+    def _worker_changes(self, worker_id: str, deadline: float | None) -> Iterator[Worker]:
+        """The entry of the worker, now and after each change. Ends at the deadline."""
         tries = RECONNECTS_MAX
         while True:
             try:
-                for worker in self._one_stream(worker_id, _left_sec(deadline)):
+                for worker in self._stream_worker(worker_id, left_sec(deadline, ONE_STREAM_SEC)):
                     tries = RECONNECTS_MAX
                     yield worker
             except httpx.TransportError:
@@ -92,18 +95,11 @@ class WorkerCalls:
             if deadline is not None and time.monotonic() >= deadline:
                 return
 
-    def _one_stream(self, worker_id: str, seconds: float) -> Iterator[Worker]:
+    def _stream_worker(self, worker_id: str, seconds: float) -> Iterator[Worker]:
         query = {"timeout_sec": max(1, math.ceil(seconds))}
-        with self._http.stream("GET", "/workers/stream", params=query) as answer:
-            if answer.is_error:
-                answer.read()  # the error shows the body
-            answer.raise_for_status()
-            for event in events_in(answer.iter_lines()):
+        with open_stream(self._http, "/workers/stream", query) as response:
+            for event in events_in(response.iter_lines()):
                 found = [one for one in event.data["workers"] if one["worker_id"] == worker_id]
                 if worker_id in event.data["gone"] or (event.data["all"] and not found):
                     raise NotDrained(f"There is no worker {worker_id}, or not any more.")
                 yield from found
-
-
-def _left_sec(deadline: float | None) -> float:
-    return ONE_STREAM_SEC if deadline is None else min(ONE_STREAM_SEC, deadline - time.monotonic())
