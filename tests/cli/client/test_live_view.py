@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pyoco_server.cli.client.live_view import TASKS_SHOWN_MAX, drawn, watch_live
+from pyoco_server.cli.client.live_view import TASKS_SHOWN_MAX, draw, watch_live
 
 NOW = 1_000.0
 
@@ -19,7 +19,7 @@ def a_run(tasks: dict[str, str], records: dict[str, Any] | None = None, **member
 
 def text_of(run: dict[str, Any]) -> str:
     console = Console(file=io.StringIO(), width=100, color_system=None)
-    console.print(drawn(run, NOW))
+    console.print(draw(run, NOW))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -1,4 +1,4 @@
-"""Talk to the gateway for a command: its answers, and its refusals as sentences on stderr."""
+"""The connection of a command to the gateway. Each failure becomes a `CliRefusal` that says what to do."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ SERVER_EXAMPLE = "pyoco-client --server http://127.0.0.1:8000 list"
 
 
 @contextmanager
-def talking_to(server: str, api_key: str | None, api_key_header: str) -> Iterator[PyocoHttpClient]:
-    """A client whose every failure becomes a Refusal that says what to do."""
+def gateway_client(server: str, api_key: str | None, api_key_header: str) -> Iterator[PyocoHttpClient]:
     try:
         with PyocoHttpClient(server, api_key=api_key, api_key_header=api_key_header) as client:
             yield client
     except httpx.HTTPStatusError as error:
-        raise _refused(error.response) from error
+        raise _refusal(error.response) from error
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
         raise WrongArguments(f"--server {server!r} is no address ({error}).", hint=SERVER_EXAMPLE) from error
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -34,7 +33,7 @@ def talking_to(server: str, api_key: str | None, api_key_header: str) -> Iterato
         raise CliRefusal(message, hint="the same command again", err_id=UNREACHABLE) from error
 
 
-def _refused(response: httpx.Response) -> CliRefusal:
+def _refusal(response: httpx.Response) -> CliRefusal:
     try:
         body: Any = response.json()
     except ValueError:
@@ -48,7 +47,7 @@ def _refused(response: httpx.Response) -> CliRefusal:
 
 
 def _sentence(body: dict[str, Any]) -> str:
-    """Of an answer in the words of any face."""
+    """The message of an error answer, in the format of any face."""
     error = body.get("error")
     if isinstance(error, dict):
         details = error.get("details")

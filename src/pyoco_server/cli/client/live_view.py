@@ -1,7 +1,6 @@
-"""A run as people watch it on a terminal: its tasks as a tree that changes while they look.
+"""The live view of a run on a terminal: its tasks as a tree that is redrawn while they change.
 
-Owns the drawing only; what changes comes as the events of a watch. For anything that is not a terminal there
-are lines and JSON.
+Owns the drawing. The changes come as the events of a watch. Without a terminal, `watch` prints lines.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from pyoco_server.printable import one_line
 TASKS_SHOWN_MAX = 30
 BAR_COLUMNS = 30
 SIGNS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "–", "RUNNING": "●", "PENDING": "·"}
-# What people look for first.
+# The order in which tasks of a large run are chosen.
 _FIRST = ("FAILED", "RUNNING", "CANCELLED", "PENDING", "SUCCEEDED")
 _ITERATION = re.compile(r"^(.*?)(?:#\d+)?(?:\[\d+\])+$")
 
 
-def watch_live(coming: Iterable[dict[str, Any]], console: Console | None = None) -> str:
-    """Draw until there is nothing more to come; the status that was shown last."""
+def watch_live(events: Iterable[dict[str, Any]], console: Console | None = None) -> str:
+    """Draw until the events end. Returns the status that was shown last."""
     latest: dict[str, Any] = {}
 
-    def now() -> RenderableType:  # drawn again all the time: durations grow while nothing happens
-        return drawn(latest) if latest else Text("waiting …", style="dim")
+    def now() -> RenderableType:  # called at each refresh: durations grow without events
+        return draw(latest) if latest else Text("waiting …", style="dim")
 
     with Live(console=console or Console(), get_renderable=now, refresh_per_second=5) as live:
-        for event in coming:
+        for event in events:
             snapshot = event["data"].get("snapshot")
             if snapshot:
                 latest = snapshot
@@ -45,7 +44,7 @@ def watch_live(coming: Iterable[dict[str, Any]], console: Console | None = None)
     return str(latest.get("status", ""))
 
 
-def drawn(run: dict[str, Any], now: float | None = None) -> RenderableType:
+def draw(run: dict[str, Any], now: float | None = None) -> RenderableType:
     now = time.time() if now is None else now
     parts: list[RenderableType] = [_head(run, now)]
     if run["tasks"]:
@@ -96,7 +95,7 @@ def _tree(run: dict[str, Any], now: float) -> Tree:
 
 
 def _chosen(tasks: dict[str, str]) -> tuple[list[str], int]:
-    """All of a small flow, in its order; of a large one those that matter most, still in its order."""
+    """The tasks to show, in the order of the flow, and the number of tasks left out."""
     if len(tasks) <= TASKS_SHOWN_MAX:
         return list(tasks), 0
     ranked = sorted(tasks, key=lambda name: _FIRST.index(tasks[name]))

@@ -1,4 +1,4 @@
-"""`pyoco-client logs`: what a run printed, and what it prints."""
+"""`pyoco-client logs`: the output of a run, also while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.watch import Connect, OneId, RunIdArgument, RunIdOption
+from pyoco_server.cli.client.common import RunIdArgument, RunIdOption, connect, only_run_id
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import coloured_line, json_text
 
@@ -20,46 +20,45 @@ EXAMPLE = "pyoco-client logs -f RUN_ID --task train --since 10m --grep loss"
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGO = re.compile(r"(\d+)([smhd])")
 
+app = typer.Typer(rich_markup_mode=None)
+
 
 class ShownLog(StrEnum):
     TEXT = "text"
     JSON = "json"
 
 
-def add_log_command(app: typer.Typer, connect: Connect, one_id: OneId) -> None:
-    @app.command(epilog=f"Example: {EXAMPLE}")
-    def logs(
-        ctx: typer.Context,
-        run: RunIdArgument = None,
-        run_id: RunIdOption = None,
-        follow: Annotated[
-            bool, typer.Option("-f", "--follow", help="Go on with what it prints, until it is over.")
-        ] = False,
-        task: Annotated[str | None, typer.Option(help="Only what this task printed.")] = None,
-        since: Annotated[
-            str | None, typer.Option(help="Only what is newer: 30s, 10m, 2h, 1d, or an instant.")
-        ] = None,
-        grep: Annotated[str | None, typer.Option(help="Only lines with this text.")] = None,
-        regex: Annotated[bool, typer.Option("--regex", help="The text is a pattern (RE2).")] = False,
-        tail: Annotated[
-            int | None, typer.Option(min=1, max=5_000, help="Begin with the last so many lines.")
-        ] = None,
-        output: Annotated[
-            ShownLog, typer.Option(help="The lines, or an object of JSON a line.")
-        ] = ShownLog.TEXT,
-    ) -> None:
-        """Show what a run printed, line by line."""
-        wanted = one_id(run, run_id, "logs")
-        sought: dict[str, Any] = {"task": task, "since": _instant(since), "q": grep, "regex": regex}
-        with connect(ctx) as client:
-            read = client.follow_logs if follow else client.logs
-            for entry in read(wanted, tail=tail, on_searched=_say_how_far, **sought):
-                _show(entry, output)
+@app.command(epilog=f"Example: {EXAMPLE}")
+def logs(
+    ctx: typer.Context,
+    run: RunIdArgument = None,
+    run_id: RunIdOption = None,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Follow the output until the run has ended.")
+    ] = False,
+    task: Annotated[str | None, typer.Option(help="Only output of this task.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only newer lines: 30s, 10m, 2h, 1d, or an instant.")
+    ] = None,
+    grep: Annotated[str | None, typer.Option(help="Only lines with this text.")] = None,
+    regex: Annotated[bool, typer.Option("--regex", help="The text is a pattern (RE2).")] = False,
+    tail: Annotated[int | None, typer.Option(min=1, max=5_000, help="Begin with the last N lines.")] = None,
+    output: Annotated[
+        ShownLog, typer.Option(help="The lines as text, or one JSON object per line.")
+    ] = ShownLog.TEXT,
+) -> None:
+    """Show what a run printed, line by line."""
+    wanted = only_run_id(run, run_id, "logs")
+    sought: dict[str, Any] = {"task": task, "since": _instant(since), "q": grep, "regex": regex}
+    with connect(ctx) as client:
+        read = client.follow_logs if follow else client.logs
+        for entry in read(wanted, tail=tail, on_searched=_show_progress, **sought):
+            _show(entry, output)
 
 
 def _show(entry: dict[str, Any], form: ShownLog) -> None:
     sys.stdout.write((_json(entry) if form is ShownLog.JSON else _text(entry["message"])) + "\n")
-    sys.stdout.flush()  # a person reads it now, or a program waits for it
+    sys.stdout.flush()  # a person or a program reads each line now
 
 
 def _json(entry: dict[str, Any]) -> str:
@@ -67,12 +66,12 @@ def _json(entry: dict[str, Any]) -> str:
 
 
 def _text(message: str) -> str:
-    """A terminal gets the colours of a run and no other sequence of its; a file gets what was printed."""
+    """On a terminal only the colours of the output are kept; a file gets the output unchanged."""
     return coloured_line(message) if sys.stdout.isatty() else message
 
 
-def _say_how_far(line: int, lines: int) -> None:
-    """For people who wait; stdout has matching lines and nothing else."""
+def _show_progress(line: int, lines: int) -> None:
+    """On stderr, and on a terminal only: stdout has matching lines and nothing else."""
     if sys.stderr.isatty():
         sys.stderr.write(f"searched up to line {line} of {lines}, continuing\n")
         sys.stderr.flush()

@@ -1,55 +1,57 @@
-"""`pyoco-client`: submit runs, look at them, cancel them, over a gateway's HTTP API."""
+"""`pyoco-client`: submit runs, show them, cancel them, over a gateway's HTTP API.
+
+The other commands are in `watch`, `logs`, `approvals`, `schedules` and `operator`; all share `common`.
+"""
 
 from __future__ import annotations
 
-import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pyoco_server.cli.client.approvals import add_approval_commands
-from pyoco_server.cli.client.logs import add_log_command
-from pyoco_server.cli.client.operator import add_operator_commands
-from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_run, show_runs
-from pyoco_server.cli.client.params import merged_params
-from pyoco_server.cli.client.schedules import add_schedule_commands
-from pyoco_server.cli.client.submit_yaml import add_yaml_command
-from pyoco_server.cli.client.watch import (
+from pyoco_server.cli.client import approvals, logs, operator, schedules, watch
+from pyoco_server.cli.client.common import (
     EXIT_CODES,
     STILL_RUNNING,
-    PatienceOption,
+    FlowOption,
+    FullOption,
+    LimitOption,
+    OutputOption,
+    RecordsOption,
+    RoutingTagOption,
+    RunIdArgument,
+    RunIdOption,
+    StatusOption,
+    TagOption,
     WaitOption,
-    add_watch_commands,
+    WaitTimeoutOption,
+    connect,
+    only_run_id,
+    read_workflow,
+    show_accepted,
     wait_for_run,
 )
-from pyoco_server.cli.entry import WrongArguments, run
-
-if TYPE_CHECKING:
-    from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.cli.client.output import RUNS, show_items, show_run
+from pyoco_server.cli.client.params import merged_params
+from pyoco_server.cli.entry import run as run_program
 
 CANCEL_WAIT_SEC = 60.0
 
 SUBMIT_EXAMPLE = "pyoco-client submit --flow-name hello --tag demo --param name=you --wait"
+YAML_EXAMPLE = "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --wait"
 
 app = typer.Typer(rich_markup_mode=None, epilog=f"Example: {SUBMIT_EXAMPLE}")
-
-RunIdArgument = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id.")]
-RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
-OutputOption = Annotated[
-    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
-]
 
 
 @app.callback()
 def pyoco_client(
     ctx: typer.Context,
     server: Annotated[str, typer.Option(help="Address of the gateway.")] = "http://127.0.0.1:8000",
-    api_key: Annotated[str | None, typer.Option(help="API key, where the gateway asks for one.")] = None,
+    api_key: Annotated[str | None, typer.Option(help="API key, if the gateway requires one.")] = None,
     api_key_header: Annotated[str, typer.Option(help="Header that carries the API key.")] = "X-API-Key",
 ) -> None:
-    """Submit runs, look at them, cancel them.
+    """Submit runs, show them, cancel them.
 
     Exit codes: 0 done; 1 wrong arguments, no gateway, or refused; 130 interrupted. `--wait` and
     `watch --until-terminal` add 2 failed, 3 cancelled, 8 still running; `cancel --wait` 8 not ended yet,
@@ -61,9 +63,7 @@ def pyoco_client(
 @app.command(epilog=f"Example: {SUBMIT_EXAMPLE}")
 def submit(
     ctx: typer.Context,
-    flow_name: Annotated[
-        str, typer.Option(help="Name of the flow, as the worker's resolver knows it.")
-    ] = "main",
+    flow_name: Annotated[str, typer.Option(help="Name of the flow, for the worker's resolver.")] = "main",
     params_file: Annotated[
         Path | None, typer.Option(help="File with parameters: a JSON or YAML object.")
     ] = None,
@@ -74,22 +74,38 @@ def submit(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="One parameter, JSON or text; repeatable; wins over all."),
     ] = None,
-    tag: Annotated[str | None, typer.Option(help="Routing tag: who may run it. [default: default]")] = None,
+    tag: RoutingTagOption = None,
     tags: Annotated[
-        list[str] | None, typer.Option(metavar="TAG,TAG", help="Tags to find it by; repeatable.")
+        list[str] | None, typer.Option(metavar="TAG,TAG", help="Tags for lists and searches; repeatable.")
     ] = None,
     start_at: Annotated[
         float | None, typer.Option(help="Not before this instant, in unix seconds. [default: now]")
     ] = None,
     wait: WaitOption = False,
-    timeout_sec: PatienceOption = None,
+    timeout_sec: WaitTimeoutOption = None,
 ) -> None:
     """Submit a run."""
     wanted = merged_params(params_file, params, param)
     labels = [part.strip() for text in tags or [] for part in text.split(",") if part.strip()] or None
-    with _client(ctx) as client:
+    with connect(ctx) as client:
         accepted = client.submit_run(flow_name, wanted, tag=tag, tags=labels, start_at=start_at)
-        _finish(client, accepted, wait, timeout_sec)
+        show_accepted(client, accepted, wait, timeout_sec)
+
+
+@app.command("submit-yaml", epilog=f"Example: {YAML_EXAMPLE}")
+def submit_yaml(
+    ctx: typer.Context,
+    workflow_file: Annotated[Path, typer.Option(help="The workflow: a flow.yaml.")],
+    flow_name: Annotated[str, typer.Option(help="The name of the run's flow; the file has none.")] = "main",
+    tag: RoutingTagOption = None,
+    wait: WaitOption = False,
+    timeout_sec: WaitTimeoutOption = None,
+) -> None:
+    """Submit a flow.yaml as a run. Its parameters are the defaults in the file."""
+    workflow = read_workflow(workflow_file, YAML_EXAMPLE)
+    with connect(ctx) as client:
+        accepted = client.submit_run_yaml(workflow, flow_name=flow_name, tag=tag)
+        show_accepted(client, accepted, wait, timeout_sec)
 
 
 @app.command(epilog="Example: pyoco-client get --run-id RUN_ID --records")
@@ -97,16 +113,14 @@ def get(
     ctx: typer.Context,
     run: RunIdArgument = None,
     run_id: RunIdOption = None,
-    records: Annotated[
-        bool, typer.Option("--records", help="With inputs, outputs and errors of tasks.")
-    ] = False,
+    records: RecordsOption = False,
     output: OutputOption = None,
 ) -> None:
     """Show one run."""
-    wanted = _one_id(run, run_id, "get")
-    with _client(ctx) as client:
+    wanted = only_run_id(run, run_id, "get")
+    with connect(ctx) as client:
         found = client.get_run_with_records(wanted) if records else client.get_run(wanted)
-    show_run(found, form_or_default(output))
+    show_run(found, output)
 
 
 @app.command(epilog="Example: pyoco-client tasks --run-id RUN_ID")
@@ -117,28 +131,26 @@ def tasks(
     output: OutputOption = None,
 ) -> None:
     """Show the tasks of one run."""
-    wanted = _one_id(run, run_id, "tasks")
-    with _client(ctx) as client:
+    wanted = only_run_id(run, run_id, "tasks")
+    with connect(ctx) as client:
         found = client.get_tasks(wanted)
-    show_run(found, form_or_default(output))
+    show_run(found, output)
 
 
 @app.command("list", epilog="Example: pyoco-client list --status RUNNING --limit 20")
 def list_(
     ctx: typer.Context,
-    status: Annotated[
-        str | None, typer.Option(help="PENDING, RUNNING, CANCELLING, COMPLETED, FAILED or CANCELLED.")
-    ] = None,
-    flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only runs with this tag.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Whole snapshots instead of summaries.")] = False,
-    limit: Annotated[int | None, typer.Option(help="How many at most, up to 200. [default: 50]")] = None,
+    status: StatusOption = None,
+    flow: FlowOption = None,
+    tag: TagOption = None,
+    full: FullOption = False,
+    limit: LimitOption = None,
     output: OutputOption = None,
 ) -> None:
     """List runs, those that changed last first."""
-    with _client(ctx) as client:
+    with connect(ctx) as client:
         found = client.list_runs(status=status, flow=flow, tag=tag, full=full, limit=limit)
-    show_runs(found, form_or_default(output))
+    show_items(found, RUNS, output)
 
 
 @app.command(epilog="Example: pyoco-client cancel --run-id RUN_ID --wait")
@@ -148,62 +160,25 @@ def cancel(
     run_id: RunIdOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     timeout_sec: Annotated[
-        float, typer.Option(min=0, help="With --wait: give up after this long.")
+        float, typer.Option(min=0, help="With --wait: give up after this many seconds.")
     ] = CANCEL_WAIT_SEC,
 ) -> None:
     """Ask a run to stop. A run that has ended stays as it is."""
-    wanted = _one_id(run, run_id, "cancel")
-    with _client(ctx) as client:
+    wanted = only_run_id(run, run_id, "cancel")
+    with connect(ctx) as client:
         found = client.cancel_run(wanted)
         if wait:
             found = wait_for_run(client, wanted, timeout_sec)
-    show_run(found, form_or_default(None))
+    show_run(found)
     raise typer.Exit(STILL_RUNNING if wait and found["status"] not in EXIT_CODES else 0)
 
 
-def _client(ctx: typer.Context) -> AbstractContextManager[PyocoHttpClient]:
-    from pyoco_server.cli.client.gateway import talking_to
-
-    return talking_to(*ctx.obj)
-
-
-def _finish(client: PyocoHttpClient, accepted: dict[str, Any], wait: bool, timeout_sec: float | None) -> None:
-    """Show what was accepted; with a wait how it ended, which the exit code says too."""
-    if not wait:
-        return show_json(accepted)
-    if sys.stdout.isatty() and timeout_sec is None:
-        status = _watch(client, accepted["run_id"])
-        raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
-    ended = wait_for_run(client, accepted["run_id"], timeout_sec)
-    show_run(ended, form_or_default(None))
-    raise typer.Exit(EXIT_CODES.get(ended["status"], STILL_RUNNING))
-
-
-def _watch(client: PyocoHttpClient, run_id: str) -> str:
-    """On a terminal: its tasks while they run. How it ended."""
-    from pyoco_server.cli.client.live_view import watch_live
-
-    return watch_live(client.follow_run(run_id, include_records=True))
-
-
-def _one_id(argument: str | None, option: str | None, command: str) -> str:
-    """By position or as an option, once."""
-    if (argument is None) == (option is None):
-        message = "Name one run." if option is None else "Name the run once."
-        raise WrongArguments(message, hint=f"pyoco-client {command} --run-id RUN_ID")
-    return argument or option or ""
-
-
-add_operator_commands(app, _client)
-add_yaml_command(app, _client, _finish)
-add_schedule_commands(app, _client)
-add_watch_commands(app, _client, _one_id, _finish)
-add_approval_commands(app, _client)
-add_log_command(app, _client, _one_id)
+for commands in (operator, schedules, watch, approvals, logs):
+    app.add_typer(commands.app)
 
 
 def main() -> None:
-    run(app, "pyoco-client")
+    run_program(app, "pyoco-client")
 
 
 if __name__ == "__main__":

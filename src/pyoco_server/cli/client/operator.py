@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyoco_server.cli.client.drain import add_drain_commands
-from pyoco_server.cli.client.output import OutputForm, form_or_default, show_json, show_table
-from pyoco_server.cli.entry import WrongArguments
+from pyoco_server.cli.client.common import STILL_RUNNING, CursorOption, LimitOption, OutputOption, connect
+from pyoco_server.cli.client.output import show_items, show_json, show_page
+from pyoco_server.cli.entry import CliRefusal, WrongArguments
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
 
+DRAIN_EXAMPLE = "pyoco-client worker-drain --worker-id w1 --wait --timeout-sec 600"
 UPLOAD_EXAMPLE = "pyoco-client wheel-upload --wheel-file dist/demo-1.0-py3-none-any.whl --tags cpu,linux"
 
 WORKERS = (
@@ -27,167 +26,184 @@ WHEELS = ("name", "tags", "size_bytes", "modified", "sha256_hex")
 HISTORY = ("occurred_at", "action", "wheel_name", "tags", "size_bytes", "actor", "source")
 LETTERS = ("id", "timestamp", "reason", "run_id", "flow_name", "tag", "error")
 
-OutputOption = Annotated[
-    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
-]
-Client = Callable[[typer.Context], AbstractContextManager["PyocoHttpClient"]]
+WorkerIdOption = Annotated[str, typer.Option(help="The worker's id.")]
+WheelNameOption = Annotated[str, typer.Option(help="The wheel's file name.")]
+LetterIdArgument = Annotated[str, typer.Argument(metavar="ID")]
+
+app = typer.Typer(rich_markup_mode=None)
+dead_letters = typer.Typer(rich_markup_mode=None, epilog="Example: pyoco-client dlq list")
+app.add_typer(dead_letters, name="dlq", help="Show dead letters, and run what they are about again.")
 
 
-def add_operator_commands(app: typer.Typer, client: Client) -> None:
-    """`client` gives each command the gateway that was named before it."""
-    _add_workers(app, client)
-    add_drain_commands(app, client)
-    _add_wheels(app, client)
-    _add_wheel_changes(app, client)
-    app.add_typer(_dead_letters(client), name="dlq", help="What could not be run, and another try for it.")
+@app.command(epilog="Example: pyoco-client workers --scope all --include-hidden")
+def workers(
+    ctx: typer.Context,
+    scope: Annotated[str | None, typer.Option(help="active or all. [default: active]")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="RUNNING, IDLE, STOPPED_GRACEFUL or DISCONNECTED.")
+    ] = None,
+    include_hidden: Annotated[bool, typer.Option("--include-hidden", help="Include hidden workers.")] = False,
+    limit: Annotated[int | None, typer.Option(help="How many at most, up to 500. [default: 100]")] = None,
+    output: OutputOption = None,
+) -> None:
+    """List workers, those seen last first."""
+    with connect(ctx) as client:
+        found = client.get_workers(
+            scope=scope, state=state, include_hidden=include_hidden or None, limit=limit
+        )
+    show_items(found, WORKERS, output)
 
 
-def _add_workers(app: typer.Typer, client: Client) -> None:
-    @app.command(epilog="Example: pyoco-client workers --scope all --include-hidden")
-    def workers(
-        ctx: typer.Context,
-        scope: Annotated[str | None, typer.Option(help="active or all. [default: active]")] = None,
-        state: Annotated[
-            str | None, typer.Option(help="RUNNING, IDLE, STOPPED_GRACEFUL or DISCONNECTED.")
-        ] = None,
-        include_hidden: Annotated[bool, typer.Option("--include-hidden", help="Those hidden too.")] = False,
-        limit: Annotated[int | None, typer.Option(help="How many at most, up to 500. [default: 100]")] = None,
-        output: OutputOption = None,
-    ) -> None:
-        """List workers, those seen last first."""
-        with client(ctx) as gateway:
-            found = gateway.get_workers(
-                scope=scope, state=state, include_hidden=include_hidden or None, limit=limit
-            )
-        _show(found, WORKERS, output)
-
-    @app.command("worker-hide", epilog="Example: pyoco-client worker-hide --worker-id w1 --no-hidden")
-    def worker_hide(
-        ctx: typer.Context,
-        worker_id: Annotated[str, typer.Option(help="The worker's id.")],
-        hidden: Annotated[
-            bool, typer.Option("--hidden/--no-hidden", help="Hide it, or show it again.")
-        ] = True,
-    ) -> None:
-        """Hide a worker from lists, or show it again."""
-        with client(ctx) as gateway:
-            show_json(gateway.patch_worker_hidden(worker_id, hidden=hidden))
-
-    @app.command(epilog="Example: pyoco-client metrics")
-    def metrics(ctx: typer.Context) -> None:
-        """Print the gateway's metrics in Prometheus' text format."""
-        with client(ctx) as gateway:
-            sys.stdout.write(gateway.get_metrics())
+@app.command("worker-hide", epilog="Example: pyoco-client worker-hide --worker-id w1 --no-hidden")
+def worker_hide(
+    ctx: typer.Context,
+    worker_id: WorkerIdOption,
+    hidden: Annotated[bool, typer.Option("--hidden/--no-hidden", help="Hide it, or show it again.")] = True,
+) -> None:
+    """Hide a worker from lists, or show it again."""
+    with connect(ctx) as client:
+        show_json(client.patch_worker_hidden(worker_id, hidden=hidden))
 
 
-def _add_wheels(app: typer.Typer, client: Client) -> None:
-    @app.command(epilog="Example: pyoco-client wheels")
-    def wheels(ctx: typer.Context, output: OutputOption = None) -> None:
-        """List the wheels that workers can have."""
-        with client(ctx) as gateway:
-            found = gateway.list_wheels()
-        _show(found, WHEELS, output)
-
-    @app.command("wheel-history", epilog="Example: pyoco-client wheel-history --action upload --limit 20")
-    def wheel_history(
-        ctx: typer.Context,
-        limit: Annotated[int, typer.Option(help="How many at most, up to 500.")] = 100,
-        wheel_name: Annotated[str | None, typer.Option(help="Only of this file name.")] = None,
-        action: Annotated[str | None, typer.Option(help="upload or delete.")] = None,
-        output: OutputOption = None,
-    ) -> None:
-        """What was uploaded and deleted, by whom and from where; the latest first."""
-        with client(ctx) as gateway:
-            found = gateway.list_wheel_history(limit=limit, wheel_name=wheel_name, action=action)
-        _show(found, HISTORY, output)
+@app.command("worker-drain", epilog=f"Example: {DRAIN_EXAMPLE}")
+def worker_drain(
+    ctx: typer.Context,
+    worker_id: WorkerIdOption,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until it has no run left; exit code 8 if it still has runs.")
+    ] = False,
+    timeout_sec: Annotated[
+        float | None,
+        typer.Option(min=0, help="With --wait: give up after this many seconds. [default: never]"),
+    ] = None,
+) -> None:
+    """Let a worker finish its runs and take no new ones. Its process stays alive; a restart ends draining."""
+    with connect(ctx) as client:
+        answer = client.patch_worker_draining(worker_id, draining=True)
+        if wait:
+            _wait_until_drained(client, worker_id, timeout_sec)
+    show_json(answer | ({"drained": True} if wait else {}))
 
 
-def _add_wheel_changes(app: typer.Typer, client: Client) -> None:
-    @app.command("wheel-upload", epilog=f"Example: {UPLOAD_EXAMPLE}")
-    def wheel_upload(
-        ctx: typer.Context,
-        wheel_file: Annotated[Path, typer.Option(help="Path of the *.whl file.")],
-        tags: Annotated[
-            str | None, typer.Option(help="Comma-separated: only for workers with one of these tags.")
-        ] = None,
-        replace: Annotated[
-            bool, typer.Option("--replace/--no-replace", help="Kept for compatibility; versions decide.")
-        ] = True,
-    ) -> None:
-        """Bring a wheel. Of a package only a higher version than all there are is taken."""
-        wanted = [part.strip() for part in (tags or "").split(",") if part.strip()]
-        try:
-            file = wheel_file.open("rb")
-        except OSError as error:
-            message = f"--wheel-file {str(wheel_file)!r} cannot be read ({error.strerror})."
-            raise WrongArguments(message, hint=UPLOAD_EXAMPLE) from error
-        with file, client(ctx) as gateway:
-            show_json(gateway.upload_wheel(filename=wheel_file.name, data=file, replace=replace, tags=wanted))
-
-    @app.command("wheel-download", epilog="Example: pyoco-client wheel-download --name x.whl --to x.whl")
-    def wheel_download(
-        ctx: typer.Context,
-        name: Annotated[str, typer.Option(help="The wheel's file name.")],
-        to: Annotated[
-            Path | None, typer.Option(help="Where to write it. [default: its own name here]")
-        ] = None,
-    ) -> None:
-        """Fetch a wheel into a file."""
-        with client(ctx) as gateway:
-            gateway.download_wheel(name, to or Path(Path(name).name))
-        show_json({"name": name, "file": str(to or Path(name).name)})
-
-    @app.command("wheel-delete", epilog="Example: pyoco-client wheel-delete --name demo-1.0-py3-none-any.whl")
-    def wheel_delete(
-        ctx: typer.Context, name: Annotated[str, typer.Option(help="The wheel's file name.")]
-    ) -> None:
-        """Delete a wheel; workers let go of it at their next sync."""
-        with client(ctx) as gateway:
-            show_json(gateway.delete_wheel(name))
+@app.command("worker-resume", epilog="Example: pyoco-client worker-resume --worker-id w1")
+def worker_resume(ctx: typer.Context, worker_id: WorkerIdOption) -> None:
+    """Let a worker that drains take runs again."""
+    with connect(ctx) as client:
+        show_json(client.patch_worker_draining(worker_id, draining=False))
 
 
-def _dead_letters(client: Client) -> typer.Typer:
-    app = typer.Typer(rich_markup_mode=None, epilog="Example: pyoco-client dlq list")
-
-    @app.command("list", epilog="Example: pyoco-client dlq list --reason execution_error --limit 20")
-    def list_(
-        ctx: typer.Context,
-        limit: Annotated[int | None, typer.Option(help="How many at most, up to 200. [default: 50]")] = None,
-        reason: Annotated[str | None, typer.Option(help="Only with this reason, like max_deliver.")] = None,
-        cursor: Annotated[str | None, typer.Option(help="Where the page before ended: next_cursor.")] = None,
-        output: OutputOption = None,
-    ) -> None:
-        """List dead letters, newest first."""
-        with client(ctx) as gateway:
-            page = gateway.list_dead_letters(limit=limit, reason=reason, cursor=cursor)
-        if form_or_default(output) is OutputForm.JSON:
-            return show_json(page)
-        show_table(page["items"], LETTERS)
-        if page["next_cursor"]:
-            sys.stdout.write(f"next_cursor: {page['next_cursor']}\n")
-        return None
-
-    @app.command(epilog="Example: pyoco-client dlq get 17")
-    def get(ctx: typer.Context, letter_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-        """Show one dead letter, with its message."""
-        with client(ctx) as gateway:
-            show_json(gateway.get_dead_letter(letter_id))
-
-    @app.command(epilog="Example: pyoco-client dlq redrive 17")
-    def redrive(
-        ctx: typer.Context,
-        letter_id: Annotated[str, typer.Argument(metavar="ID")],
-        again: Annotated[bool, typer.Option("--again", help="Even if it was redriven before.")] = False,
-    ) -> None:
-        """Run what the letter is about again, as a new run."""
-        with client(ctx) as gateway:
-            show_json(gateway.redrive_dead_letter(letter_id, again=again))
-
-    return app
+@app.command(epilog="Example: pyoco-client metrics")
+def metrics(ctx: typer.Context) -> None:
+    """Print the gateway's metrics in Prometheus' text format."""
+    with connect(ctx) as client:
+        sys.stdout.write(client.get_metrics())
 
 
-def _show(items: list[dict[str, Any]], columns: tuple[str, ...], output: OutputForm | None) -> None:
-    if form_or_default(output) is OutputForm.JSON:
-        show_json(items)
-    else:
-        show_table(items, columns)
+@app.command(epilog="Example: pyoco-client wheels")
+def wheels(ctx: typer.Context, output: OutputOption = None) -> None:
+    """List the wheels that workers can install."""
+    with connect(ctx) as client:
+        found = client.list_wheels()
+    show_items(found, WHEELS, output)
+
+
+@app.command("wheel-history", epilog="Example: pyoco-client wheel-history --action upload --limit 20")
+def wheel_history(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option(help="How many at most, up to 500.")] = 100,
+    wheel_name: Annotated[str | None, typer.Option(help="Only of this file name.")] = None,
+    action: Annotated[str | None, typer.Option(help="upload or delete.")] = None,
+    output: OutputOption = None,
+) -> None:
+    """List uploads and deletions, with their callers and addresses; the latest first."""
+    with connect(ctx) as client:
+        found = client.list_wheel_history(limit=limit, wheel_name=wheel_name, action=action)
+    show_items(found, HISTORY, output)
+
+
+@app.command("wheel-upload", epilog=f"Example: {UPLOAD_EXAMPLE}")
+def wheel_upload(
+    ctx: typer.Context,
+    wheel_file: Annotated[Path, typer.Option(help="Path of the *.whl file.")],
+    tags: Annotated[
+        str | None, typer.Option(help="Comma-separated: only for workers with one of these tags.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace/--no-replace", help="Kept for compatibility; versions decide.")
+    ] = True,
+) -> None:
+    """Upload a wheel. Its version must be higher than all stored versions of the package."""
+    wanted = [part.strip() for part in (tags or "").split(",") if part.strip()]
+    try:
+        file = wheel_file.open("rb")
+    except OSError as error:
+        message = f"--wheel-file {str(wheel_file)!r} cannot be read ({error.strerror})."
+        raise WrongArguments(message, hint=UPLOAD_EXAMPLE) from error
+    with file, connect(ctx) as client:
+        show_json(client.upload_wheel(filename=wheel_file.name, data=file, replace=replace, tags=wanted))
+
+
+@app.command("wheel-download", epilog="Example: pyoco-client wheel-download --name x.whl --to x.whl")
+def wheel_download(
+    ctx: typer.Context,
+    name: WheelNameOption,
+    to: Annotated[
+        Path | None, typer.Option(help="Where to write it. [default: its own name, in this folder]")
+    ] = None,
+) -> None:
+    """Download a wheel into a file."""
+    file = to or Path(Path(name).name)
+    with connect(ctx) as client:
+        client.download_wheel(name, file)
+    show_json({"name": name, "file": str(file)})
+
+
+@app.command("wheel-delete", epilog="Example: pyoco-client wheel-delete --name demo-1.0-py3-none-any.whl")
+def wheel_delete(ctx: typer.Context, name: WheelNameOption) -> None:
+    """Delete a wheel; workers remove it at their next sync."""
+    with connect(ctx) as client:
+        show_json(client.delete_wheel(name))
+
+
+@dead_letters.command("list", epilog="Example: pyoco-client dlq list --reason execution_error --limit 20")
+def list_(
+    ctx: typer.Context,
+    limit: LimitOption = None,
+    reason: Annotated[str | None, typer.Option(help="Only with this reason, like max_deliver.")] = None,
+    cursor: CursorOption = None,
+    output: OutputOption = None,
+) -> None:
+    """List dead letters, newest first."""
+    with connect(ctx) as client:
+        page = client.list_dead_letters(limit=limit, reason=reason, cursor=cursor)
+    show_page(page, LETTERS, output)
+
+
+@dead_letters.command(epilog="Example: pyoco-client dlq get 17")
+def get(ctx: typer.Context, letter_id: LetterIdArgument) -> None:
+    """Show one dead letter, with its message."""
+    with connect(ctx) as client:
+        show_json(client.get_dead_letter(letter_id))
+
+
+@dead_letters.command(epilog="Example: pyoco-client dlq redrive 17")
+def redrive(
+    ctx: typer.Context,
+    letter_id: LetterIdArgument,
+    again: Annotated[bool, typer.Option("--again", help="Even if it was redriven before.")] = False,
+) -> None:
+    """Run what the letter is about again, as a new run."""
+    with connect(ctx) as client:
+        show_json(client.redrive_dead_letter(letter_id, again=again))
+
+
+def _wait_until_drained(client: PyocoHttpClient, worker_id: str, timeout_sec: float | None) -> None:
+    from pyoco_server.http_client.workers import NotDrained
+
+    try:
+        client.wait_drained(worker_id, timeout_sec)
+    except NotDrained as other:
+        raise CliRefusal(str(other), hint="pyoco-client workers") from other
+    except TimeoutError as late:
+        typer.echo(f"{late} It drains on.", err=True)
+        raise typer.Exit(STILL_RUNNING) from late

@@ -1,4 +1,4 @@
-"""How `pyoco-client` shows answers: JSON as the gateway sent it for machines, tables for people."""
+"""How `pyoco-client` shows answers: JSON as the gateway sent it for programs, tables for people."""
 
 from __future__ import annotations
 
@@ -25,27 +25,16 @@ COLOURS = {
     "RUNNING": "cyan",
 }
 FACTS = (
-    "run_id",
-    "flow_name",
-    "status",
-    "tag",
-    "worker_id",
-    "error",
-    "submitted_at",
-    "start_time",
-    "end_time",
+    *("run_id", "flow_name", "status", "tag", "worker_id", "error"),
+    *("submitted_at", "start_time", "end_time"),
 )
-INSTANTS = frozenset({"submitted_at", "updated_at", "start_time", "end_time", "started_at", "ended_at"})
-INSTANTS |= {
-    "last_seen_at",
-    "modified",
-    "occurred_at",
-    "timestamp",
-    "next_at",
-    "last_at",
-    "since",
-    "deadline_at",
-}
+RUNS = ("run_id", "flow_name", "tag", "status", "updated_at", "worker_id")
+INSTANTS = frozenset(
+    {
+        *("submitted_at", "updated_at", "start_time", "end_time", "started_at", "ended_at", "last_seen_at"),
+        *("modified", "occurred_at", "timestamp", "next_at", "last_at", "since", "deadline_at"),
+    }
+)
 NEVER_FOLDED = INSTANTS | {"run_id", "schedule_id", "status", "state"}
 FILE_COLUMNS = 240
 
@@ -55,16 +44,12 @@ class OutputForm(StrEnum):
     TABLE = "table"
 
 
-def form_or_default(asked: OutputForm | None) -> OutputForm:
-    return asked or (OutputForm.TABLE if sys.stdout.isatty() else OutputForm.JSON)
-
-
 def show_json(answer: Any) -> None:
     sys.stdout.write(json_text(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
 
 
-def show_run(run: JSONDict, form: OutputForm) -> None:
-    if form is OutputForm.JSON:
+def show_run(run: JSONDict, output: OutputForm | None = None) -> None:
+    if _is_json(output):
         return show_json(run)
     _print(_facts(run))
     if run.get("tasks"):
@@ -72,15 +57,25 @@ def show_run(run: JSONDict, form: OutputForm) -> None:
     return None
 
 
-def show_runs(runs: list[JSONDict], form: OutputForm) -> None:
-    if form is OutputForm.JSON:
-        return show_json(runs)
-    columns = ("run_id", "flow_name", "tag", "status", "updated_at", "worker_id")
-    return _print(_table(columns, runs))
+def show_items(items: list[JSONDict], columns: Iterable[str], output: OutputForm | None) -> None:
+    if _is_json(output):
+        show_json(items)
+    else:
+        _print(_table(columns, items))
 
 
-def show_table(items: list[JSONDict], columns: Iterable[str]) -> None:
-    _print(_table(columns, items))
+def show_page(page: JSONDict, columns: Iterable[str], output: OutputForm | None) -> None:
+    """A page of a list; as a table with the cursor of the next page below it."""
+    if _is_json(output):
+        return show_json(page)
+    _print(_table(columns, page["items"]))
+    if page["next_cursor"]:
+        sys.stdout.write(f"next_cursor: {page['next_cursor']}\n")
+    return None
+
+
+def _is_json(output: OutputForm | None) -> bool:
+    return not sys.stdout.isatty() if output is None else output is OutputForm.JSON
 
 
 def _facts(run: JSONDict) -> Table:
@@ -130,5 +125,5 @@ def _styled(text: str) -> Any:
 def _print(table: Table) -> None:
     from rich.console import Console
 
-    # Into a file nothing is folded: there is no edge.
+    # In a file no column is folded: a file has no edge.
     Console(width=None if sys.stdout.isatty() else FILE_COLUMNS).print(table)

@@ -1,4 +1,4 @@
-"""Parameters of a run as they are typed: a file, a JSON object, single values; the later ones win."""
+"""Parameters of a run from the command line: a file, a JSON object, single values; the later ones win."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def _object(value: Any, where: str, example: str) -> Params:
 
 
 def _json(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_number)
+    return json.loads(text, parse_constant=refuse_constant)
 
 
-def _no_number(word: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
     """Python's JSON accepts NaN and Infinity; the standard does not."""
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _yaml(text: str, path: Path) -> Any:
-    yaml: Any = importlib.import_module("yaml")  # it comes without types
+    yaml: Any = importlib.import_module("yaml")  # it has no type hints
 
     try:
         return yaml.safe_load(text)

@@ -1,0 +1,97 @@
+"""What the commands of `pyoco-client` share: options, the connection to the gateway, waiting for a run."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pyoco_server.cli.client.output import OutputForm, show_json, show_run
+from pyoco_server.cli.entry import WrongArguments
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client import PyocoHttpClient
+
+FAILED, CANCELLED, STILL_RUNNING = 2, 3, 8
+EXIT_CODES = {"COMPLETED": 0, "FAILED": FAILED, "CANCELLED": CANCELLED}
+
+RunIdArgument = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id.")]
+RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
+OutputOption = Annotated[
+    OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
+]
+RecordsOption = Annotated[
+    bool, typer.Option("--records", help="Include inputs, outputs and errors of tasks.")
+]
+StatusOption = Annotated[
+    str | None, typer.Option(help="PENDING, RUNNING, CANCELLING, COMPLETED, FAILED or CANCELLED.")
+]
+FlowOption = Annotated[str | None, typer.Option(help="Only runs of this flow.")]
+TagOption = Annotated[str | None, typer.Option(help="Only runs with this tag.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Whole snapshots instead of summaries.")]
+RoutingTagOption = Annotated[
+    str | None, typer.Option(help="Routing tag: which workers may run it. [default: default]")
+]
+LimitOption = Annotated[int | None, typer.Option(help="How many at most, up to 200. [default: 50]")]
+CursorOption = Annotated[
+    str | None, typer.Option(help="The next_cursor of the page before, with the same filters.")
+]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; the exit code shows how.")]
+WaitTimeoutOption = Annotated[
+    float | None, typer.Option(min=0, help="With --wait: give up after this many seconds. [default: never]")
+]
+
+
+def connect(ctx: typer.Context) -> AbstractContextManager[PyocoHttpClient]:
+    """A client of the gateway that the options before the command name."""
+    from pyoco_server.cli.client.gateway import gateway_client
+
+    return gateway_client(*ctx.obj)
+
+
+def only_id(argument: str | None, option: str | None, example: str, noun: str = "run") -> str:
+    """The id, given once: by position or as an option."""
+    if (argument is None) == (option is None):
+        message = f"Name one {noun}." if option is None else f"Name the {noun} once."
+        raise WrongArguments(message, hint=f"pyoco-client {example}")
+    return argument or option or ""
+
+
+def only_run_id(argument: str | None, option: str | None, command: str) -> str:
+    return only_id(argument, option, f"{command} --run-id RUN_ID")
+
+
+def read_workflow(path: Path, example: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise WrongArguments(f"--workflow-file {path} cannot be read: {error}", hint=example) from error
+
+
+def show_accepted(
+    client: PyocoHttpClient, accepted: dict[str, Any], wait: bool, timeout_sec: float | None
+) -> None:
+    """Show what was accepted. With `wait`: how the run ended, also as the exit code."""
+    if not wait:
+        return show_json(accepted)
+    run_id = accepted["run_id"]
+    if sys.stdout.isatty() and timeout_sec is None:
+        from pyoco_server.cli.client.live_view import watch_live
+
+        status = watch_live(client.follow_run(run_id, include_records=True))
+    else:
+        ended = wait_for_run(client, run_id, timeout_sec)
+        show_run(ended)
+        status = ended["status"]
+    raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
+
+
+def wait_for_run(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:
+    """The run as it ended, or as it is after `timeout_sec`."""
+    try:
+        return client.wait_run(run_id, timeout_sec)
+    except TimeoutError:
+        return client.get_run(run_id)
