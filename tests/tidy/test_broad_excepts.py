@@ -22,8 +22,6 @@ USER_CODE = {
 }
 # Where nothing outside would report the error: a process, a request, the reader of a connection.
 BOUNDARIES = {
-    "cli/server/gateway.py": 1,
-    "cli/worker/process.py": 1,
     "http_api/faces/recheck/middleware.py": 1,
     "http_api/middleware/guard.py": 1,
     "jetstream/client.py": 1,

@@ -1,1 +1,1 @@
-"""The four programs, a folder each; they share `entry`, `settings`, `loop`. `docs` writes generated pages."""
+"""The four programs, one folder each. They share `entry`, `settings`, `loop`. `docs` generates pages."""

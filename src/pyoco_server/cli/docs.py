@@ -1,7 +1,7 @@
 """Write the pages of docs/ that are generated: `python -m pyoco_server.cli.docs`.
 
-Owns the list of pages and their form; what they say comes from the code they describe. One more page is one
-more function and one more row in PAGES. Run from the repository's root.
+Owns the list of pages and their layout. Their content comes from the code that they describe. A new page
+needs a function and a row in PAGES. Run from the repository's root.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ CONFIGURATION_INTRODUCTION = """\
 # Configuration
 
 Every setting is an environment variable and a keyword of `NatsBackendConfig` (in lower case, without
-`PYOCO_`). Variables may also stand in a `.env` file; the real environment wins, and empty means unset.
-A value that cannot be used is refused at start, with the name of the variable and what to write instead.
+`PYOCO_`). Variables may also be in a `.env` file; the real environment wins, and empty means unset.
+An invalid value is refused at start, with the name of the variable and what to write instead.
 
-One variable is not ours and has no prefix: `FORWARDED_ALLOW_IPS` (default `127.0.0.1`) names the proxies in
-front of a gateway, as addresses or networks joined by commas, or `*`. uvicorn believes their
-`X-Forwarded-For` and `X-Forwarded-Proto`, and they are free of `PYOCO_HTTP_CONNECTIONS_PER_PEER_MAX`. It is
-read from the real environment only, by `pyoco-server up` and by plain uvicorn.
+One variable belongs to uvicorn and has no prefix: `FORWARDED_ALLOW_IPS` (default `127.0.0.1`) names the
+proxies in front of a gateway, as addresses or networks joined by commas, or `*`. uvicorn trusts their
+`X-Forwarded-For` and `X-Forwarded-Proto`, and `PYOCO_HTTP_CONNECTIONS_PER_PEER_MAX` does not apply to them.
+It is read from the real environment only, by `pyoco-server up` and by plain uvicorn.
 
 Some settings must fit each other:
 
@@ -65,7 +65,7 @@ Some settings must fit each other:
 - Every stream, bucket and subject has a name of its own.
 
 The event log, logs, leases, schedules, rechecks, idempotency keys and results are named after
-`PYOCO_RUNS_KV_BUCKET` (without a trailing `_runs`), so that two environments on one broker do not meet.
+`PYOCO_RUNS_KV_BUCKET` (without a trailing `_runs`), so that two environments can share one broker.
 """
 
 
@@ -74,7 +74,7 @@ def configuration_page() -> str:
 
 
 def openapi_page() -> str:
-    """What the gateway serves at /openapi.json, for people and programs that have no gateway."""
+    """The document that the gateway serves at /openapi.json, for readers without a gateway."""
     from pyoco_server.http_api import create_app
 
     described = create_app(NatsBackendConfig()).openapi()
@@ -88,7 +88,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def write_pages(root: Path) -> list[Path]:
-    """Write every generated page below `root` and say which."""
+    """Write every generated page below `root`. Returns their paths."""
     written = []
     for name, page in PAGES.items():
         path = root / name

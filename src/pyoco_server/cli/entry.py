@@ -1,7 +1,7 @@
-"""Run a typer app as a program: its exit code, and what stderr says when it cannot. Knows no command.
+"""Run a typer app as a program: its exit code, and its errors on stderr. Contains no command.
 
-A wrong argument ends with 1 (the contract; click would say 2) and shows the command's own example, which is
-the `epilog` of that command.
+A wrong argument gives exit code 1 (the contract; click uses 2) and shows the command's example, which is the
+`epilog` of that command.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CANNOT = 1
 INTERRUPTED = 130
 WRONG_ARGUMENTS = "ERR-PYOCO-0018"
 
-# typer carries a click of its own or uses the installed one: this is that one's base of all errors.
+# typer bundles click or uses the installed one. This is the base of the errors of the one it uses.
 _CLICK_ERROR: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
 
 class CliRefusal(Exception):
-    """The command cannot do it. The message says why, `hint` what to type instead."""
+    """The command failed. The message says why, `hint` what to type instead."""
 
     def __init__(self, message: str, *, hint: str = "", err_id: str = "") -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class CliRefusal(Exception):
 
 
 class WrongArguments(CliRefusal):
-    """What was typed cannot be understood (ERR-PYOCO-0018)."""
+    """The arguments are wrong (ERR-PYOCO-0018)."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, err_id=WRONG_ARGUMENTS)
@@ -49,8 +49,8 @@ class UpByDefault(TyperGroup):
     """`pyoco-server --port 9000` means `pyoco-server up --port 9000`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        asks_for_help = args[:1] == ["--help"]
-        if not asks_for_help and (not args or args[0].startswith("-")):
+        is_help = args[:1] == ["--help"]
+        if not is_help and (not args or args[0].startswith("-")):
             args = ["up", *args]
         return super().parse_args(ctx, args)
 
@@ -64,13 +64,13 @@ def exit_code(app: typer.Typer, name: str, arguments: Sequence[str]) -> int:
     try:
         code = command.main(list(arguments), prog_name=name, standalone_mode=False)
     except CliRefusal as refusal:
-        return say(refusal)
+        return print_refusal(refusal)
     except ConfigError as wrong:
-        return say(CliRefusal(wrong.message, err_id=wrong.err_id or ""))
+        return print_refusal(CliRefusal(wrong.message, err_id=wrong.err_id or ""))
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except _CLICK_ERROR as wrong:
-        return say(_from_click(wrong, name))
+        return print_refusal(_from_click(wrong, name))
     return code if isinstance(code, int) else 0
 
 
@@ -82,17 +82,17 @@ def _from_click(wrong: Any, name: str) -> CliRefusal:
     return WrongArguments(wrong.format_message(), hint=example or f"{context.command_path} --help")
 
 
-def say(refusal: CliRefusal) -> int:
+def print_refusal(refusal: CliRefusal) -> int:
     mark = f" ({refusal.err_id})" if refusal.err_id else ""
-    said = [*_heading(refusal.err_id), f"error: {refusal.message}{mark}"]
+    printed = [*_heading(refusal.err_id), f"error: {refusal.message}{mark}"]
     if refusal.hint:
-        said.append(f"try:   {refusal.hint}")
-    sys.stderr.write(lines("\n".join(said)) + "\n")
+        printed.append(f"try:   {refusal.hint}")
+    sys.stderr.write(lines("\n".join(printed)) + "\n")
     return CANNOT
 
 
 def _heading(err_id: str) -> list[str]:
-    """The specification's message for it, in the language of the locale."""
+    """The specification's message for the error id, in the language of the locale."""
     catalogue = CATALOGUES[own_language() or "en"]
     heading = catalogue.get(message_id_of(err_id) or "")
     return [heading] if heading else []

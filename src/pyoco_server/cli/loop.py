@@ -1,4 +1,4 @@
-"""The event loop our programs run on: uvloop where there is one."""
+"""The event loop of the programs: uvloop where it exists."""
 
 from __future__ import annotations
 

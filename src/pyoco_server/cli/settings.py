@@ -1,4 +1,4 @@
-"""Settings of a command: what its flags say, else the environment, else the defaults. Read once, here."""
+"""Settings of a command: its flags, then the environment, then the defaults. Read once, here."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pyoco_server.names import check_routing_tag
 
 Settings = dict[str, Any]
 
-# Flags that are not called as their setting is.
+# Flags with another name than their setting.
 FLAGS = {"http_host": "host", "http_port": "port", "worker_concurrency": "concurrency"}
 
 
 def read_settings(service: str = ADMIN_SERVICE, /, **flags: Any) -> Settings:
-    """By field; a flag that was not given is None and counts for nothing.
+    """By field; a flag that is None was not given.
 
-    Flags are checked here, as arguments. Of the environment, a wrong setting about the log is told of and
-    left out; everything else is checked when it is used.
+    Flags are checked here, as arguments. A wrong log setting of the environment is reported and left out; all
+    other settings of the environment are checked when they are used.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
@@ -46,7 +46,7 @@ def config_of(settings: Settings) -> NatsBackendConfig:
 
 
 def config_near_broker(settings: Settings) -> NatsBackendConfig:
-    """For commands that join a broker: the one named, else the embedded one of the data folder."""
+    """For commands that use a broker: the given one, else the embedded one of the data folder."""
     folder = Path(settings.get("data_dir", default_of("data_dir")))
     recorded = recorded_broker_url(folder)
     if recorded is not None:
@@ -57,7 +57,7 @@ def config_near_broker(settings: Settings) -> NatsBackendConfig:
 
 
 def _with_credentials(settings: Settings, folder: Path) -> Settings:
-    """Those that the folder's broker asks for, if it does. Credentials that are given take precedence."""
+    """The credentials of the folder's broker, if it requires any. Given credentials take precedence."""
     kept = kept_credentials(folder)
     if kept is None or any(name in settings for name in ("nats_user", "nats_password", "nats_creds_file")):
         return settings

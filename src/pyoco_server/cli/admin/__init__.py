@@ -1,1 +1,1 @@
-"""`pyoco-server-admin`: for operators, at the broker."""
+"""`pyoco-server-admin`: commands for operators, directly at the broker."""

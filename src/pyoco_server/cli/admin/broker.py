@@ -1,4 +1,4 @@
-"""Ask the broker one thing for a command: connect, ask, close. A broker that is away is a sentence."""
+"""One request of a command to the broker: connect, ask, close. An unavailable broker is a `CliRefusal`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NatsUrlOption = Annotated[
     typer.Option(help="Broker to ask. Default: PYOCO_NATS_URL, else the one of the data folder."),
 ]
 DataDirOption = Annotated[
-    str | None, typer.Option(help="Data folder of a `pyoco-server up` whose broker is to be found.")
+    str | None, typer.Option(help="Data folder of the `pyoco-server up` whose broker to use.")
 ]
 
 
@@ -34,7 +34,7 @@ def ask_broker(
     *,
     as_it_is: bool = False,
 ) -> T:
-    """`as_it_is`: nothing is created or checked before `ask`."""
+    """`as_it_is`: create and check no stream before `ask`."""
     config = settings.config_near_broker(settings.read_settings(nats_url=nats_url, data_dir=data_dir))
     try:
         return asyncio.run(_with_store(config, ask, open_store=Store.reach if as_it_is else Store.open))
@@ -56,7 +56,7 @@ async def _with_store(
 
 
 async def _open(store: Store, open_store: Callable[[Store], Awaitable[object]]) -> None:
-    """A store waits for its broker without end; a command waits for a limited time."""
+    """A store waits for its broker without a limit; a command waits for a limited time."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
             await open_store(store)

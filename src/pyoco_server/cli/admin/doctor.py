@@ -1,4 +1,4 @@
-"""`pyoco-server-admin doctor`: is everything as it should be, and if not, what is to be done?"""
+"""`pyoco-server-admin doctor`: check this machine, its settings and the broker, and print what to do."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def add_to(app: typer.Typer) -> None:
         data_dir: DataDirOption = None,
         json: Annotated[bool, typer.Option("--json", help="One JSON object, with every setting.")] = False,
     ) -> None:
-        """Look at this machine, its settings and the broker: what is wrong, and what to do (exit code 1)."""
+        """Check this machine, its settings and the broker. Exit code 1: something is wrong."""
         findings, used = asyncio.run(_examine(nats_url, data_dir))
         if json:
-            _say_json(as_json(findings, used))
+            _print_json(as_json(findings, used))
         else:
-            _say(findings, used)
+            _print_text(findings, used)
         raise typer.Exit(CANNOT if any(one.level is FindingLevel.FAIL for one in findings) else 0)
 
 
@@ -64,30 +64,30 @@ async def _examine(nats_url: str | None, data_dir: str | None) -> tuple[list[Fin
 
 
 def _settings(config: NatsBackendConfig, flags: set[str]) -> list[dict[str, Any]]:
-    """Every setting, its value as people may see it, and where it comes from."""
-    come_from = origins() | dict.fromkeys(flags, "command line")
+    """Every setting: its value without secrets, and its origin."""
+    origin_of = origins() | dict.fromkeys(flags, "command line")
     recorded = recorded_broker_url(Path(config.data_dir))
-    if come_from["nats_url"] == "default" and recorded is not None and recorded == config.nats_url:
-        come_from["nats_url"] = "data folder"
+    if origin_of["nats_url"] == "default" and recorded is not None and recorded == config.nats_url:
+        origin_of["nats_url"] = "data folder"
     return [
         {
             "name": variable_of(name),
             "value": _value(name, getattr(config, name)),
-            "origin": come_from[name],
+            "origin": origin_of[name],
         }
         for name in field_names()
     ]
 
 
 def _value(name: str, value: Any) -> str:
-    """As it stands in the environment, but no secret and no password in an address."""
+    """As it is written in the environment, without secrets and without passwords in addresses."""
     text = as_written(value)
     if name in SECRETS and text:
         return "***"
     return without_credentials(text) if name == "nats_url" else text
 
 
-def _say(findings: list[Finding], used: list[dict[str, Any]]) -> None:
+def _print_text(findings: list[Finding], used: list[dict[str, Any]]) -> None:
     for finding in findings:
         typer.secho(f"{finding.level:<5}", fg=COLOURS[finding.level], nl=False)
         typer.echo(one_line(f"{finding.name}: {finding.what}"))
@@ -98,7 +98,7 @@ def _say(findings: list[Finding], used: list[dict[str, Any]]) -> None:
             typer.echo(one_line(f"      {one['name']}={one['value']} ({one['origin']})"))
 
 
-def _say_json(answer: dict[str, Any]) -> None:
+def _print_json(answer: dict[str, Any]) -> None:
     import msgspec
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")

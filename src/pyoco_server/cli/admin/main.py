@@ -1,4 +1,4 @@
-"""`pyoco-server-admin`: look at what is stored, straight at the broker. For operators; needs no gateway."""
+"""`pyoco-server-admin`: inspect what is stored, directly at the broker. For operators; needs no gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ doctor.add_to(app)
 
 @app.callback()
 def pyoco_server_admin(ctx: typer.Context, nats_url: NatsUrlOption = None) -> None:
-    """Look at what is stored, straight at the broker."""
+    """Inspect what is stored, directly at the broker."""
     if nats_url is not None:
         ctx.default_map = _for_every_command(ctx.command, {"nats_url": nats_url})
 
@@ -33,11 +33,11 @@ def pyoco_server_admin(ctx: typer.Context, nats_url: NatsUrlOption = None) -> No
 @app.command(epilog="Example: pyoco-server-admin verify RUN_ID")
 def verify(
     run_id: Annotated[str | None, typer.Argument(metavar="RUN_ID", help="The run's id.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every run there is.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every stored run.")] = False,
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Check a run's log, commit by commit, and its snapshot against it: ok (0), or what is wrong (1)."""
+    """Check a run's log and its snapshot. Prints ok (exit code 0) or each problem (exit code 1)."""
     from pyoco_server.cli.admin.verify import report_all, report_run
 
     sound: bool | None
@@ -68,7 +68,7 @@ def events(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: Data
 
 @app.command(epilog="Example: pyoco-server-admin logs RUN_ID")
 def logs(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: DataDirOption = None) -> None:
-    """Print what a run has printed, and what happened to it, as JSON lines."""
+    """Print the output of a run and its notices, as JSON lines."""
     import msgspec
 
     for entry in ask_broker(nats_url, data_dir, lambda store: store.logs.entries(_checked(run_id))):
@@ -90,28 +90,28 @@ def accept_lost_log(
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Begin with an empty event log where the old one is lost for good. Its runs are given up."""
+    """Create an empty event log after the old one was lost. The runs of the old log are given up."""
     from pyoco_server.store.resources import accept_lost_log
 
     if not yes:
         typer.confirm("All runs of the lost log are given up. Go on?", abort=True)
-    is_made = ask_broker(
+    is_created = ask_broker(
         nats_url,
         data_dir,
         lambda store: accept_lost_log(store.jetstream, store.config),
         as_it_is=True,
     )
-    _say("An empty event log was created." if is_made else "There is an event log. Nothing was changed.")
+    _say("An empty event log was created." if is_created else "There is an event log. Nothing was changed.")
 
 
 def _for_every_command(command: Any, defaults: dict[str, Any]) -> dict[str, Any]:
-    """An option before the command's name is that command's default, and that of the commands below it."""
+    """Use an option before the command's name as the default of the command and its subcommands."""
     below = getattr(command, "commands", {})
     return defaults | {name: _for_every_command(one, defaults) for name, one in below.items()}
 
 
 async def _sizes(store: Store) -> list[dict[str, Any]]:
-    """Opening the store has created what was missing."""
+    """Every stream and bucket. The store has created missing ones when it was opened."""
     found = (await store.streams()).items()
     return [
         {

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin strategy …`: fill a tenant's catalogue from a file, straight at the broker."""
+"""`pyoco-server-admin strategy …`: fill a tenant's catalogue from a file, directly at the broker."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def strategy() -> None:
 @app.command("import", epilog=f"Example: {EXAMPLE}")
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="YAML with strategies and threshold_profiles.")],
-    tenant: Annotated[str, typer.Option(help="Whose catalogue it is.")] = DEFAULT_TENANT,
+    tenant: Annotated[str, typer.Option(help="Tenant of the catalogue.")] = DEFAULT_TENANT,
     nats_url: NatsUrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Write every entry of the file that the catalogue does not have so yet. Others stay as they are."""
+    """Write the entries of the file that are new or different. Other entries of the catalogue stay."""
     if not is_tenant_id(tenant):
         raise WrongArguments("A tenant's name is 1 to 64 letters, digits, '_' or '-'.", hint=EXAMPLE)
     try:

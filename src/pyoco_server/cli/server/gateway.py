@@ -1,31 +1,29 @@
-"""The gateway inside `pyoco-server up`: uvicorn on a socket that is already taken, without its signals."""
+"""The gateway inside `pyoco-server up`: uvicorn on a socket that is already open, without signal handlers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.cli.server.listening import Listening
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.supervision import contain
 
 if TYPE_CHECKING:
     import uvicorn
 
-log = logging.getLogger(__name__)
-
 READY_PAUSE_SEC = (0.005, 0.5)
 ANSWER_TIMEOUT_SEC = 5.0
-GRACE_SEC = 3  # for requests under way when we stop
-WS_FRAME_BYTES_MAX = 65_536  # refused before they are kept; the face has the same limit in any server
+GRACE_SEC = 3  # for requests in flight at the stop
+WS_FRAME_BYTES_MAX = 65_536  # refused before they are buffered; the face has the same limit in any server
 
 
 class GatewayServer:
-    """`ended` is set when it no longer serves, asked or not."""
+    """`ended` is set when it no longer serves, after a stop or an error."""
 
     def __init__(
         self, config: NatsBackendConfig, listening: Listening, *, broker: EmbeddedBroker | None
@@ -41,7 +39,7 @@ class GatewayServer:
         self.reasons: list[str] = []
 
     def start(self) -> None:
-        """Importing the gateway takes a third of a second; everybody else has begun by now."""
+        """The gateway is imported here: that takes a third of a second, in which the worker starts."""
         from pyoco_server.http_api import create_app
 
         app = create_app(self._config, broker=self._broker)
@@ -50,7 +48,7 @@ class GatewayServer:
         self._serving = asyncio.create_task(self._serve(self._server))
 
     async def stop(self) -> None:
-        """Accept nothing more, finish what is under way, close. Callable twice, and before start."""
+        """Accept no more requests, finish those in flight, close. Callable twice, and before start."""
         self.give_up_waiting()
         if self._server is not None and self._serving is not None:
             self._end_streams()  # the server would wait for them
@@ -58,7 +56,7 @@ class GatewayServer:
             await self._serving
 
     async def wait_until_ready(self) -> bool:
-        """True once `/ready` says so; False when given up."""
+        """True when `/ready` answers ready; False after `give_up_waiting`."""
         pause_sec, longest_sec = READY_PAUSE_SEC
         while not self._given_up:
             state = await self._ask_ready()
@@ -73,15 +71,15 @@ class GatewayServer:
         self._given_up = True
 
     async def _serve(self, server: uvicorn.Server) -> None:
+        """An error is logged; `ended` then makes `up` stop the other parts in order."""
         try:
-            await server.serve(sockets=[self._listening.sock])
-        except Exception:  # process boundary: log the error, then stop the other parts in order
-            log.exception("the gateway broke")
+            with contain("gateway", "the gateway failed"):
+                await server.serve(sockets=[self._listening.sock])
         finally:
             self.ended.set()
 
     async def _ask_ready(self) -> dict[str, Any]:
-        """What anybody would get, over HTTP; empty when there is no answer (yet)."""
+        """The answer of `/ready` over HTTP; empty if there is none yet."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_SEC):
                 body = await _get(self._listening.reachable_host, self._listening.port, "/ready")
@@ -99,12 +97,12 @@ def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            yield  # `up` has them: it stops more than the gateway
+            yield  # `up` handles signals: it stops more than the gateway
 
     settings = uvicorn.Config(
         app,
         http=HttpProtocol,
-        log_config=None,  # ours is in place
+        log_config=None,  # logging is already configured
         access_log=debug,  # a line per request costs as much as the request
         server_header=False,
         ws_max_size=WS_FRAME_BYTES_MAX,

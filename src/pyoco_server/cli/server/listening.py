@@ -1,4 +1,4 @@
-"""The gateway's socket: taken before anything is started, so that a busy port costs nothing."""
+"""The gateway's socket: opened before anything starts, so that a busy port is found at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Listening:
 
     @property
     def reachable_host(self) -> str:
-        """The address for clients on this machine: "every address" is not one to connect to."""
+        """The address for clients on this machine. Loopback, if the gateway listens on every address."""
         try:
             anywhere = ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -39,7 +39,7 @@ class Listening:
 
     @property
     def bound(self) -> str:
-        """As the kernel says it: `0.0.0.0:8000`, with the port that was really taken."""
+        """The bound address, such as `0.0.0.0:8000`, with the port that the kernel chose."""
         host: str = self.sock.getsockname()[0]
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -52,14 +52,14 @@ class Listening:
 
 
 def check_reach(config: NatsBackendConfig) -> None:
-    """Refuses to open the gateway to other machines while everything that reaches it may run code."""
+    """Refuse to serve other machines without authentication: every caller could run code."""
     if config.auth_methods or config.allow_unauthenticated:
         return
     host = config.http_host.strip("[]")
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
-        return  # `listen` says what is wrong with it
+        return  # `listen` reports what is wrong with it
     if all(ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found):
         return
     raise CliRefusal(

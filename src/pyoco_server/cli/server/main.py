@@ -1,4 +1,4 @@
-"""`pyoco-server`: what `up` may be told. What it then does is in `up.py`."""
+"""`pyoco-server`: the options of `up`. What it does is in `up.py`."""
 
 from __future__ import annotations
 

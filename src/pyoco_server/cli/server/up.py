@@ -1,7 +1,7 @@
-"""`pyoco-server up`, as a list of steps: port, broker, worker, gateway, say so, wait, stop in reverse.
+"""`pyoco-server up`: open the port, start broker, worker and gateway, print, wait, stop in reverse order.
 
-Each step leaves with the stack what undoes it. The worker's process starts while the gateway is imported,
-so that the two are ready at about the same time.
+Each step pushes its undo on an exit stack. The worker's process starts while the gateway is imported, so that
+both are ready at about the same time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pyoco_server.cli.settings import write_logs
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.logging_config import HTTP_SERVICE
 
-SAY_WHY_NOT_AFTER_SEC = 3.0
+SHOW_REASONS_AFTER_SEC = 3.0
 
 
 def up(plan: UpPlan) -> int:
-    """Returns when it was told to stop, or could not go on: the exit code."""
+    """Run until a signal or the end of a part. Returns the exit code."""
     write_logs(HTTP_SERVICE, plan.config)
     return run_in_loop(_up(plan, Screen()))
 
@@ -49,7 +49,7 @@ async def _up(plan: UpPlan, screen: Screen) -> int:
         if await _until_ready(gateway, ended, stop, screen):
             screen.ready(plan, listening)
         await _first(stop, *ended)
-        screen.stopping(told=stop.is_set())
+        screen.stopping(by_signal=stop.is_set())
     return 0 if stop.is_set() else CANNOT
 
 
@@ -57,7 +57,7 @@ def _stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
 
     def request_stop() -> None:
-        if stop.is_set():  # asked twice: at once, and the kernel ends our children with us
+        if stop.is_set():  # the second signal: exit at once; the kernel ends the children too
             os._exit(INTERRUPTED)
         stop.set()
 
@@ -69,7 +69,7 @@ def _stop_on_signals() -> asyncio.Event:
 async def _start_broker(
     plan: UpPlan, held: AsyncExitStack, screen: Screen
 ) -> tuple[UpPlan, EmbeddedBroker | None]:
-    """The plan with the broker's address in it, and the broker if it is ours."""
+    """The plan with the broker's address, and the broker if it is embedded."""
     if not plan.embedded:
         return plan, None
     broker = EmbeddedBroker(
@@ -84,7 +84,7 @@ async def _start_broker(
     except BrokerError as error:
         raise CliRefusal(str(error)) from error
     if broker.port != plan.broker_port:
-        await _say_who_has_the_port(plan, screen)
+        await _report_taken_port(plan, screen)
     config = replace(plan.config, nats_url=broker.url)
     if broker.credentials is not None:
         # Not among `changed`, which a process list shows: the worker finds them in the data folder.
@@ -97,7 +97,7 @@ def _named_credentials(config: NatsBackendConfig) -> BrokerCredentials | None:
     return BrokerCredentials(config.nats_user, config.nats_password) if config.nats_user else None
 
 
-async def _say_who_has_the_port(plan: UpPlan, screen: Screen) -> None:
+async def _report_taken_port(plan: UpPlan, screen: Screen) -> None:
     other = await asyncio.to_thread(foreign_nats, "127.0.0.1", plan.broker_port)
     if plan.broker_port_is_fixed:
         raise CliRefusal(
@@ -120,10 +120,10 @@ async def _start_worker(plan: UpPlan, held: AsyncExitStack) -> WorkerProcess | N
 async def _until_ready(
     gateway: GatewayServer, ended: list[asyncio.Event], stop: asyncio.Event, screen: Screen
 ) -> bool:
-    """True once `/ready` says so; says why not when that takes long."""
+    """True when `/ready` answers ready. Prints the reasons if that takes long."""
     ready = asyncio.ensure_future(gateway.wait_until_ready())
     over = asyncio.ensure_future(_first(stop, *ended))
-    await asyncio.wait({ready, over}, timeout=SAY_WHY_NOT_AFTER_SEC, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({ready, over}, timeout=SHOW_REASONS_AFTER_SEC, return_when=asyncio.FIRST_COMPLETED)
     if not ready.done() and not over.done():
         screen.waiting(gateway.reasons)
     await asyncio.wait({ready, over}, return_when=asyncio.FIRST_COMPLETED)

@@ -15,12 +15,12 @@ from pyoco_server.logging_config import HTTP_SERVICE
 
 NATS_PORT = 4222
 READ_MODEL_NAME = "read_model.sqlite"
-# Ctrl-C should not take as long as a worker on its own may take to finish what it runs.
+# Shorter than the drain of a worker that runs alone: Ctrl-C should be quick.
 DRAIN_SEC = 2.0
 
 
 class WorkerWishes(NamedTuple):
-    """The flags of `up` that are about its worker."""
+    """The flags of `up` for its worker."""
 
     wanted: bool | None
     tags: list[str] | None
@@ -70,11 +70,11 @@ def plan_up(flags: Settings, wishes: WorkerWishes, *, embedded: bool) -> UpPlan:
 
 
 def _quiet_on_a_terminal(settings: Settings) -> Settings:
-    """People want to see what they can do next; machines want every line."""
+    """Warnings only, as text: on a terminal the start screen must stay visible."""
     if not sys.stdout.isatty():
         return {}
-    calm = {"log_format": "text", "log_level": "WARNING"}
-    return {name: value for name, value in calm.items() if name not in settings}
+    quiet = {"log_format": "text", "log_level": "WARNING"}
+    return {name: value for name, value in quiet.items() if name not in settings}
 
 
 def _in_the_data_folder(config: NatsBackendConfig, settings: Settings) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _wants_worker(wishes: WorkerWishes, embedded: bool) -> bool:
 
 
 def _worker(config: NatsBackendConfig, wishes: WorkerWishes) -> WorkerPlan:
-    # The same name after a restart: the runs it lost are then given back at once.
+    # The same name after a restart: its lost runs are then handed back at once.
     worker_id = checked_worker_id(wishes.worker_id or f"{key_safe_hostname()}-up-{config.http_port}")
     if wishes.flow_resolver is None:
         return WorkerPlan(worker_id, (DEMO_TAG,), None)

@@ -1,7 +1,6 @@
-"""What `pyoco-server up` prints at its start: where things are, and what to type next.
+"""The start screen of `pyoco-server up`: addresses, folders, and the next command to type.
 
-In colours on a terminal, plain otherwise; always on stderr, because stdout has the log. Owns the words, not
-the moment.
+In colours on a terminal, plain otherwise; always on stderr, because stdout has the log.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ class Screen:
 
     def ready(self, plan: UpPlan, listening: Listening) -> None:
         url = listening.url
-        self._say("[bold green]pyoco-server is ready[/]\n")
+        self._print("[bold green]pyoco-server is ready[/]\n")
         for name, value in facts(plan, listening):
-            self._say(f"  {name:<10} [cyan]{_plain(value)}[/]")
-        self._say(f"\n  Try        [bold]{_plain(as_typed(next_command(plan, url)))}[/]")
-        self._say("  Stop       Ctrl-C\n")
+            self._print(f"  {name:<10} [cyan]{_plain(value)}[/]")
+        self._print(f"\n  Try        [bold]{_plain(as_typed(next_command(plan, url)))}[/]")
+        self._print("  Stop       Ctrl-C\n")
 
     def waiting(self, reasons: list[str]) -> None:
-        self._say(f"[yellow]not ready yet:[/] {_plain('; '.join(reasons) or 'the gateway is starting')}")
+        self._print(f"[yellow]not ready yet:[/] {_plain('; '.join(reasons) or 'the gateway is starting')}")
 
     def other_broker(self, description: str, url: str) -> None:
         command = f"pyoco-server up --nats-url {url}"
-        self._say(f"There is a {_plain(description)}; to use that one: [bold]{command}[/]")
+        self._print(f"There is a {_plain(description)}; to use that one: [bold]{command}[/]")
 
-    def stopping(self, *, told: bool) -> None:
-        self._say("stopping" if told else "[red]stopping, because a part of it ended by itself[/]")
+    def stopping(self, *, by_signal: bool) -> None:
+        self._print("stopping" if by_signal else "[red]stopping, because a part of it ended by itself[/]")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(line)
         sys.stderr.flush()
 
@@ -75,7 +74,7 @@ def facts(plan: UpPlan, listening: Listening) -> Iterator[tuple[str, str]]:
 
 
 def as_typed(command: str) -> str:
-    """With the way to it, where the shell would not find it: ours is the folder that `up` itself is in."""
+    """With its path if the shell does not find it: it is in the folder of this interpreter."""
     name = command.split()[0]
     if shutil.which(name) is not None:
         return command
@@ -117,5 +116,5 @@ def _broker_flag(plan: UpPlan) -> str:
 
 
 def _plain(text: str) -> str:
-    """Not markup, also if it has brackets in it."""
+    """Escape brackets, which rich reads as markup."""
     return text.replace("[", "\\[")

@@ -1,6 +1,6 @@
-"""The worker of `pyoco-server up`: a process of its own, because user code never runs in the gateway's.
+"""The worker of `pyoco-server up`: a separate process, because user code never runs in the gateway's process.
 
-Started again when it ends, with growing delays. It ends with this process in every case.
+It is restarted when it ends, with growing delays. It always ends with this process.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(first_sec=1.0, longest_sec=10.0, jitter=0.0)
 STABLE_AFTER_SEC = 30.0
-# Beyond its own drain: time to say goodbye to the broker.
+# After its drain: time to deregister at the broker.
 STOP_GRACE_SEC = 5.0
 REFUSED_CODE = 1
 
 
 class WorkerProcess:
-    """`refused` is set when it ended at once with 1: it said why, and trying again would not help."""
+    """`refused` is set when it ends at once with exit code 1: it printed why; a restart would not help."""
 
     def __init__(self, plan: WorkerPlan, settings: Settings, *, drain_sec: float) -> None:
         self._command = command_for(plan)
@@ -45,11 +45,11 @@ class WorkerProcess:
         self._watching.wake()
 
     async def stop(self) -> None:
-        """Let it finish for a moment, then insist. Callable twice, and before start."""
+        """Terminate it, and kill it after a grace period. Callable twice, and before start."""
         self._stopping.set()
         await self._end_process()
         await self._watching.stop()
-        await self._end_process()  # another one, where one was just being started
+        await self._end_process()  # a new process, if the loop was just starting one
 
     async def _end_process(self) -> None:
         process = self._process
@@ -71,12 +71,12 @@ class WorkerProcess:
             *self._command,
             stdin=asyncio.subprocess.DEVNULL,
             env=self._environment,
-            start_new_session=True,  # Ctrl-C is for us; we stop it in its turn
+            start_new_session=True,  # Ctrl-C reaches `up` only, which stops the worker in its order
             preexec_fn=die_with_parent(),
         )
 
     async def _watch(self) -> None:
-        """The life of one process, and the start of the next."""
+        """Wait for the end of one process, and start the next."""
         assert self._process is not None
         begun = time.monotonic()
         code = await _wait_until_ended(self._process)
@@ -88,19 +88,19 @@ class WorkerProcess:
             return
         if lived_sec >= STABLE_AFTER_SEC:
             self._failures = 0
-        log.warning("worker died and is started again", extra={"pid": self._process.pid, "exit_code": code})
+        log.warning("worker ended and is restarted", extra={"pid": self._process.pid, "exit_code": code})
         if await self._back_off():
             self._failures += 1
             self._process = await self._spawn()
             self._watching.wake()
 
     async def _back_off(self) -> bool:
-        """Wait as long as the failures so far suggest; False when told to stop meanwhile."""
+        """Wait by the number of failures; False if `stop` is called meanwhile."""
         return not await wait_for_event(self._stopping, BACKOFF.after(self._failures))
 
 
 def command_for(plan: WorkerPlan) -> list[str]:
-    """-P keeps the user's folder off our imports. No settings: everybody on the machine reads a command."""
+    """-P keeps the current folder out of imports. Settings are not arguments: any user can list those."""
     command = [sys.executable, "-P", "-m", "pyoco_server.cli.worker.main"]
     command += ["--worker-id", plan.worker_id, "--tags", ",".join(plan.tags)]
     return command + (["--flow-resolver", plan.flow_resolver] if plan.flow_resolver else ["--demo"])

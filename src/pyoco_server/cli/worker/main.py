@@ -26,7 +26,7 @@ app = typer.Typer(rich_markup_mode=None)
 def work(
     nats_url: Annotated[
         str | None,
-        typer.Option(help="Broker to join. Default: PYOCO_NATS_URL, else the one of the data folder."),
+        typer.Option(help="Broker to use. Default: PYOCO_NATS_URL, else the one of the data folder."),
     ] = None,
     tags: Annotated[
         list[str] | None,
@@ -48,17 +48,18 @@ def work(
         float, typer.Option(min=0.01, help="With --run-once: seconds to wait for a job.")
     ] = 5.0,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Load the flows anew when their files change. For development.")
+        bool, typer.Option("--reload", help="Reload the flows when their files change. For development.")
     ] = False,
     wheel_sync: Annotated[
-        bool | None, typer.Option("--wheel-sync/--no-wheel-sync", help="Whether to use wheels of its tags.")
+        bool | None,
+        typer.Option("--wheel-sync/--no-wheel-sync", help="Whether to install the wheels of its tags."),
     ] = None,
     log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = None,
     data_dir: Annotated[
-        str | None, typer.Option(help="Data folder of a `pyoco-server up` whose broker is to be found.")
+        str | None, typer.Option(help="Data folder of the `pyoco-server up` whose broker to use.")
     ] = None,
 ) -> None:
-    """Run flows: take jobs of some tags from the broker, execute them, write down what happened."""
+    """Run flows: take jobs of some tags from the broker, execute them, record what happens."""
     chosen = settings.read_settings(
         WORKER_SERVICE,
         nats_url=nats_url,
@@ -77,10 +78,10 @@ def work(
     wanted_tags = settings.split_tags(tags) or ([DEMO_TAG] if demo else [config.default_tag])
     settings.write_logs(WORKER_SERVICE, config)
 
-    from pyoco_server.cli.worker.process import Work, live
+    from pyoco_server.cli.worker.process import Work, run_worker
 
     once_sec = poll_timeout if run_once else None
-    live(Work(config, spec, name, wanted_tags, run_once_sec=once_sec, reload=reload))
+    run_worker(Work(config, spec, name, wanted_tags, run_once_sec=once_sec, reload=reload))
 
 
 def resolver_spec(given: str | None, *, demo: bool) -> str:

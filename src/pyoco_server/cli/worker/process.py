@@ -1,4 +1,4 @@
-"""The life of a worker process: connect, serve until a signal, drain, close, leave."""
+"""A worker process: connect, serve until a signal, drain, close, exit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pyoco_server.cli.entry import CliRefusal, WrongArguments, say
+from pyoco_server.cli.entry import CANNOT, CliRefusal, WrongArguments, print_refusal
 from pyoco_server.cli.loop import run_in_loop
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.log_context import set_context
+from pyoco_server.supervision import contain
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.flows.reload import Reload
 from pyoco_server.worker.slots.slot import ResolverBroken
@@ -22,19 +23,19 @@ from pyoco_server.worker.slots.slot import ResolverBroken
 log = logging.getLogger(__name__)
 
 KILLED = 130
-# What cannot be finished is stopped and handed back, which takes a signal and a commit each.
+# Runs that do not finish are stopped and handed back, which takes a signal and a commit each.
 HAND_BACK_SEC = 5.0
 RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
 
-# Between two looks of the collector. With Python's own 700 it had 3 % of the worker's time; now half of that.
+# Threshold of the garbage collector. Python's default of 700 costs 3 % of the worker's time; this half of it.
 YOUNG_OBJECTS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker process is to do. `run_once_sec`: one job at most, waiting this long for it.
+    """The task of a worker process. `run_once_sec`: take one job at most, and wait this long for it.
 
-    `reload`: when the files of its flows change, the next runs use what they say then.
+    `reload`: when the files of its flows change, the next runs use the new flows.
     """
 
     config: NatsBackendConfig
@@ -45,20 +46,24 @@ class Work:
     reload: bool = False
 
 
-def live(work: Work) -> NoReturn:
-    code = 1
+def run_worker(work: Work) -> NoReturn:
+    code = CANNOT
     try:
-        run_in_loop(_live(work))
-        code = 0
-    except CliRefusal as refusal:
-        code = say(refusal)
-    except Exception:  # process boundary: the log has the error that ended the worker
-        log.exception("worker broke", extra={"worker_id": work.worker_id})
+        with contain("worker", "the worker failed", worker_id=work.worker_id):
+            code = _exit_code(work)
     finally:
-        _leave(code)
+        _exit(code)
 
 
-async def _live(work: Work) -> None:
+def _exit_code(work: Work) -> int:
+    try:
+        run_in_loop(_run(work))
+    except CliRefusal as refusal:
+        return print_refusal(refusal)
+    return 0
+
+
+async def _run(work: Work) -> None:
     set_context(lambda: {"worker_id": work.worker_id})
     stop = asyncio.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
@@ -67,7 +72,7 @@ async def _live(work: Work) -> None:
     worker = await _connect(work, stop)
     if worker is None:
         return
-    gc.freeze()  # what is alive now lives for ever: the collector need not look at it again
+    gc.freeze()  # objects of the start live as long as the process: the collector can skip them
     gc.set_threshold(YOUNG_OBJECTS_MAX)
     if reload is not None:
         reload.start(worker.renew)
@@ -80,14 +85,14 @@ async def _live(work: Work) -> None:
 
 
 def _on_signal(stop: asyncio.Event) -> None:
-    if stop.is_set():  # asked twice: at once
-        _leave(KILLED)
+    if stop.is_set():  # the second signal: exit at once
+        _exit(KILLED)
     log.info("stopping: no more jobs are taken")
     stop.set()
 
 
 async def _connect(work: Work, stop: asyncio.Event) -> PyocoNatsWorker | None:
-    """The worker, or None when we were told to stop while the broker was away."""
+    """The worker, or None after a signal while the broker was unavailable."""
     connecting = asyncio.ensure_future(
         PyocoNatsWorker.connect(
             work.config, resolver_spec=work.resolver, worker_id=work.worker_id, tags=work.tags
@@ -109,7 +114,7 @@ async def _serve(worker: PyocoNatsWorker, work: Work, stop: asyncio.Event) -> No
     if serving.done():
         serving.result()
     else:
-        log.warning("runs are still going and are given back", extra={"drain_sec": drain_sec})
+        log.warning("runs did not finish in time and are handed back", extra={"drain_sec": drain_sec})
         await worker.hand_back()
         await asyncio.wait({serving}, timeout=HAND_BACK_SEC)
 
@@ -130,8 +135,8 @@ async def _first_of(work: asyncio.Future[Any], stop: asyncio.Event) -> None:
     stopping.cancel()
 
 
-def _leave(code: int) -> NoReturn:
-    """Without joining threads: a task that would not end must not keep the process."""
+def _exit(code: int) -> NoReturn:
+    """Without joining threads: a task that does not end must not keep the process alive."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
