@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.common import CursorOption, LimitOption, OutputOption, connect
+from pyoco_server.cli.client.options import CursorOption, LimitOption, OutputOption, connect
 from pyoco_server.cli.client.output import show_json, show_page
 from pyoco_server.cli.client.params import refuse_constant
 from pyoco_server.cli.entry import WrongArguments

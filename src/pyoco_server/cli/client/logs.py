@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.common import RunIdArgument, RunIdOption, connect, only_run_id
+from pyoco_server.cli.client.options import RunIdArgument, RunIdOption, connect, only_run_id
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import coloured_line, json_text
 

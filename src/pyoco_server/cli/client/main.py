@@ -1,6 +1,6 @@
 """`pyoco-client`: submit runs, show them, cancel them, over a gateway's HTTP API.
 
-The other commands are in `watch`, `logs`, `approvals`, `schedules` and `operator`; all share `common`.
+The other commands are in `watch`, `logs`, `approvals`, `schedules` and `operator`; all share `options`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pyoco_server.cli.client import approvals, logs, operator, schedules, watch
-from pyoco_server.cli.client.common import (
+from pyoco_server.cli.client.options import (
     EXIT_CODES,
     STILL_RUNNING,
     FlowOption,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyoco_server.cli.client.common import STILL_RUNNING, CursorOption, LimitOption, OutputOption, connect
+from pyoco_server.cli.client.options import STILL_RUNNING, CursorOption, LimitOption, OutputOption, connect
 from pyoco_server.cli.client.output import show_items, show_json, show_page
 from pyoco_server.cli.entry import CliRefusal, WrongArguments
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.common import (
+from pyoco_server.cli.client.options import (
     LimitOption,
     OutputOption,
     RecordsOption,

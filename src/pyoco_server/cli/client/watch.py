@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.common import (
+from pyoco_server.cli.client.options import (
     EXIT_CODES,
     STILL_RUNNING,
     CursorOption,

@@ -1,4 +1,4 @@
-"""What the commands of `pyoco-client` share: options, the connection to the gateway, waiting for a run."""
+"""Options and steps that the commands of `pyoco-client` share: connect, read an id, wait for a run."""
 
 from __future__ import annotations
 
