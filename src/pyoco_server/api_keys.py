@@ -143,7 +143,7 @@ def generate_api_key(
         raise ApiKeyError("invalid_tenant", "A tenant's name is 1 to 64 letters, digits, '_' or '-'.")
     key_id = secrets.token_hex(12)
     secret = secrets.token_urlsafe(SECRET_BYTES)
-    kept = hashed(secret, pepper) if iterations is None else _hashed_slowly(secret, pepper, iterations)
+    kept = hash_secret(secret, pepper) if iterations is None else _hashed_slowly(secret, pepper, iterations)
     record = ApiKeyRecord(
         key_id=key_id,
         tenant_id=tenant_id,
@@ -177,7 +177,7 @@ def matches(secret: str, kept: HashedSecret, pepper: str | None) -> bool:
     return hmac.compare_digest(_derived(secret, kept, pepper), kept.hash)
 
 
-def rotated(
+def rotate_secret(
     record: ApiKeyRecord, *, pepper: str | None, now: float, grace_sec: float
 ) -> tuple[str, ApiKeyRecord]:
     """The same key with a new secret; the present one counts for the grace. One older than that ends."""
@@ -186,20 +186,20 @@ def rotated(
         record.kdf, record.iterations, record.salt_b64, record.hash_b64, valid_until=now + grace_sec
     )
     return f"{KEY_PREFIX}{record.key_id}.{secret}", replace(
-        _with(record, hashed(secret, pepper)), previous=old
+        _with(record, hash_secret(secret, pepper)), previous=old
     )
 
 
-def made_fast(record: ApiKeyRecord, was: HashedSecret, secret: str, pepper: str | None) -> ApiKeyRecord:
+def rehash(record: ApiKeyRecord, was: HashedSecret, secret: str, pepper: str | None) -> ApiKeyRecord:
     """The record with an HMAC of this secret where its slow hash was."""
-    kept = hashed(secret, pepper)
+    kept = hash_secret(secret, pepper)
     if was.until == math.inf:
         return _with(record, kept)
     old = PreviousSecret(kept.kdf, kept.iterations, _encoded(kept.salt), _encoded(kept.hash), was.until)
     return replace(record, previous=old)
 
 
-def hashed(secret: str, pepper: str | None) -> HashedSecret:
+def hash_secret(secret: str, pepper: str | None) -> HashedSecret:
     empty = HashedSecret(HMAC, 1, secrets.token_bytes(SALT_BYTES), b"")
     return replace(empty, hash=_derived(secret, empty, pepper))
 

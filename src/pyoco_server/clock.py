@@ -64,10 +64,10 @@ class Clock:
             return self._wall()
         return max(self.stopwatch() + reading.offset, reading.floor)
 
-    def measured(self, broker_at: float, *, sent_at: float, received_at: float) -> float:
-        """The broker said `broker_at` between these two readings of the stopwatch. By how much that steps.
+    def observe(self, broker_at: float, *, sent_at: float, received_at: float) -> float:
+        """The broker's clock was `broker_at` between these two readings of the stopwatch. Returns the step.
 
-        A measurement that agrees with a better one changes nothing.
+        A measurement that agrees with a more exact one changes nothing.
         """
         earliest, latest = broker_at - received_at, broker_at - sent_at
         error_sec, known = (latest - earliest) / 2, self._reading

@@ -70,7 +70,7 @@ def configure_if_unset(service: str, settings: NatsBackendConfig) -> bool:
     return True
 
 
-def tell_wrong_settings(service: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def report_wrong_settings(service: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of settings those that can be used: a wrong one about the log is told of, and its default counts."""
     wrong = wrong_log_settings(settings)
     for name, sentence in wrong.items():
@@ -95,7 +95,7 @@ def _settings(service: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Each log setting by itself, so that one wrong value does not cost the others."""
     wanted = {**_environment(service), **asked}
     named = {name: wanted[name] for name in LOG_SETTINGS if name in wanted}
-    config = NatsBackendConfig(**tell_wrong_settings(service, named))
+    config = NatsBackendConfig(**report_wrong_settings(service, named))
     return {name: getattr(config, name) for name in LOG_SETTINGS}
 
 

@@ -113,7 +113,7 @@ def latest_due(schedule: Schedule, now: float) -> float | None:
     return latest
 
 
-def moved_on(schedule: Schedule, *, now: float, run_id: str | None, error: str | None = None) -> Schedule:
+def advance(schedule: Schedule, *, now: float, run_id: str | None, error: str | None = None) -> Schedule:
     """After its planned run was begun; without a `run_id`: could not be, and never will."""
     assert schedule.next_at is not None
     next_at = next_instant(schedule.timing, schedule.next_at)

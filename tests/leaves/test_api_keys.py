@@ -113,7 +113,7 @@ def test_our_record_has_upstreams_members_first_and_comes_back_as_it_was() -> No
     _, full = generate_api_key(
         tenant_id="acme", now=1.0, name="ci", scopes=("runs:read", "runs:write"), expires_at=9.0
     )
-    _, full = api_keys.rotated(full, pepper=None, now=2.0, grace_sec=3.0)
+    _, full = api_keys.rotate_secret(full, pepper=None, now=2.0, grace_sec=3.0)
     assert list(json.loads(full.to_json_bytes()))[:8] == UPSTREAMS_MEMBERS
     assert ApiKeyRecord.from_json_bytes(full.to_json_bytes()) == full
     assert ApiKeyRecord.from_json_bytes(plain.to_json_bytes()) == plain
@@ -138,7 +138,7 @@ def test_a_record_that_cannot_be_verified_is_refused(wrong: dict[str, object]) -
 
 def test_after_a_rotation_both_secrets_fit_for_the_grace_and_then_the_new_one() -> None:
     first, record = generate_api_key(tenant_id="acme", pepper="p")
-    second, record = api_keys.rotated(record, pepper="p", now=100.0, grace_sec=10.0)
+    second, record = api_keys.rotate_secret(record, pepper="p", now=100.0, grace_sec=10.0)
     assert id_of(first) == id_of(second)
     assert secret_of(first) != secret_of(second)
     for at, fits in ((100.0, [True, True]), (109.9, [True, True]), (110.0, [False, True])):
@@ -148,8 +148,8 @@ def test_after_a_rotation_both_secrets_fit_for_the_grace_and_then_the_new_one() 
 
 def test_a_second_rotation_ends_the_secret_before_the_last() -> None:
     first, record = generate_api_key(tenant_id="acme")
-    second, record = api_keys.rotated(record, pepper=None, now=100.0, grace_sec=10.0)
-    third, record = api_keys.rotated(record, pepper=None, now=101.0, grace_sec=10.0)
+    second, record = api_keys.rotate_secret(record, pepper=None, now=100.0, grace_sec=10.0)
+    third, record = api_keys.rotate_secret(record, pepper=None, now=101.0, grace_sec=10.0)
     fits = [verify_api_key(key, record=record, pepper=None, now=102.0) for key in (first, second, third)]
     assert fits == [False, True, True]
 
@@ -157,11 +157,11 @@ def test_a_second_rotation_ends_the_secret_before_the_last() -> None:
 def test_a_slow_hash_becomes_a_fast_one_wherever_it_stands() -> None:
     old, record = generate_api_key(tenant_id="acme", pepper="p", iterations=10)
     (slow,) = record.hashed_secrets()
-    fast = api_keys.made_fast(record, slow, secret_of(old), "p")
+    fast = api_keys.rehash(record, slow, secret_of(old), "p")
     assert (fast.kdf, fast.key_id) == ("hmac_sha256", record.key_id)
     assert verify_api_key(old, record=fast, pepper="p") is True
-    new, turned = api_keys.rotated(record, pepper="p", now=100.0, grace_sec=10.0)
-    fast = api_keys.made_fast(turned, turned.hashed_secrets()[1], secret_of(old), "p")
+    new, turned = api_keys.rotate_secret(record, pepper="p", now=100.0, grace_sec=10.0)
+    fast = api_keys.rehash(turned, turned.hashed_secrets()[1], secret_of(old), "p")
     assert [kept.is_slow for kept in fast.hashed_secrets()] == [False, False]
     assert [verify_api_key(key, record=fast, pepper="p", now=105.0) for key in (old, new)] == [True, True]
     assert verify_api_key(old, record=fast, pepper="p", now=110.0) is False

@@ -20,7 +20,7 @@ class Machine:
         self.clock = Clock(wall=lambda: self.wall, stopwatch=lambda: self.stopwatch)
 
     def measures(self, broker_at: float, *, took_sec: float = 0.0) -> float:
-        return self.clock.measured(broker_at, sent_at=self.stopwatch - took_sec, received_at=self.stopwatch)
+        return self.clock.observe(broker_at, sent_at=self.stopwatch - took_sec, received_at=self.stopwatch)
 
 
 @pytest.fixture

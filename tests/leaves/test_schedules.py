@@ -12,9 +12,9 @@ from pyoco_server.schedules import (
     ScheduleKind,
     ScheduleStatus,
     Timing,
+    advance,
     is_cron,
     latest_due,
-    moved_on,
     next_instant,
     planned_run_id,
     zone_of,
@@ -201,13 +201,13 @@ def test_what_is_to_come_is_not_due() -> None:
 
 
 def test_a_schedule_moves_on() -> None:
-    moved = moved_on(a_schedule(every(5.0, 10.0), 20.0, last_error="x"), now=21.0, run_id="r")
+    moved = advance(a_schedule(every(5.0, 10.0), 20.0, last_error="x"), now=21.0, run_id="r")
     assert (moved.next_at, moved.status) == (25.0, ScheduleStatus.ACTIVE)
     assert (moved.last_at, moved.last_submitted_at, moved.last_run_id) == (20.0, 21.0, "r")
     assert (moved.dispatch_count, moved.updated_at, moved.last_error) == (1, 21.0, None)
-    ended = moved_on(a_schedule(once(10.0), 10.0), now=11.0, run_id="r")
+    ended = advance(a_schedule(once(10.0), 10.0), now=11.0, run_id="r")
     assert (ended.next_at, ended.status) == (None, ScheduleStatus.COMPLETED)
-    failed = moved_on(a_schedule(every(5.0, 10.0), 20.0), now=21.0, run_id=None, error="why")
+    failed = advance(a_schedule(every(5.0, 10.0), 20.0), now=21.0, run_id=None, error="why")
     assert (failed.next_at, failed.last_run_id, failed.dispatch_count) == (25.0, None, 0)
     assert failed.last_error == "why"
 

@@ -9,7 +9,7 @@ from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.retry import carried, checkpoints, results, retry_refused
+from pyoco_server.lifecycle.retry import carry_over, checkpoints, results, retry_refused
 from pyoco_server.lifecycle.run import Run, owes_job
 from pyoco_server.lifecycle.snapshot import run_of, snapshot_of
 from pyoco_server.lifecycle.status import LossCause, OutputKept, RunStatus, TaskStatus
@@ -44,7 +44,7 @@ HALF_DONE = run_after(
 
 
 def carry(run: Run) -> c.CarryResults:
-    return c.CarryResults(results=[event for one in checkpoints(run).items() for event in carried(*one)])
+    return c.CarryResults(results=[event for one in checkpoints(run).items() for event in carry_over(*one)])
 
 
 RETRY = run_after(carry(HALF_DONE), submission=submitted(run_id="r2", retry_of="r1"))

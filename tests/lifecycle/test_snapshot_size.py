@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
+from pyoco_server.lifecycle import snapshot_size
 from pyoco_server.lifecycle.reduce import Folding, fold
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
@@ -46,6 +47,29 @@ def small_tasks(count: int) -> list[e.Event]:
         events.append(e.TaskStarted(at=AT, task=name, attempt=1, inputs={"n": 1}))
         events.append(e.TaskSucceeded(at=AT + 0.123456, task=name, attempt=1, started_at=AT, output=1))
     return [submitted(), e.RunClaimed(at=AT, worker_id="w", instance_id="i", fence=1), *events]
+
+
+def test_the_example_of_the_documentation_is_right() -> None:
+    events: list[e.Event] = [
+        e.RunSubmitted(at=1.0, run_id="r", flow_name="f", params={}, tag="t", tags=[]),
+        e.RunClaimed(at=1.0, worker_id="w", instance_id="i", fence=1),
+        e.TasksPlanned(at=1.0, tasks=["a"]),
+        e.TaskStarted(at=1.0, task="a", attempt=1),
+        e.TaskSucceeded(at=2.0, task="a", attempt=1, started_at=1.0, output="x" * 998),
+        e.RunCompleted(at=2.0),
+    ]
+    rows = [line.split() for line in (snapshot_size.__doc__ or "").splitlines() if line.startswith("    ")][
+        1:
+    ]
+    folding = Folding(None)
+    for event, (name, *sizes) in zip(events, rows, strict=True):
+        folding.add((event,))
+        run = folding.run
+        assert run is not None
+        assert (type(event).__name__, *map(str, sizes_now(run))) == (name, *sizes[:3])
+    assert run is not None
+    lacks = [snapshot_of(run, max_bytes=limit).pyoco.lacks for limit in (1_500, 1_000)]
+    assert lacks == [Lack.PAYLOADS, Lack.RECORDS]
 
 
 @QUICK

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Join
 from pyoco_server.lifecycle.reduce import fold
-from pyoco_server.lifecycle.retry import NoFork, carried, fork_refused, taken_over
+from pyoco_server.lifecycle.retry import NoFork, carry_over, fork_refused, reused_results
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.snapshot import run_of, snapshot_of
 from pyoco_server.lifecycle.status import Driver, OutputKept, TaskStatus
-from pyoco_server.lifecycle.task_order import course_of
+from pyoco_server.lifecycle.task_order import task_order_of
 from tests.lifecycle.support.alphabet import AT, submitted
 
 CLAIMED = e.RunClaimed(at=AT, worker_id="w", instance_id="i", fence=1)
@@ -48,12 +48,12 @@ class Log(NamedTuple):
 
     def fork(self, task: str) -> list[str]:
         """What a fork takes over, in its order."""
-        course = course_of(self.events, self.run.graph)
+        course = task_order_of(self.events, self.run.graph)
         assert fork_refused(self.run, course, task) is None
-        return list(taken_over(self.run, course, task))
+        return list(reused_results(self.run, course, task))
 
     def refused(self, task: str) -> NoFork | None:
-        return fork_refused(self.run, course_of(self.events, self.run.graph), task)
+        return fork_refused(self.run, task_order_of(self.events, self.run.graph), task)
 
 
 def log_of(*told: e.Event, **submission: object) -> Log:
@@ -65,8 +65,8 @@ def log_of(*told: e.Event, **submission: object) -> Log:
 
 def retried(log: Log, *told: e.Event, task: str | None = None) -> Log:
     """Another try of it, as it is begun, and what then happened."""
-    kept = taken_over(log.run, course_of(log.events), task)
-    return log_of(*(event for one in kept.items() for event in carried(*one)), *told)
+    kept = reused_results(log.run, task_order_of(log.events), task)
+    return log_of(*(event for one in kept.items() for event in carry_over(*one)), *told)
 
 
 # Where the plan says who waits for whom
@@ -279,7 +279,9 @@ def test_without_edges_nothing_that_comes_after_it_is_taken_over(found: Walked, 
 def test_a_retry_is_forked_where_its_original_would_be(found: Walked, data: st.DataObject) -> None:
     """Results are carried in the order in which they were made, so that the order of the log stays right."""
     kept = [
-        name for name in found.log.run.tasks if name in taken_over(found.log.run, course_of(found.log.events))
+        name
+        for name in found.log.run.tasks
+        if name in reused_results(found.log.run, task_order_of(found.log.events))
     ]
     if kept:
         task = data.draw(st.sampled_from(kept))

@@ -9,7 +9,7 @@ from pyoco_server.broker import kept_credentials, recorded_broker_url
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, read_environment, variable_of
 from pyoco_server.errors import ConfigError, Invalid
-from pyoco_server.logging_config import ADMIN_SERVICE, configure_logging, tell_wrong_settings
+from pyoco_server.logging_config import ADMIN_SERVICE, configure_logging, report_wrong_settings
 from pyoco_server.names import check_routing_tag
 
 Settings = dict[str, Any]
@@ -28,7 +28,7 @@ def read_settings(service: str = ADMIN_SERVICE, /, **flags: Any) -> Settings:
     for name, value in given.items():
         _check_flag(name, value)
     environment = {name: value for name, value in read_environment().items() if name not in given}
-    return tell_wrong_settings(service, environment) | given
+    return report_wrong_settings(service, environment) | given
 
 
 def _check_flag(name: str, value: Any) -> None:

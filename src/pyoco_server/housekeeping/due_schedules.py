@@ -17,7 +17,7 @@ from pyoco_server import clock
 from pyoco_server.housekeeping.isolation import Isolation
 from pyoco_server.jetstream.errors import BrokerRefused, WrongSequence
 from pyoco_server.operations.schedules import begin_planned
-from pyoco_server.schedules import latest_due, moved_on
+from pyoco_server.schedules import advance, latest_due
 from pyoco_server.store.schedules import StoredSchedule
 from pyoco_server.store.store import Store
 
@@ -72,7 +72,7 @@ class DueSchedules:
         stored = await self._mark(stored, planned_at, now)
         begins_with = await self._store.schedules.begins_with(schedule_id)
         if begins_with is None:
-            moved = moved_on(stored.schedule, now=now, run_id=None, error=NO_WORKFLOW)
+            moved = advance(stored.schedule, now=now, run_id=None, error=NO_WORKFLOW)
             await self._store.schedules.replace(moved, revision=stored.revision)
             return False
         try:
@@ -80,7 +80,7 @@ class DueSchedules:
         except BrokerRefused as refused:
             await self._note_error(stored, refused, now)
             return False
-        moved = moved_on(stored.schedule, now=now, run_id=run_id)
+        moved = advance(stored.schedule, now=now, run_id=run_id)
         await self._store.schedules.replace(moved, revision=stored.revision)
         log.info("scheduled run begun", extra={"schedule_id": schedule_id, "run_id": run_id})
         return True

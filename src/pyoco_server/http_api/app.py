@@ -38,7 +38,7 @@ from pyoco_server.http_api.routing.document import document
 from pyoco_server.http_api.server import protocol
 from pyoco_server.http_api.server.shutdown import call_before_shutdown
 from pyoco_server.http_api.streaming import live_stream
-from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, tell_wrong_settings
+from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, report_wrong_settings
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def create_app(
 def _configure_logging(config: NatsBackendConfig | None) -> NatsBackendConfig:
     """Returns the settings: from the environment if none are given."""
     if config is None:
-        config = NatsBackendConfig(**tell_wrong_settings(HTTP_SERVICE, read_environment()))
+        config = NatsBackendConfig(**report_wrong_settings(HTTP_SERVICE, read_environment()))
     configure_if_unset(HTTP_SERVICE, config)
     return config
 

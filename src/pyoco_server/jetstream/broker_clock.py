@@ -57,7 +57,7 @@ class BrokerClock:
         sent_at = ours.stopwatch()
         broker_at = await self._jetstream.clock(self._stream)
         received_at = ours.stopwatch()
-        step_sec = ours.measured(broker_at, sent_at=sent_at, received_at=received_at)
+        step_sec = ours.observe(broker_at, sent_at=sent_at, received_at=received_at)
         if step_sec:
             log.warning("the clock of the broker has jumped", extra={"by_sec": round(step_sec, 3)})
         return received_at - sent_at

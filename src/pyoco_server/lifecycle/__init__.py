@@ -1,1 +1,1 @@
-"""The core: what a run is, what may be asked of it, what then happens. No clock, no I/O, no await."""
+"""The core: what a run is, which commands it accepts, and which events follow. No clock, no I/O, no await."""

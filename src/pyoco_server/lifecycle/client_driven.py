@@ -1,7 +1,7 @@
-"""Runs that a client drives: what may be asked of a task, and what its end leads to.
+"""Runs that a client drives: which commands a task accepts, and what follows from its end.
 
-Only what a task's own state and the graph have to say. Whether the run may make progress at all (lock one of
-*cancel wins*) was asked before, in `decide.py`. It needs the whole run: every task, and the graph.
+The task's state and the graph decide. `decide.py` has checked before that the run may make progress at all
+(lock one of *cancel wins*). These functions need the whole run: every task, and the graph.
 """
 
 from typing import assert_never
@@ -10,7 +10,7 @@ from pyoco_server.lifecycle import commands as c
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.decision import Decision, Draft, Events, Reason, Refused
 from pyoco_server.lifecycle.graph import Graph, GraphTask, TaskKind, task_of
-from pyoco_server.lifecycle.joins import Following, after_the_end, at_the_start, is_over, to_blame
+from pyoco_server.lifecycle.joins import Following, after_the_end, at_the_start, failed_by, is_over
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import TaskStatus
 
@@ -18,14 +18,14 @@ RUN_ERROR = "execution_error"
 _UNDER_WAY = (TaskStatus.RUNNING, TaskStatus.WAITING)
 
 
-def started(run: Run, at: float) -> Events:
+def start(run: Run, at: float) -> Events:
     draft = Draft(run, at)
-    draft.say(e.RunStarted(at=at))
-    _go_on(draft, at_the_start(graph_of(run), run.tasks))
+    draft.add(e.RunStarted(at=at))
+    _continue(draft, at_the_start(graph_of(run), run.tasks))
     return draft.events
 
 
-def decided(run: Run, command: c.ClientCommand, at: float) -> Decision:
+def decide_task(run: Run, command: c.ClientCommand, at: float) -> Decision:
     task = task_of(run.graph, command.task)
     if task is None:
         return Refused(Reason.UNKNOWN_TASK)
@@ -35,20 +35,20 @@ def decided(run: Run, command: c.ClientCommand, at: float) -> Decision:
     allowed = _UNDER_WAY if isinstance(command, c.SucceedClientTask | c.FailClientTask) else _UNDER_WAY[:1]
     if record.state not in allowed:
         return Refused(Reason.TASK_STATUS)
-    return _worked_on(Draft(run, at), task, record, command)
+    return _work_on(Draft(run, at), task, record, command)
 
 
 def ready(draft: Draft, task: GraphTask) -> None:
     """A client may take the task. A wait is not taken: it begins at once."""
-    draft.say(e.TaskReadied(at=draft.at, task=task.id))
+    draft.add(e.TaskReadied(at=draft.at, task=task.id))
     if task.type is TaskKind.WAIT:
         attempt = draft.run.tasks[task.id].attempt + 1
-        draft.say(_waiting(draft, task, attempt, task.wait_key or task.id, task.prompt))
+        draft.add(_waiting(draft, task, attempt, task.wait_key or task.id, task.prompt))
 
 
 def succeed(draft: Draft, task: str, output: object) -> None:
     record = draft.run.tasks[task]
-    draft.say(
+    draft.add(
         e.TaskSucceeded(
             at=draft.at, task=task, attempt=record.attempt, started_at=_began(draft, record), output=output
         )
@@ -57,11 +57,11 @@ def succeed(draft: Draft, task: str, output: object) -> None:
 
 
 def fail(draft: Draft, task: GraphTask, code: str, error: str, *, final: bool = False) -> None:
-    """This attempt. There is another one, now or after a while, if any are left and it is not final."""
+    """Fail this attempt. Unless it is `final` or the last one, the next attempt follows after the backoff."""
     record = draft.run.tasks[task.id]
     again = not final and record.attempt < task.retry.max_attempts
     pause_sec = task.retry.after_sec(record.attempt) if again else 0.0
-    draft.say(
+    draft.add(
         e.TaskFailed(
             at=draft.at,
             task=task.id,
@@ -81,7 +81,7 @@ def fail(draft: Draft, task: GraphTask, code: str, error: str, *, final: bool = 
 
 def graph_of(run: Run) -> Graph:
     assert run.graph is not None, "a client-driven run has a graph"
-    assert run.graph.nodes, "and is decided on whole"
+    assert run.graph.nodes, "and the graph has its tasks"
     return run.graph
 
 
@@ -99,7 +99,7 @@ def _take(task: GraphTask, record: TaskRecord, command: c.TakeTask, at: float) -
     return (taken,)
 
 
-def _worked_on(
+def _work_on(
     draft: Draft,
     task: GraphTask,
     record: TaskRecord,
@@ -107,11 +107,11 @@ def _worked_on(
 ) -> Events:
     match command:
         case c.ReportProgress():
-            # A float in any case: what is folded now and what is read from the log later must be the same.
+            # Always a float: folding now and folding the log later must give the same state.
             progress, message = float(command.progress), command.message
-            draft.say(e.TaskProgressed(at=draft.at, task=task.id, progress=progress, message=message))
+            draft.add(e.TaskProgressed(at=draft.at, task=task.id, progress=progress, message=message))
         case c.PutWaiting():
-            draft.say(_waiting(draft, task, record.attempt, command.wait_key, command.prompt))
+            draft.add(_waiting(draft, task, record.attempt, command.wait_key, command.prompt))
         case c.SucceedClientTask():
             succeed(draft, task.id, command.output)
         case c.FailClientTask():
@@ -124,7 +124,7 @@ def _worked_on(
 def _waiting(
     draft: Draft, task: GraphTask, attempt: int, wait_key: str, prompt: dict[str, object] | None
 ) -> e.TaskWaiting:
-    """Its own timeout stands still meanwhile: what is left of it goes on after the answer."""
+    """The task's own timeout is paused: the time that is left continues after the answer."""
     deadline_at = draft.run.due.get(task.id)
     return e.TaskWaiting(
         at=draft.at,
@@ -140,23 +140,23 @@ def _waiting(
 
 def _follow(draft: Draft, ended: str) -> None:
     run = draft.run
-    _go_on(draft, after_the_end(graph_of(run), run.tasks, ended))
+    _continue(draft, after_the_end(graph_of(run), run.tasks, ended))
 
 
-def _go_on(draft: Draft, following: Following) -> None:
-    """First what can never run, then what may run now; and the end, when there is neither any more."""
-    draft.say(*(e.TaskCancelled(at=draft.at, task=name) for name in following.cancelled))
+def _continue(draft: Draft, following: Following) -> None:
+    """Cancel tasks that can never run, ready those that may run now, end the run if all have ended."""
+    draft.add(*(e.TaskCancelled(at=draft.at, task=name) for name in following.cancelled))
     graph = graph_of(draft.run)
     wanted = frozenset(following.ready)
     for task in graph.nodes:
         if task.id in wanted:
             ready(draft, task)
     if is_over(graph, draft.run.tasks):
-        draft.say(_ending(draft, graph))
+        draft.add(_ending(draft, graph))
 
 
 def _ending(draft: Draft, graph: Graph) -> e.RunCompleted | e.RunFailed:
-    blamed = to_blame(graph, draft.run.tasks)
+    blamed = failed_by(graph, draft.run.tasks)
     if blamed is None:
         return e.RunCompleted(at=draft.at)
     error = f"{blamed}: {draft.run.tasks[blamed].error or 'it never ran'}"

@@ -1,8 +1,8 @@
-"""What can be asked of a run. Imperative; whether it happens is decided in `decide.py`.
+"""Requests to change a run, in the imperative. `decide.py` accepts or refuses them.
 
-Commands of a worker carry the fence of its claim, so that a worker that was taken over cannot write. Those of
-clients that drive a run carry none: they are judged by the state of the task alone.
-Limits (how many losses, how many tags) come in with the command: the core reads no configuration.
+Commands of a worker carry the fence of its claim, so that a worker that has lost the run cannot write.
+Commands of clients carry none: they depend on the state of the task alone.
+Limits (of losses, of tags) are members of the command: the core reads no configuration.
 """
 
 from typing import Any
@@ -19,14 +19,14 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=T
 
 
 class SubmitRun(_Command, frozen=True, kw_only=True):
-    """`results`: of tasks that an earlier run has executed. See `CarryResults`."""
+    """`results`: of tasks that an earlier run executed. See `CarryResults`."""
 
     submission: RunSubmitted
     results: list[TaskStarted | TaskSucceeded] = []
 
 
 class CarryResults(_Command, frozen=True, kw_only=True):
-    """Take over the results of tasks that an earlier run has executed: those too many for one commit."""
+    """Reuse results of an earlier run that did not fit into the commit of the submission."""
 
     results: list[TaskStarted | TaskSucceeded]
 
@@ -94,7 +94,7 @@ class FailTask(_Command, frozen=True, kw_only=True):
 
 
 class SkipTask(_Command, frozen=True, kw_only=True):
-    """The task will not run any more, because of what happened beside or before it."""
+    """The task will not run, because of how other tasks ended."""
 
     fence: int
     task: str
@@ -113,14 +113,14 @@ class PutTaskWaiting(_Command, frozen=True, kw_only=True):
 
 
 class ParkRun(_Command, frozen=True, kw_only=True):
-    """`waiting`: what the worker believes to be unanswered. An answer it has not heard of refuses this."""
+    """`waiting`: the waits without an answer, as the worker has them. Refused if one has an answer."""
 
     fence: int
     waiting: list[str]
 
 
 class ResumeTask(_Command, frozen=True, kw_only=True):
-    """Answer a wait, of whichever driver. `rejected`: with a no, whose reason is the comment."""
+    """Answer a wait of a run of either driver. `rejected`: the task fails, with the comment as its error."""
 
     task: str
     wait_key: str
@@ -131,7 +131,7 @@ class ResumeTask(_Command, frozen=True, kw_only=True):
 
 
 class StartRun(_Command, frozen=True, kw_only=True):
-    """Begin a client-driven run. What workers run begins by itself: nothing to do."""
+    """Start a client-driven run. Gives no events for a worker-driven run: a claim starts it."""
 
 
 class TakeTask(_Command, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class FailClientTask(_Command, frozen=True, kw_only=True):
 
 
 class PassTime(_Command, frozen=True, kw_only=True):
-    """It is now: what has run out of time ends, and what has waited long enough is tried again."""
+    """Apply the time of the decision: tasks past their deadline end, tasks past their backoff are readied."""
 
 
 class ArchiveRun(_Command, frozen=True, kw_only=True):
@@ -207,9 +207,9 @@ class EraseRun(_Command, frozen=True, kw_only=True):
 
 
 ClientCommand = TakeTask | ReportProgress | PutWaiting | SucceedClientTask | FailClientTask
-# What is decided by more than a stored snapshot need have in it.
+# Deciding on these needs more than a stored snapshot may contain.
 NeedsAllTasks = StartRun | ClientCommand | ResumeTask | PassTime
-# The most frequent first: `isinstance` asks for them in this order.
+# The most frequent first: `isinstance` checks them in this order.
 WorkerCommand = (
     SucceedTask
     | StartTask

@@ -1,4 +1,4 @@
-"""Who asked for a commit, and in what connection. Beside the events: folding them does not look at it."""
+"""Who requested a commit, and why. Stored beside the events; folding does not use it."""
 
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`causation_id`: the command that the commit answers."""
+    """`causation_id`: the command that caused the commit."""
 
     actor: Actor | None = None
     correlation_id: str | None = None

@@ -2,8 +2,8 @@
 
 This is the first lock of *cancel wins*: after a cancel request no command makes progress, and the only
 end it allows is CANCELLED. (The second lock is in `reduce.py`.) An accepted command with nothing to do
-gives no events. Nothing here looks at what a stored snapshot may leave out (outputs, finished tasks), but
-for `NeedsAllTasks`. What drivers report and what time brings has files of its own, behind the same lock.
+gives no events. Except for `NeedsAllTasks`, nothing here reads what a stored snapshot may leave out (outputs,
+finished tasks). Reports of drivers and the effects of time are in files of their own, behind the same lock.
 """
 
 from collections.abc import Iterable
@@ -39,19 +39,19 @@ def decide(run: Run | None, command: c.Command, at: float) -> Decision:
     return _decide(run, command, at)
 
 
-def decide_all(run: Run | None, asked: Iterable[c.Command], at: float) -> Decision:
-    """Several commands as one commit: each judged on what those before it made; one refusal refuses all."""
-    decided = decide_and_fold(run, asked, at)
+def decide_all(run: Run | None, commands: Iterable[c.Command], at: float) -> Decision:
+    """Several commands as one commit, each decided on the state after the last; one refusal refuses all."""
+    decided = decide_and_fold(run, commands, at)
     return decided if isinstance(decided, Refused) else decided[0]
 
 
 def decide_and_fold(
-    run: Run | None, asked: Iterable[c.Command], at: float
+    run: Run | None, commands: Iterable[c.Command], at: float
 ) -> tuple[Events, Run | None] | Refused:
-    """The same, with the state that it leads to: it was needed to judge, and need not be made again."""
+    """The same, with the resulting state: it was computed to decide, and the caller need not fold again."""
     folding = Folding(run)
     events: list[e.Event] = []
-    for command in asked:
+    for command in commands:
         decision = decide(folding.run, command, at)
         if isinstance(decision, Refused):
             return decision
@@ -70,7 +70,7 @@ def progress_refused(run: Run) -> Reason | None:
 
 
 def _decide(run: Run, command: c.Command, at: float) -> Decision:
-    if isinstance(command, c.WorkerCommand):  # first, because nearly all commands are among them
+    if isinstance(command, c.WorkerCommand):  # first, because these are nearly all commands
         return _progress(run, command, at)
     match command:
         case c.SubmitRun():
@@ -100,7 +100,7 @@ def _decide(run: Run, command: c.Command, at: float) -> Decision:
 
 
 def _edit(run: Run, command: c.AddTag | c.RemoveTag | c.ArchiveRun | c.EraseRun, at: float) -> Decision:
-    """What changes nothing of how it went: tags of any run, and putting away one that is over."""
+    """Changes that do not affect the execution: tags of any run, archiving and erasing of an ended run."""
     match command:
         case c.AddTag():
             return _add_tag(run, command, at)
@@ -196,28 +196,28 @@ def _move_on(run: Run, command: c.StartRun | c.ResumeTask | c.PassTime, at: floa
     match command:
         case c.StartRun():
             begins = run.driver is Driver.CLIENT and run.started_at is None
-            return client_driven.started(run, at) if begins else ()
+            return client_driven.start(run, at) if begins else ()
         case c.ResumeTask():
-            return waits.resumed(run, command, at)
+            return waits.resume(run, command, at)
         case c.PassTime():
-            return waits.passed(run, at)
+            return waits.pass_time(run, at)
         case _:
             assert_never(command)
 
 
 def _drive(run: Run, command: c.ClientCommand, at: float) -> Decision:
-    """There is no such task: that is said before anything else, for nothing can change it."""
+    """An unknown task is refused first: no later state of the run can contain it."""
     if command.task not in run.tasks:
         return Refused(Reason.UNKNOWN_TASK)
     if refused := progress_refused(run):
         return Refused(refused)
     if run.driver is not Driver.CLIENT:
         return Refused(Reason.WRONG_DRIVER)
-    return client_driven.decided(run, command, at)
+    return client_driven.decide_task(run, command, at)
 
 
 def _cancel(run: Run, command: c.CancelRun, at: float) -> Decision:
-    """Always accepted. Where no worker has to be stopped first, it is over in the same commit."""
+    """Always accepted. If no worker has to stop first, the run ends in the same commit."""
     if run.is_terminal or run.cancel is not None:
         return ()
     asked = e.CancelRequested(at=at, by=command.by, reason=command.reason)
@@ -248,4 +248,4 @@ def _progress(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         return Refused(Reason.TERMINAL if run.is_terminal else Reason.FENCED)
     if refused := progress_refused(run):
         return Refused(refused)
-    return worker_driven.progressed(run, command, at)
+    return worker_driven.report(run, command, at)

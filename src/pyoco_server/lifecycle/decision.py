@@ -1,4 +1,4 @@
-"""What comes of a command: events, or a reason why not. Values, and a draft of events under way."""
+"""The outcome of a command: events, or the reason of a refusal. And a draft for several events."""
 
 from enum import StrEnum
 
@@ -39,20 +39,20 @@ Decision = Events | Refused
 
 
 class Draft:
-    """Events being decided one after the other, each on what those before it made of the run."""
+    """Events that are decided one after the other, each on the state after those before it."""
 
     def __init__(self, run: Run, at: float) -> None:
         self._folding = Folding(run)
         self._events: list[e.Event] = []
         self.at = at
 
-    def say(self, *events: e.Event) -> None:
+    def add(self, *events: e.Event) -> None:
         self._folding.add(events)
         self._events += events
 
     @property
     def run(self) -> Run:
-        """As it is now. Its tasks go on changing with what is said next."""
+        """The current state. Its tasks change with the next event that is added."""
         run = self._folding.run
         assert run is not None, "a run does not vanish"
         return run

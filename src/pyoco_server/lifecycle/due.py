@@ -1,6 +1,6 @@
-"""When does time alone change a task? Kept from event to event, without a look at the tasks themselves.
+"""The instants at which time alone changes a task. They follow from events, not from the task records.
 
-So a copy of a run that has left its tasks out, as lists have it, still knows when it is due.
+So a copy of a run without its tasks, as in lists, still has them.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from pyoco_server.lifecycle import events as e
 
-# The most frequent first: `isinstance` asks for them in this order.
+# The most frequent first: `isinstance` checks them in this order.
 OneTaskEvent = (
     e.TaskSucceeded
     | e.TaskStarted
@@ -20,7 +20,7 @@ OneTaskEvent = (
     | e.TaskResumed
 )
 
-# Looked up by type, for there are many events and few of them have an instant.
+# Looked up by type: there are many events, and few of them have an instant.
 _INSTANTS: dict[type[e.Event], Callable[[e.Event], float | None]] = {
     e.TaskStarted: attrgetter("deadline_at"),
     e.TaskWaiting: attrgetter("deadline_at"),
@@ -30,13 +30,13 @@ _INSTANTS: dict[type[e.Event], Callable[[e.Event], float | None]] = {
 
 
 def due_at_of(event: OneTaskEvent) -> float | None:
-    """The deadline of an attempt or a wait, the end of a backoff; None where there is nothing to wait for."""
+    """The deadline of an attempt or a wait, or the end of a backoff; None if there is neither."""
     instant = _INSTANTS.get(type(event))
     return None if instant is None else instant(event)
 
 
 def due_after(due: dict[str, float], event: OneTaskEvent, instant: float | None) -> dict[str, float]:
-    """Whatever happens to a task takes the place of what was due in it; but for its progress."""
+    """An event of a task replaces what was due for it. Progress does not."""
     if instant is not None:
         return due | {event.task: instant}
     if event.task not in due or isinstance(event, e.TaskProgressed):

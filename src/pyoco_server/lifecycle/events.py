@@ -30,22 +30,22 @@ class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     workflow_yaml_bytes: int | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
-    retry_of: str | None = None  # the run that this one is another try of
-    retry_from: str | None = None  # the task of that run from which on everything is executed again
+    retry_of: str | None = None  # the run that this one retries
+    retry_from: str | None = None  # this task of that run and everything after it are executed again
     start_at: float | None = None  # not before this instant
-    schedule_id: str | None = None  # what began it
+    schedule_id: str | None = None  # the schedule that started it
     driver: Driver = Driver.WORKER
-    graph: Graph | None = None  # what a client-driven run consists of
+    graph: Graph | None = None  # of a client-driven run
 
 
 class RunDiscarded(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Its submission could not be finished, and no caller was told that the run exists."""
+    """Its submission failed before any caller got its id."""
 
     reason: str
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A client began to drive it. (A worker-driven run is started by a claim.)"""
+    """A client has started it. (A claim starts a worker-driven run.)"""
 
 
 class RunClaimed(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,7 +55,7 @@ class RunClaimed(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunLost(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """The claim with this fence is over although the run is not."""
+    """The claim with this fence has ended, the run has not."""
 
     fence: int
     cause: LossCause
@@ -63,15 +63,15 @@ class RunLost(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunRequeued(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Its job was published again, because the last one seems to be gone or worn out."""
+    """A new job was published, because the last one seems to be lost or was delivered too often."""
 
     reason: str
 
 
 class TasksPlanned(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """`last`: those that no other task waits for; their results are the run's. None: not known.
+    """`last`: tasks that no other task needs; their results are the run's. None: not known.
 
-    `needs`, `any_of`: for drawing the flow: which tasks a task waits for, and where one of them is enough.
+    `needs`, `any_of`: the edges of the flow: the tasks that each task needs, and those that need only one.
     """
 
     tasks: list[str]
@@ -110,7 +110,7 @@ class TaskSucceeded(_Event, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float
     output: Any = None
     kept: OutputKept = OutputKept.STORED
-    types: dict[str, Any] | None = None  # what its JSON does not say of the output
+    types: dict[str, Any] | None = None  # types of the output that its JSON does not show
 
 
 class TaskFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,7 +125,7 @@ class TaskFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """It will not run: something it stood beside or behind failed."""
+    """It will not run, because of how other tasks ended."""
 
     task: str
 
@@ -136,12 +136,12 @@ class TaskWaiting(_Event, frozen=True, kw_only=True, omit_defaults=True):
     wait_key: str
     prompt: dict[str, Any] | None = None
     deadline_at: float | None = None
-    on_timeout: OnTimeout = OnTimeout.FAIL  # what it comes to at `deadline_at`
-    time_left_sec: float | None = None  # of the task's own timeout, which waiting does not use up
+    on_timeout: OnTimeout = OnTimeout.FAIL  # its outcome at `deadline_at`
+    time_left_sec: float | None = None  # of the task's own timeout, which is paused during a wait
 
 
 class TaskResumed(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Its wait was answered. `deadline_at`: of a task that goes on, by the time it had left."""
+    """Its wait was answered. `deadline_at`: of a task that continues, from the time it had left."""
 
     task: str
     payload: Any = None
@@ -152,7 +152,7 @@ class TaskResumed(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunParked(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Nothing but waits remains: the worker let go of it."""
+    """Only waits are left: the worker has released the run."""
 
 
 class RunCompleted(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,7 +175,7 @@ class RunCancelled(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunArchived(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """It is over, and lists that leave out what was put away do not show it any more."""
+    """An ended run is archived: lists without archived runs do not show it."""
 
     by: str | None = None
 
@@ -193,7 +193,7 @@ class RunErased(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class UnknownEvent(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Written by a version that knows more than this one."""
+    """Written by a newer version."""
 
     name: str
 

@@ -1,6 +1,6 @@
-"""What a client-driven run consists of: its tasks, what each comes after, when each may begin.
+"""The graph of a client-driven run: its tasks, what each comes after, when each may start.
 
-Values and checks. How people write a graph down, and where it is kept, is the matter of others.
+Values and checks. Its formats and its storage are elsewhere.
 """
 
 import math
@@ -14,21 +14,21 @@ import msgspec
 TASKS_MAX = 1000
 ATTEMPTS_MAX = 1000
 FACTOR_MAX = 100.0
-# Of any span that a graph names: a year.
+# Limit of every duration in a graph: a year.
 SPAN_SEC_MAX = 366 * 86_400.0
-# However often it has failed, a task is tried again within a day.
+# Limit of a backoff: a day.
 BACKOFF_SEC_MAX = 86_400.0
-CIRCLE_SHOWN_MAX = 10
+CYCLE_SHOWN_MAX = 10
 _TASK_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class TaskKind(StrEnum):
     TASK = "task"
-    WAIT = "wait"  # no worker executes it: it is answered, or it times out
+    WAIT = "wait"  # not executed: it ends by an answer or by its timeout
 
 
 class Join(StrEnum):
-    """When a task may begin, by how those it comes after have ended."""
+    """When a task may start, by how the tasks before it have ended."""
 
     ALL_SUCCESS = "all_success"
     ANY_SUCCESS = "any_success"
@@ -36,7 +36,7 @@ class Join(StrEnum):
 
 
 class OnTimeout(StrEnum):
-    """What a wait that nobody has answered in time comes to."""
+    """The outcome of a wait that has no answer at its deadline."""
 
     FAIL = "fail"
     SUCCEED = "succeed"
@@ -55,7 +55,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class GraphTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`wait_key` and `wait_timeout_sec` are of its waits; `timeout_sec` counts the time it is RUNNING."""
+    """`wait_key`, `wait_timeout_sec`: of its waits. `timeout_sec`: of the time in which it is RUNNING."""
 
     id: str
     type: TaskKind = TaskKind.TASK
@@ -70,7 +70,7 @@ class GraphTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A version of a graph, whole. Without `nodes` it only says which one it was."""
+    """A version of a graph. Without `nodes` it is only a reference to that version."""
 
     id: str
     version: int
@@ -78,14 +78,14 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GraphProblem(msgspec.Struct, frozen=True):
-    """What is wrong, and with which task; None: with the graph itself."""
+    """What is wrong. `task` None: with the graph itself."""
 
     task: str | None
     message: str
 
 
 def named_only(graph: Graph | None) -> Graph | None:
-    """Which graph it is, without what is in it."""
+    """The reference to a graph, without its tasks."""
     return Graph(id=graph.id, version=graph.version) if graph and graph.nodes else graph
 
 
@@ -94,13 +94,13 @@ def task_of(graph: Graph | None, task: str) -> GraphTask | None:
 
 
 def last_of(graph: Graph) -> tuple[str, ...]:
-    """Those that nothing comes after."""
+    """The tasks that no other task comes after."""
     before = {earlier for task in graph.nodes for earlier in task.after}
     return tuple(task.id for task in graph.nodes if task.id not in before)
 
 
 def graph_problems(graph: Graph) -> list[GraphProblem]:
-    """Everything that is wrong with it; nothing, if it can be run."""
+    """Everything that is wrong with the graph; empty if it can be run."""
     if not 1 <= len(graph.nodes) <= TASKS_MAX:
         count = len(graph.nodes)
         return [GraphProblem(None, f"A graph has 1 to {TASKS_MAX} nodes; this one has {count}.")]
@@ -144,7 +144,7 @@ def _task_problems(task: GraphTask, known: set[str]) -> Iterator[str]:
 
 
 def _cycle_problems(graph: Graph) -> Iterator[GraphProblem]:
-    """Whatever is never free stands in a circle or behind one: going back along the edges comes round."""
+    """A task that never becomes free is in a cycle or after one: going back along its edges finds it."""
     left = _never_free(graph)
     if not left:
         return
@@ -153,13 +153,13 @@ def _cycle_problems(graph: Graph) -> Iterator[GraphProblem]:
     while at not in seen:
         seen[at] = len(seen)
         at = next(earlier for earlier in left[at].after if earlier in left)
-    circle = [at, *reversed(list(seen)[seen[at] :])]
-    shown = " → ".join(circle[:CIRCLE_SHOWN_MAX]) + (" → …" if len(circle) > CIRCLE_SHOWN_MAX else "")
+    cycle = [at, *reversed(list(seen)[seen[at] :])]
+    shown = " → ".join(cycle[:CYCLE_SHOWN_MAX]) + (" → …" if len(cycle) > CYCLE_SHOWN_MAX else "")
     yield GraphProblem(at, f"It comes after itself: {shown}.")
 
 
 def _never_free(graph: Graph) -> dict[str, GraphTask]:
-    """What is left when everything that comes after nothing is taken away, again and again."""
+    """The tasks that are left when tasks without predecessors are removed repeatedly."""
     left = {task.id: task for task in graph.nodes}
     waits_for = {task.id: len(task.after) for task in graph.nodes}
     later: dict[str, list[str]] = {task.id: [] for task in graph.nodes}

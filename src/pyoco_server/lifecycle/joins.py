@@ -1,6 +1,6 @@
-"""What the end of a task means for those that come after it, and when the whole graph is at its end.
+"""What follows from the end of a task for the tasks after it, and when the whole graph has ended.
 
-Pure walks over a graph by worklist: each edge that an end touches is looked at once.
+Pure walks over a graph with a worklist: each affected edge is visited once.
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ _RAN = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 class Following(NamedTuple):
-    """Those that can never run, in the order in which that became clear; and those that may run now."""
+    """The tasks that can never run, in the order in which they were found, and those that may run now."""
 
     cancelled: list[str]
     ready: list[str]
 
 
 class _Tally:
-    """How those that a task comes after have ended so far."""
+    """How the tasks before a task have ended so far."""
 
     __slots__ = ("left", "lost", "won")
 
@@ -36,14 +36,13 @@ class _Tally:
             self.won |= state is TaskStatus.SUCCEEDED
             self.lost |= state in (TaskStatus.FAILED, TaskStatus.CANCELLED)
 
-    def one_less(self) -> None:
-        """One of them was just cancelled."""
+    def add_cancelled(self) -> None:
         self.left -= 1
         self.lost = True
 
 
 def at_the_start(graph: Graph, records: Records) -> Following:
-    """What may begin, be it that nothing comes before it or that everything before it was carried over."""
+    """Tasks without predecessors, and tasks whose predecessors have reused results."""
     return _Walk(graph, records).over(task.id for task in graph.nodes)
 
 
@@ -56,11 +55,11 @@ def is_over(graph: Graph, records: Records) -> bool:
     return all(records.get(task.id, _UNKNOWN).state.is_finished for task in graph.nodes)
 
 
-def to_blame(graph: Graph, records: Records) -> str | None:
-    """Of a graph that is at its end: the task that failed it. None: it has succeeded.
+def failed_by(graph: Graph, records: Records) -> str | None:
+    """The task that makes an ended graph FAILED; None if the graph has succeeded.
 
-    Failures are forgiven when something that does not need that success has run after all. Without a last
-    task that has succeeded there is nothing to show for it, and the first failure is to blame.
+    A failure is forgiven if a task ran after it that does not need its success. Without a last task that has
+    succeeded the graph has no result, and the first failed task is named.
     """
     failed = [task.id for task in graph.nodes if _state(records, task.id) is TaskStatus.FAILED]
     forgiven = _forgiven(graph, records)
@@ -97,23 +96,23 @@ class _Walk:
                 case False:
                     self._states[task.id] = TaskStatus.CANCELLED
                     found.cancelled.append(task.id)
-                    work.extend(self._told_of(task.id))
+                    work.extend(self._after_cancelled(task.id))
         return found
 
     def _passes(self, task: GraphTask) -> bool | None:
-        """May it run, or never? None: it is not yet clear, or it has begun."""
+        """True: it may run. False: it can never run. None: undecided, or it has already started."""
         if self._states[task.id] is not TaskStatus.PENDING or self._records[task.id].attempt:
-            return None  # one that is to be tried again has passed its join before
+            return None  # a task that is retried has passed its join before
         if not task.after:
             return True
         if task.id not in self._tallies:
             self._tallies[task.id] = _Tally(self._states[earlier] for earlier in task.after)
         return _passes(task.join, self._tallies[task.id])
 
-    def _told_of(self, cancelled: str) -> Iterable[GraphTask]:
+    def _after_cancelled(self, cancelled: str) -> Iterable[GraphTask]:
         for name in self.later.get(cancelled, ()):
             if tally := self._tallies.get(name):
-                tally.one_less()
+                tally.add_cancelled()
             yield self._tasks[name]
 
 
@@ -130,7 +129,7 @@ def _passes(join: Join, tally: _Tally) -> bool | None:
 
 
 def _forgiven(graph: Graph, records: Records) -> set[str]:
-    """Backwards from what ran though it did not need every success, by way of what was cancelled."""
+    """Backwards from tasks that ran without needing every success, through cancelled tasks."""
     tasks = {task.id: task for task in graph.nodes}
     work = deque(
         task for task in graph.nodes if task.join is not Join.ALL_SUCCESS and _state(records, task.id) in _RAN

@@ -1,8 +1,8 @@
 """What is the state after this event? Pure and total: any event on any state gives a state.
 
-It does not trust the log to be sensible. A second submission does not begin a run anew, a terminal run
-stays as it ended, a late success changes nothing, an unknown event changes nothing. And `_ended` is the
-second lock of *cancel wins*: whatever end an event speaks of, a run that was asked to stop ends CANCELLED.
+It accepts any log. A second submission does not restart a run, a terminal run stays as it ended, a late
+success changes nothing, an unknown event changes nothing. And `_ended` is the second lock of *cancel wins*:
+whatever end an event names, a run with a cancel request ends CANCELLED.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from pyoco_server.lifecycle.run import (
     TaskRecord,
     Wait,
 )
-from pyoco_server.lifecycle.snapshot_size import Scale, submitted
+from pyoco_server.lifecycle.snapshot_size import SnapshotSizes, measure_submitted
 from pyoco_server.lifecycle.status import Driver, LossCause, RunStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS, TaskBoard, TaskEvent
 
@@ -32,40 +32,40 @@ def reduce(run: Run | None, event: e.Event) -> Run | None:
 
 
 def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
-    """Reduce several: a long log costs its length."""
+    """Reduce several events, in time linear in their number."""
     folding = Folding(run)
     folding.add(events)
     return folding.run
 
 
 class Folding:
-    """A run on its way through several events. The tasks are copied once for all of them."""
+    """A run while several events are folded into it. Its tasks are copied once for all events."""
 
     def __init__(self, run: Run | None) -> None:
         self._run = run
         self._board: TaskBoard | None = None
-        self._scale: Scale | None = None
+        self._sizes: SnapshotSizes | None = None
 
     def add(self, events: Iterable[e.Event]) -> None:
         for event in events:
             if self._run is None:
                 self._run = _begun(event)
                 continue
-            if self._board is None or self._scale is None:
-                self._scale = Scale(self._run)
-                self._board = TaskBoard(self._run.tasks, self._scale.put)
+            if self._board is None or self._sizes is None:
+                self._sizes = SnapshotSizes(self._run)
+                self._board = TaskBoard(self._run.tasks, self._sizes.put)
             before = self._run
             self._run = _step(before, event, self._board)
-            self._scale.event_folded(before, self._run, event)
+            self._sizes.after_event(before, self._run, event)
 
     @property
     def run(self) -> Run | None:
-        """As it is now. Its tasks are ours: they go on changing when more is added."""
+        """The current state. Its tasks change when more events are added."""
         run, board = self._run, self._board
         if run is not None and board is not None and board.changed and run.tasks is not board.records:
             self._run = run = replace(run, tasks=board.records)
-        if run is not None and self._scale is not None:
-            self._run = run = self._scale.written(run)
+        if run is not None and self._sizes is not None:
+            self._run = run = self._sizes.write_to(run)
         return run
 
 
@@ -97,7 +97,7 @@ def _begun(event: e.Event) -> Run | None:
                 tasks={task.id: TaskRecord() for task in tasks},
                 last_tasks=last_of(event.graph) if event.graph else (),
             )
-            return submitted(run, event)
+            return measure_submitted(run, event)
         case _:
             return None
 
@@ -105,7 +105,7 @@ def _begun(event: e.Event) -> Run | None:
 def _step(run: Run, event: e.Event, board: TaskBoard) -> Run:
     if run.gone:
         return run
-    if isinstance(event, TASK_EVENTS):  # first, because nearly all events are among them
+    if isinstance(event, TASK_EVENTS):  # first, because these are nearly all events
         return run if run.is_terminal else _task_step(run, event, board)
     match event:
         case e.RunErased():
@@ -220,16 +220,16 @@ def _failed(run: Run, event: e.RunFailed, board: TaskBoard) -> Run:
 
 
 def ending_of(run: Run, wanted: RunStatus) -> RunStatus:
-    """Lock two. The only place that says how a run ends."""
+    """Lock two. The only place that decides how a run ends."""
     return RunStatus.CANCELLED if run.cancel is not None else wanted
 
 
 def _ended(run: Run, event: e.Event, board: TaskBoard, wanted: RunStatus) -> Run:
     ended = ending_of(run, wanted)
     board.close(event.at, keep_pending=ended is RunStatus.COMPLETED)
-    nobody: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None}
-    nobody |= {"due": {}, "waits": {}}
-    return _touched(run, event, ended=ended, ended_at=event.at, **nobody)
+    cleared: dict[str, object] = {"claim": None, "parked": False, "job_owed_since": None}
+    cleared |= {"due": {}, "waits": {}}
+    return _touched(run, event, ended=ended, ended_at=event.at, **cleared)
 
 
 def _new_job(run: Run, at: float) -> dict[str, object]:

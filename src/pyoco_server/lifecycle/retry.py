@@ -1,6 +1,6 @@
-"""Another try of a run that is over: what may be tried again, and what need not be executed again.
+"""Retries of ended runs: which runs may be retried, and which results are reused.
 
-The run that is over stays as it ended. A retry is a run of its own that begins with results it did not make.
+The ended run does not change. A retry is a new run that starts with results of the ended one.
 """
 
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
-from pyoco_server.lifecycle.task_order import Course, begins_at, from_task_on
+from pyoco_server.lifecycle.task_order import TaskOrder, begins_at, tasks_from
 
-# Only from these can the next task be given what the last one returned.
+# Only these can be restored as the input of the next task.
 CHECKPOINTS = frozenset({OutputKept.STORED, OutputKept.REFERENCED})
 
 
 class NoFork(StrEnum):
-    """Why a run cannot be executed again from a task on."""
+    """Why a run cannot be forked at a task."""
 
     NOT_PLANNED = "not_planned"  # no plan of its tasks is recorded
     UNKNOWN_TASK = "unknown_task"
-    NOT_BEGUN = "not_begun"  # and its place among the others is not known
+    NOT_BEGUN = "not_begun"  # and its place in the order is not known
 
 
 def retry_refused(run: Run) -> Reason | None:
@@ -30,27 +30,27 @@ def retry_refused(run: Run) -> Reason | None:
     return None if run.is_terminal else Reason.NOT_TERMINAL
 
 
-def fork_refused(run: Run, course: Course, task: str) -> NoFork | None:
-    if not course.planned:
+def fork_refused(run: Run, order: TaskOrder, task: str) -> NoFork | None:
+    if not order.planned:
         return NoFork.NOT_PLANNED
     if task not in run.tasks:
         return NoFork.UNKNOWN_TASK
-    is_placed = course.needs is not None or begins_at(course, task) is not None
+    is_placed = order.needs is not None or begins_at(order, task) is not None
     return None if is_placed else NoFork.NOT_BEGUN
 
 
-def taken_over(run: Run, course: Course, task: str | None = None) -> dict[str, TaskRecord]:
-    """The results that another try begins with, in the order in which they were made.
+def reused_results(run: Run, order: TaskOrder, task: str | None = None) -> dict[str, TaskRecord]:
+    """The results that a retry starts with, in the order in which they were made.
 
-    `task`: this one, and whatever comes after it, is executed again although it had succeeded.
+    `task`: this task and everything after it are executed again, also if they have succeeded.
     """
-    again = set() if task is None else from_task_on(course, run.tasks, task)
+    again = set() if task is None else tasks_from(order, run.tasks, task)
     found = [(name, record) for name, record in checkpoints(run).items() if name not in again]
-    return dict(sorted(found, key=lambda one: course.done.get(one[0], 0)))
+    return dict(sorted(found, key=lambda one: order.done.get(one[0], 0)))
 
 
 def checkpoints(run: Run) -> dict[str, TaskRecord]:
-    """Tasks that succeeded and whose results can be had again."""
+    """Tasks that succeeded and whose results can be restored."""
     return {
         name: record
         for name, record in run.tasks.items()
@@ -58,8 +58,8 @@ def checkpoints(run: Run) -> dict[str, TaskRecord]:
     }
 
 
-def carried(name: str, record: TaskRecord) -> Iterator[TaskStarted | TaskSucceeded]:
-    """What is to be said of this task in a run that takes it over."""
+def carry_over(name: str, record: TaskRecord) -> Iterator[TaskStarted | TaskSucceeded]:
+    """The events that record this task in a run that reuses its result."""
     assert record.started_at is not None, "what succeeded has started"
     assert record.ended_at is not None
     assert record.kept is not None
@@ -83,9 +83,9 @@ def carried(name: str, record: TaskRecord) -> Iterator[TaskStarted | TaskSucceed
 
 
 def results(run: Run) -> dict[str, TaskRecord]:
-    """The tasks whose results are the run's: those nothing waits for, as far as they were executed.
+    """The tasks whose results are the run's: executed tasks that no other task needs.
 
-    Where the log does not say which these are, it is the one that ended last.
+    If the log does not name these, the task that ended last.
     """
     done = {name: record for name, record in run.tasks.items() if record.state is TaskStatus.SUCCEEDED}
     last = {name: done[name] for name in run.last_tasks if name in done}

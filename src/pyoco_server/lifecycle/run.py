@@ -1,8 +1,8 @@
-"""What is known of one run: the state that events fold into. Values only; rules are elsewhere.
+"""The state of one run, into which events are folded. Values only; rules are elsewhere.
 
 `bytes_full`, `bytes_slim` and `bytes_bare` are the largest sizes so far (see `snapshot_size`). They, and
-not the size of the moment, decide what a stored snapshot leaves out: so folding a commit over a stored
-snapshot and folding the whole log give the same bytes.
+not the current sizes, decide what a stored snapshot leaves out: so folding a commit over a stored snapshot
+and folding the whole log give the same bytes.
 """
 
 from enum import IntEnum
@@ -15,20 +15,19 @@ from pyoco_server.lifecycle.status import Driver, OutputKept, RunStatus, TaskSta
 
 RunId = NewType("RunId", str)
 
-# How much of a run's error is kept (all of it is in the log), and of a task's error in a snapshot that
-# has to leave things out.
+# Characters kept of a run's error (the log has all of it), and of a task's error in a slim snapshot.
 ERROR_CHARS_MAX = 4096
 ERROR_SLIM_CHARS = 200
-# How much of what a task says of its progress is kept: the latest, and it is replaced all the time.
+# Characters kept of a progress message. Only the latest message is kept.
 MESSAGE_CHARS_MAX = 200
 
 
 class Lack(IntEnum):
-    """What a copy of a run has left out to fit its limit. Each step includes those before it."""
+    """What a copy of a run leaves out to fit its limit. Each step includes those before it."""
 
     NOTHING = 0
     PAYLOADS = 1  # inputs, outputs, tracebacks and long errors of tasks, and the graph
-    RECORDS = 2  # all that is known of a task besides its state, and which tasks are the last
+    RECORDS = 2  # everything of a task except its state, and the list of last tasks
     TASKS = 3
 
 
@@ -67,7 +66,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     types: dict[str, Any] | None = None
     wait: Wait | None = None
     waited_since: float | None = None  # also when the wait is over
-    # Those that follow are of client-driven runs, but for the answer to a wait (`payload`, `by`, `comment`).
+    # The following are of client-driven runs, except the answer to a wait (`payload`, `by`, `comment`).
     ready_at: float | None = None
     worker_id: str | None = None
     progress: float | None = None
@@ -77,7 +76,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     payload: Any = None
     by: str | None = None
     comment: str | None = None
-    # CANCELLED because of how others ended, and not with the run.
+    # CANCELLED because of how other tasks ended, not with the run.
     skipped: bool = False
 
 
@@ -100,7 +99,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     schedule_id: str | None = None
     driver: Driver = Driver.WORKER
-    # Without its tasks where those are left out of the run, too.
+    # Without its tasks if the run lacks payloads.
     graph: Graph | None = None
     ended: RunStatus | None = None
     started_at: float | None = None
@@ -119,15 +118,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parked: bool = False
     gone: bool = False
     archived: bool = False
-    # In task order of first mention. Empty when the copy lacks them: then only the log knows them.
+    # In the order of their first event. Empty when the copy lacks them: then only the log has them.
     tasks: dict[str, TaskRecord] = {}
-    # Those that no other waits for, as far as it was said. Left out with the records.
+    # Tasks that no other task needs, as far as plans name them. Left out with the records.
     last_tasks: tuple[str, ...] = ()
     # By task: the instant at which time alone changes something. Follows from events, not from the tasks.
     due: dict[str, float] = {}
     # By task: its open wait. The same as in the tasks, for copies of the run that leave the tasks out.
     waits: dict[str, Wait] = {}
-    # Largest size of its snapshot at each step, and the present one. Of a step that was left behind, unknown.
+    # Largest and current size of its snapshot at each step; not known for steps before `lacks`.
     bytes_full: int = 0
     bytes_slim: int = 0
     bytes_bare: int = 0
@@ -150,7 +149,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def stage(self) -> RunStatus:
-        """How far it has come, whether or not it was asked to stop: never CANCELLING."""
+        """Like `status`, but without CANCELLING: how far it has come."""
         if self.ended is not None:
             return self.ended
         return RunStatus.PENDING if self.started_at is None else RunStatus.RUNNING
@@ -161,16 +160,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_delayed(run: Run) -> bool:
-    """Its first job is yet to be published, when its time has come."""
+    """Its first job is not published before `start_at`."""
     return run.start_at is not None and run.job_no == 1 and owes_job(run)
 
 
 def has_no_worker(run: Run) -> bool:
-    """It has begun and no worker has it: its worker was lost, or it waits for one that goes on with it."""
+    """It has started and has no worker: its worker was lost, or it waits for one to continue it."""
     return run.started_at is not None and owes_job(run)
 
 
 def owes_job(run: Run) -> bool:
-    """A worker has to claim it, and only a message on the queue makes a worker do so."""
+    """A worker must claim it, and workers claim only runs that have a job in the queue."""
     is_free = run.ended is None and not run.parked and run.claim is None
     return is_free and run.driver is Driver.WORKER

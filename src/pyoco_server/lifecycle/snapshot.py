@@ -1,8 +1,8 @@
-"""A run as it is stored and shown: the snapshot of appendix F, its short form, and the way back.
+"""A run as it is stored and shown: the snapshot of appendix F, its summary, and the conversion back.
 
-What is too big is left out in steps: payloads of tasks (inputs, outputs, tracebacks) and the graph first,
-then the records, at last the tasks themselves. The step is the first at which the run has always fitted the
-limit (the `bytes_*` of `Run`), and never one before that of the copy it is made from.
+A snapshot that is too large leaves things out in steps: first payloads of tasks (inputs, outputs, tracebacks)
+and the graph, then the records, then the tasks themselves. The step is the first at which the run has always
+fitted the limit (the `bytes_*` of `Run`), and never an earlier step than that of the copy it is made from.
 """
 
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ from pyoco_server.lifecycle.run import (
     Wait,
     has_no_worker,
 )
-from pyoco_server.lifecycle.snapshot_record import SnapshotRecord, record_back, record_of, shown_state
+from pyoco_server.lifecycle.snapshot_record import SnapshotRecord, record_from, record_of, shown_state
 from pyoco_server.lifecycle.status import Driver, OutputKept, RunStatus, TaskStatus
 
 Sizes = tuple[int, int, int, int, int, int]
 
-# Of these there is a result, but not in the record.
+# These have a result that is not in the record.
 _ELSEWHERE = frozenset({OutputKept.REFERENCED, OutputKept.TOO_LARGE})
 _TRIED = frozenset({TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What deciding needs and the contract has no member for; `commits`, `log_seq`: how far it is folded."""
+    """What decisions need beyond the members of the contract. `commits`, `log_seq`: its place in the log."""
 
     commits: int = 0
     log_seq: int = 0
@@ -55,16 +55,15 @@ class Core(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_at: float | None = None
     schedule_id: str | None = None
     last_tasks: tuple[str, ...] = ()
-    # What the snapshot leaves out, and the sizes of the run: now and at their largest, each full, slim, bare.
-    # None in a snapshot of a version that measured otherwise: it is folded from the log.
+    # What the snapshot leaves out, and the sizes of the run: current and largest, each full, slim, bare.
+    # None in a snapshot of a version that measured in another way: the run is then folded from the log.
     lacks: Lack = Lack.NOTHING
     sizes: Sizes | None = None
     driver: Driver = Driver.WORKER
     graph: Graph | None = None
     archived: bool = False
     due: dict[str, float] = {}
-    # Of tasks without a record: how often each was tried, where it is not as usual; what it waits for; who is
-    # READY.
+    # Of tasks without a record: unusual attempt numbers, open waits, and which are READY.
     attempts: dict[str, int] = {}
     waits: dict[str, Wait] = {}
     ready: tuple[str, ...] = ()
@@ -113,11 +112,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None
     error: str | None
     cancel_requested_at: float | None
-    # Keys of its open waits, for whoever has them: a very short snapshot does not.
+    # Keys of its open waits, where they are known: a snapshot without tasks does not have them.
     waiting_for: list[str] | msgspec.UnsetType = msgspec.UNSET
-    # Only false, for a run that has begun and that no worker has.
+    # Only false: the run has started and has no worker.
     worker_alive: bool | msgspec.UnsetType = msgspec.UNSET
-    # Of a run that a schedule has begun.
+    # Of a run that a schedule has started.
     schedule_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -144,7 +143,7 @@ def summary_of(run: Run) -> RunSummary:
 
 
 def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0) -> RunSnapshot:
-    lacks = max(run.lacks, to_leave_out(run, max_bytes))
+    lacks = max(run.lacks, lack_for(run, max_bytes))
     tasks = {} if lacks is Lack.TASKS else run.tasks
     records = {} if lacks >= Lack.RECORDS else tasks
     slim = lacks is Lack.PAYLOADS
@@ -177,13 +176,13 @@ def snapshot_of(run: Run, *, max_bytes: int, commits: int = 0, log_seq: int = 0)
 
 
 def run_of(snapshot: RunSnapshot) -> Run:
-    """The inverse of `snapshot_of`, but for what that one left out."""
+    """The inverse of `snapshot_of`, except for what that left out."""
     core = snapshot.pyoco
     cancel = None
     if snapshot.cancel_requested_at is not None:
         by = snapshot.cancel_requested_by
         cancel = CancelAsked(at=snapshot.cancel_requested_at, by=by, reason=core.cancel_reason)
-    tasks = _tasks_back(snapshot)
+    tasks = _tasks_from(snapshot)
     now_full, now_slim, now_bare, bytes_full, bytes_slim, bytes_bare = core.sizes or (0,) * 6
     return Run(
         run_id=RunId(snapshot.run_id),
@@ -240,19 +239,19 @@ def compact_run_snapshot(snapshot: Mapping[str, Any], *, max_bytes: int) -> dict
     """Fit a snapshot made elsewhere (a plain mapping) into `max_bytes`; `tasks` stay. 0 means no limit."""
     fitted = dict(snapshot)
     if max_bytes <= 0 or len(msgspec.json.encode(fitted)) <= max_bytes:
-        if not fitted.get("task_records_truncated"):  # else it came without some of its records
+        if not fitted.get("task_records_truncated"):  # otherwise it already lacked records
             fitted.pop("task_records_truncated", None)
         return fitted
     return fitted | {"task_records": {}, "task_records_truncated": True}
 
 
 def usual_attempt(shown: TaskStatus) -> int:
-    """Which attempt a task in this state is at, unless something went wrong."""
+    """The attempt number of a task in this state that has never failed or lost its worker."""
     return 1 if shown in _TRIED else 0
 
 
-def to_leave_out(run: Run, max_bytes: int) -> Lack:
-    """As much as does not fit. A copy may lack more: it was made under a lower limit."""
+def lack_for(run: Run, max_bytes: int) -> Lack:
+    """The first step that fits. A copy may lack more: it was made under a lower limit."""
     if run.bytes_full <= max_bytes:
         return Lack.NOTHING
     if run.bytes_slim <= max_bytes:
@@ -261,7 +260,7 @@ def to_leave_out(run: Run, max_bytes: int) -> Lack:
 
 
 def _sizes(run: Run, lacks: Lack, max_bytes: int) -> Sizes:
-    """Of a step that is left behind only that it did not fit: a copy without it knows no more."""
+    """Of steps before `lacks` only the fact that they did not fit: a copy at that step has no more."""
     now = (run.now_full, run.now_slim, run.now_bare)
     most = (run.bytes_full, run.bytes_slim, run.bytes_bare)
     full, slim, bare = (0 if step < lacks else size for step, size in enumerate(now))
@@ -307,14 +306,14 @@ def _core(run: Run, lacks: Lack, max_bytes: int, commits: int, log_seq: int) -> 
     )
 
 
-def _tasks_back(snapshot: RunSnapshot) -> dict[str, TaskRecord]:
+def _tasks_from(snapshot: RunSnapshot) -> dict[str, TaskRecord]:
     ready = frozenset(snapshot.pyoco.ready)
-    return {name: _task_back(snapshot, name, name in ready) for name in snapshot.tasks}
+    return {name: _task_from(snapshot, name, name in ready) for name in snapshot.tasks}
 
 
-def _task_back(snapshot: RunSnapshot, name: str, ready: bool) -> TaskRecord:
+def _task_from(snapshot: RunSnapshot, name: str, ready: bool) -> TaskRecord:
     if (shown := snapshot.task_records.get(name)) is not None:
-        return record_back(shown)
+        return record_from(shown)
     wait = snapshot.pyoco.waits.get(name)
     state = TaskStatus.WAITING if wait else TaskStatus.READY if ready else snapshot.tasks[name]
     attempt = snapshot.pyoco.attempts.get(name, usual_attempt(snapshot.tasks[name]))

@@ -1,4 +1,4 @@
-"""One task as a snapshot has it: pyoco's members, ours after them, and the way back."""
+"""One task in a snapshot: pyoco's members, then our own, and the conversion back."""
 
 from operator import attrgetter
 from typing import Any
@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 
-# Ours that stand in a record only where there is something to say. The first of them stay in a slim one.
+# Our members are in a record only if they have a value. These stay in a slim record.
 KEPT_IN_SLIM = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_since")
 _LEFT_OUT = ("message", "payload", "by", "comment")
 _OURS = (*KEPT_IN_SLIM, *_LEFT_OUT)
-# Of a task that a worker executes there is nothing to say: found out at once, for there are many of them.
+# Tasks of workers, which are most tasks, have none of them: one comparison finds that out.
 _ours_of = attrgetter("skipped", *_OURS)
 _NOTHING = (False, *(None,) * len(_OURS))
 
@@ -21,8 +21,7 @@ _NOTHING = (False, *(None,) * len(_OURS))
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of `task_records`.
 
-    Where `kept` is `referenced`, `output` says where the result is, its size and its SHA-256:
-    `{object, bytes, sha256}`.
+    If `kept` is `referenced`, `output` refers to the result: `{object, bytes, sha256}`.
     """
 
     state: TaskStatus
@@ -55,13 +54,13 @@ def record_of(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
     shown = _plain_record(record, slim=slim)
     if _ours_of(record) == _NOTHING:
         return shown
-    said = _said(record, KEPT_IN_SLIM if slim else _OURS)
-    return replace(shown, skipped=True if record.skipped else msgspec.UNSET, **said)
+    values = _values(record, KEPT_IN_SLIM if slim else _OURS)
+    return replace(shown, skipped=True if record.skipped else msgspec.UNSET, **values)
 
 
-def record_back(shown: SnapshotRecord) -> TaskRecord:
+def record_from(shown: SnapshotRecord) -> TaskRecord:
     return TaskRecord(
-        state=_state_back(shown),
+        state=_state_from(shown),
         attempt=shown.attempt,
         started_at=shown.started_at,
         ended_at=shown.ended_at,
@@ -73,12 +72,12 @@ def record_back(shown: SnapshotRecord) -> TaskRecord:
         wait=shown.wait,
         types=None if shown.types is msgspec.UNSET else shown.types,
         skipped=shown.skipped is True,
-        **_said(shown, _OURS),
+        **_values(shown, _OURS),
     )
 
 
 def shown_state(state: TaskStatus) -> TaskStatus:
-    """A waiting task reads RUNNING here, a ready one PENDING; what is beside it says the rest."""
+    """A WAITING task is shown as RUNNING, a READY one as PENDING; other members tell them apart."""
     if state is TaskStatus.WAITING:
         return TaskStatus.RUNNING
     return TaskStatus.PENDING if state is TaskStatus.READY else state
@@ -103,16 +102,16 @@ def _plain_record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
     )
 
 
-def _state_back(shown: SnapshotRecord) -> TaskStatus:
+def _state_from(shown: SnapshotRecord) -> TaskStatus:
     if shown.wait:
         return TaskStatus.WAITING
     is_ready = shown.state is TaskStatus.PENDING and shown.ready_at is not msgspec.UNSET
     return TaskStatus.READY if is_ready else shown.state
 
 
-def _said(record: TaskRecord | SnapshotRecord, members: tuple[str, ...]) -> dict[str, Any]:
-    said = ((name, getattr(record, name)) for name in members)
-    return {name: value for name, value in said if value is not None and value is not msgspec.UNSET}
+def _values(record: TaskRecord | SnapshotRecord, members: tuple[str, ...]) -> dict[str, Any]:
+    values = ((name, getattr(record, name)) for name in members)
+    return {name: value for name, value in values if value is not None and value is not msgspec.UNSET}
 
 
 def duration_ms(record: TaskRecord) -> float | None:

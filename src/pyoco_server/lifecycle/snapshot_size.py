@@ -3,10 +3,23 @@
 Three sizes: with everything (`full`), without the payloads of tasks and the graph (`slim`), and without their
 records (`bare`). Each is the encoded length plus at most `ROOM_BYTES`: members whose width is known only when
 the snapshot is written are counted at their widest. What an event changes is measured before and after; what
-it leaves alone is not looked at, so that a long log costs its length.
+it does not change is not measured, so that folding is linear in the length of the log.
 
-A run keeps the largest size that it has had at each step. What did not fit once stays out: a copy that has
-left it out could not bring it back, and folding the log has to give the same bytes as folding on that copy.
+A run keeps the largest size that it has had at each step. What did not fit once stays out: a copy without it
+cannot restore it, and folding the log must give the same bytes as folding on that copy.
+
+An example: a run with one task `a`, whose output is a text of 998 characters (1,000 bytes of JSON).
+
+                   full  slim  bare
+    RunSubmitted    807   807   807
+    RunClaimed      865   865   865   the claim is in every snapshot
+    TasksPlanned   1063  1063   879   `a` adds a record of 198 bytes, or 14 for its name and state
+    TaskStarted    1062  1062   879
+    TaskSucceeded  2067  1071   881   the output is in `full` only, in place of `null`
+    RunCompleted   2017  1021   831   the claim is gone; the largest sizes stay 2067, 1071 and 881
+
+With a limit of 1,500 bytes the stored snapshot leaves out payloads, because 2067 > 1500 >= 1071. With a limit
+of 1,000 bytes it also leaves out records.
 """
 
 from collections.abc import Callable, Collection
@@ -25,12 +38,12 @@ from pyoco_server.lifecycle.status import TaskStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS
 
 # For `commits`, `log_seq`, both clocks, `lacks` and `sizes` at their widest (19 digits, 24 for a float), for
-# the names of members that are left out while they are empty, and for a comma too many in each of these.
+# the names of members that are left out while they are empty, and for one more comma in each of these.
 ROOM_BYTES = 320
 
 _NO_LIMIT = 2**62
 _encode = msgspec.json.Encoder().encode
-# What can change in a snapshot besides tasks, `due`, `last_tasks` and clocks.
+# What can change in a snapshot, except tasks, `due`, `last_tasks` and clocks.
 _head_of = attrgetter(
     "tags",
     "worker_id",
@@ -65,16 +78,16 @@ _PLAIN_MEMBERS = (
     *("state", "started_at", "ended_at", "duration_ms", "error", "traceback"),
     *("inputs", "output", "artifacts", "attempt", "kept", "wait"),
 )
-# A record without the values of those members that `_record_bytes` looks at, and without payloads.
+# A record without the values of the members that `_record_bytes` measures, and without payloads.
 _FRAME_BYTES = sum(len(name) + _MEMBER_BYTES for name in _PLAIN_MEMBERS) + 1
 _FRAME_BYTES += 2 * _NULL_BYTES + 2 * _EMPTY_BYTES
-# Brackets and commas of the array in which `_record_bytes` encodes them at once.
+# Brackets and commas of the array in which `_record_bytes` encodes these values together.
 _ARRAY_BYTES = 9
 _ENTRY_BYTES = len(b':"",')  # of `tasks`, besides the name and the state
 _SKIPPED_BYTES = len(b',"skipped":true')
 
 
-class Scale:
+class SnapshotSizes:
     """The sizes of one run while events are folded into it."""
 
     def __init__(self, run: Run) -> None:
@@ -86,7 +99,7 @@ class Scale:
         self._changed = False
 
     def put(self, task: str, old: TaskRecord | None, new: TaskRecord) -> None:
-        """A task's record takes the place of another, or is its first."""
+        """A task's record replaces another one, or is its first."""
         known = self._known.get(task)
         name = json_bytes(task) if known is None else known[0]
         slim, bare = _record_bytes(name, new)
@@ -104,15 +117,15 @@ class Scale:
         self._bare += bare
         self._changed = True
 
-    def event_folded(self, before: Run, after: Run, event: e.Event) -> None:
-        """To be called after each event, when its tasks have been put."""
+    def after_event(self, before: Run, after: Run, event: e.Event) -> None:
+        """Called after each event, when its task records have been put."""
         if after is not before:
             self._run_changed(before, after, event)
         full, slim, bare = self._largest
         if self._full > full or self._slim > slim or self._bare > bare:
             self._largest = (max(full, self._full), max(slim, self._slim), max(bare, self._bare))
 
-    def written(self, run: Run) -> Run:
+    def write_to(self, run: Run) -> Run:
         """The run with its sizes."""
         if not self._changed:
             return run
@@ -129,7 +142,7 @@ class Scale:
         )
 
     def _run_changed(self, before: Run, after: Run, event: e.Event) -> None:
-        # Of the rest of the run, what happens to a task changes only that it is parked: not worth a look.
+        # Outside the tasks, an event of a task changes only `parked`: the rest need not be compared.
         is_task_event = isinstance(event, TASK_EVENTS) and before.parked is after.parked
         if not is_task_event and _head_of(before) != _head_of(after):
             old = _head_bytes(before) if self._head is None else self._head
@@ -143,26 +156,26 @@ class Scale:
             self.add(last, last, 0)
 
 
-def submitted(run: Run, event: e.RunSubmitted) -> Run:
-    """A run that has just begun, with its sizes. A graph is left out as soon as anything is."""
-    scale = Scale(run)
+def measure_submitted(run: Run, event: e.RunSubmitted) -> Run:
+    """A submitted run with its sizes. The graph is left out in the first step."""
+    sizes = SnapshotSizes(run)
     fixed = ROOM_BYTES + _head_bytes(run) + json_bytes(run.params)
     lean = json_bytes(named_only(run.graph))
     last = _items_bytes(run.last_tasks)
-    scale.add(fixed + last + json_bytes(run.graph), fixed + last + lean, fixed + lean)
+    sizes.add(fixed + last + json_bytes(run.graph), fixed + last + lean, fixed + lean)
     for name, record in run.tasks.items():
-        scale.put(name, None, record)
-    scale.event_folded(run, run, event)
-    return scale.written(run)
+        sizes.put(name, None, record)
+    sizes.after_event(run, run, event)
+    return sizes.write_to(run)
 
 
 def json_bytes(value: object) -> int:
-    """As it will stand in the snapshot: what has to be escaped is longer there than in UTF-8."""
+    """Its bytes in the snapshot, with JSON escapes."""
     return len(_encode(value))
 
 
 def _head_bytes(run: Run) -> int:
-    """A snapshot without what is counted by itself, and without what there is room for."""
+    """A snapshot without the parts that are counted separately, and without what `ROOM_BYTES` covers."""
     head = replace(
         run,
         params={},
@@ -211,7 +224,7 @@ def _record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
 
 
 def _payload_change(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
-    """Of what a slim record leaves out. Looks only at what is another object than before."""
+    """The change of what a slim record leaves out. Measures only members that are a new object."""
     change = 0
     if any(map(is_not, old, new)):
         for before, after, size_of in zip(old, new, _PAYLOAD_SIZES, strict=True):
@@ -227,7 +240,7 @@ def _error_tail_bytes(error: str | None) -> int:
 
 
 def _member_bytes(name: str, value: object) -> int:
-    """One that stands in a record only where there is something to say."""
+    """Of a member that is in a record only if it has a value."""
     return 0 if value is None else len(name) + _MEMBER_BYTES + json_bytes(value)
 
 
@@ -249,7 +262,7 @@ _PAYLOAD_SIZES: tuple[Callable[[Any], int], ...] = (
 
 
 def _due_change(old: dict[str, float], new: dict[str, float], task: str | None) -> int:
-    """An event of one task changes what is due in that one."""
+    """An event of one task changes only what is due for that task."""
     if not new or task is None:
         return _items_bytes(new) - _items_bytes(old)
     return _due_bytes(new, task) - _due_bytes(old, task)

@@ -1,4 +1,4 @@
-"""The words for where a run and a task stand. Closed sets; owns no transition."""
+"""The states of runs and tasks, as closed sets. Transitions are elsewhere."""
 
 from enum import StrEnum
 
@@ -20,7 +20,7 @@ TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED
 
 
 class Driver(StrEnum):
-    """Who moves a run on: our workers, or whoever asks over HTTP. Fixed when it begins."""
+    """What moves a run forward: workers, or a client over HTTP. Fixed at submission."""
 
     WORKER = "worker"
     CLIENT = "client"
@@ -47,7 +47,7 @@ FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCEL
 
 
 class LossCause(StrEnum):
-    """Why a claim ended without an end of the run. Only two of them count against it."""
+    """Why a claim ended before the run. The first two count against the limits of the run."""
 
     WORKER_LOST = "worker_lost"
     SLOT_CRASHED = "slot_crashed"
@@ -55,7 +55,7 @@ class LossCause(StrEnum):
 
 
 class OutputKept(StrEnum):
-    """What became of a task's result: a checkpoint can only be taken from a stored one."""
+    """How a task's result is stored. Only STORED and REFERENCED results are checkpoints."""
 
     STORED = "stored"
     REFERENCED = "referenced"

@@ -1,4 +1,4 @@
-"""The tasks of a run while events are folded into them: copied on the first change, then written in place."""
+"""The task records of a run while events are folded: copied at the first change, then changed in place."""
 
 from collections.abc import Callable
 from typing import assert_never, get_args
@@ -56,7 +56,7 @@ class TaskBoard:
                 self._put(name, replace(record, state=TaskStatus.PENDING, ready_at=None))
 
     def close(self, at: float, *, keep_pending: bool) -> None:
-        """Nothing stays unfinished in a run that is over, except branches that were never taken."""
+        """Cancel the unfinished tasks of an ended run, except branches that were never taken."""
         for name, record in list(self.records.items()):
             if record.state.is_finished or (keep_pending and record.state is TaskStatus.PENDING):
                 continue
@@ -131,7 +131,7 @@ class TaskBoard:
             types=None,
             wait=None,
             time_left_sec=None,
-            # What is READY again is so from then on.
+            # A new READY sets it again.
             ready_at=None if event.will_retry else record.ready_at,
         )
         self._put(event.task, failed)
@@ -201,5 +201,5 @@ class TaskBoard:
 
 
 def _is_late(attempt: int, record: TaskRecord) -> bool:
-    """The first end of an attempt stands, and a newer attempt outranks an older one's end."""
+    """The first end of an attempt counts, and the end of an older attempt does not."""
     return attempt < record.attempt or (attempt == record.attempt and record.state.is_finished)

@@ -1,7 +1,7 @@
-"""How a wait ends, whoever drives the run: by an answer or by its deadline; and what else time alone brings.
+"""How a wait ends, in runs of both drivers: by an answer or at its deadline. And other effects of time.
 
-The result of a wait is known without a worker. So it is recorded in the commit of the answer, and whoever
-claims a worker-driven run next finds it there. Lock one was asked before, in `decide.py`.
+The result of a wait needs no worker. It is recorded in the commit of the answer, and the worker that claims
+the run next finds it there. `decide.py` has checked lock one before.
 """
 
 from pyoco_server.lifecycle import commands as c
@@ -16,7 +16,7 @@ TIMED_OUT = "ERR_TIMEOUT"
 REJECTED = "REJECTED"
 
 
-def resumed(run: Run, command: c.ResumeTask, at: float) -> Decision:
+def resume(run: Run, command: c.ResumeTask, at: float) -> Decision:
     record = run.tasks[command.task]
     if record.state is not TaskStatus.WAITING or record.wait is None:
         return Refused(Reason.NOT_WAITING)
@@ -25,7 +25,7 @@ def resumed(run: Run, command: c.ResumeTask, at: float) -> Decision:
     draft = Draft(run, at)
     task = task_of(run.graph, command.task)
     goes_on = task is not None and task.type is TaskKind.TASK and not command.rejected
-    draft.say(_answered(command, record, at, goes_on=goes_on))
+    draft.add(_answered(command, record, at, goes_on=goes_on))
     if command.rejected:
         _fail(draft, command.task, record.wait, REJECTED, command.comment or "rejected", final=True)
     elif not goes_on:
@@ -33,8 +33,8 @@ def resumed(run: Run, command: c.ResumeTask, at: float) -> Decision:
     return draft.events
 
 
-def passed(run: Run, at: float) -> Events:
-    """Everything that is due by now, the earliest first; each on what those before it led to."""
+def pass_time(run: Run, at: float) -> Events:
+    """Everything that is due at `at`, the earliest first, each on the state after those before it."""
     draft = Draft(run, at)
     for task, _ in sorted(run.due.items(), key=lambda one: one[1]):
         instant = draft.run.due.get(task)
@@ -81,7 +81,7 @@ def _succeed(draft: Draft, task: str, wait: Wait, output: object) -> None:
     if draft.run.driver is Driver.CLIENT:
         succeed(draft, task, output)
     else:
-        draft.say(
+        draft.add(
             e.TaskSucceeded(
                 at=draft.at, task=task, attempt=wait.attempt, started_at=wait.since, output=output
             )
@@ -94,7 +94,7 @@ def _fail(draft: Draft, name: str, wait: Wait, code: str, error: str, *, final: 
     if draft.run.driver is Driver.CLIENT and task is not None:
         fail(draft, task, code, error, final=final)
     else:
-        draft.say(
+        draft.add(
             e.TaskFailed(
                 at=draft.at, task=name, attempt=wait.attempt, started_at=wait.since, error=error, code=code
             )

@@ -1,4 +1,4 @@
-"""What a worker reports of the run it holds, as events. Whether it holds it is for `decide.py` to say."""
+"""Reports of the worker that holds a run, as events. `decide.py` has checked that it holds the run."""
 
 from typing import assert_never
 
@@ -9,7 +9,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import TaskStatus
 
 
-def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
+def report(run: Run, command: c.WorkerCommand, at: float) -> Decision:
     match command:
         case c.SucceedTask():
             return (_succeeded(command),)
@@ -22,7 +22,7 @@ def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
         case c.SkipTask():
             return (e.TaskCancelled(at=_instant(command.skipped_at, at), task=command.task),)
         case c.PutTaskWaiting():
-            return () if _is_known_to_wait(run, command) else (_waiting(command, at),)
+            return () if _has_wait(run, command) else (_waiting(command, at),)
         case c.ParkRun():
             return (e.RunParked(at=at),) if _only_waits(run, command) else Refused(Reason.NOT_WAITING)
         case c.CompleteRun():
@@ -34,14 +34,14 @@ def progressed(run: Run, command: c.WorkerCommand, at: float) -> Decision:
 
 
 def _only_waits(run: Run, command: c.ParkRun) -> bool:
-    """An answer that came while the worker was about to park has no job: parked, it would lie for ever."""
-    # What is RUNNING is for the worker to say: a task in a loop is, as a whole, while its iterations wait.
+    """An answer that came before the park has created no job: the parked run would never continue."""
+    # RUNNING tasks are not checked here: the task of a loop is RUNNING while its iterations wait.
     unanswered = (run.tasks.get(task) for task in command.waiting)
     return bool(command.waiting) and all(one and one.state is TaskStatus.WAITING for one in unanswered)
 
 
-def _is_known_to_wait(run: Run, command: c.PutTaskWaiting) -> bool:
-    """It waits since an earlier claim, and its time runs from then on; or the wait is over already."""
+def _has_wait(run: Run, command: c.PutTaskWaiting) -> bool:
+    """The wait is recorded by an earlier claim, and keeps its deadline; or it has already ended."""
     record = run.tasks.get(command.task)
     if record is None:
         return False
@@ -107,5 +107,5 @@ def _planned(command: c.PlanTasks, at: float) -> e.TasksPlanned:
 
 
 def _instant(reported: float | None, at: float) -> float:
-    """When it happened, if the worker said so. `at` is when it is written down, with other reports."""
+    """When it happened, if the worker reports that. `at` is the time of the commit."""
     return at if reported is None else reported

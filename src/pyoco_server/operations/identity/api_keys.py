@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyoco_server import clock
-from pyoco_server.api_keys import ApiKeyRecord, generate_api_key, is_tenant_id, rotated
+from pyoco_server.api_keys import ApiKeyRecord, generate_api_key, is_tenant_id, rotate_secret
 from pyoco_server.errors import Conflict, Invalid, NotFound
 from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.store.store import Store
@@ -68,7 +68,7 @@ async def rotate_key(store: Store, key_id: str, *, grace_sec: float) -> tuple[st
     def rotate(record: ApiKeyRecord) -> ApiKeyRecord:
         if record.is_revoked():
             raise Conflict(f"The API key {key_id} is revoked, and that is for good. Make a new one.")
-        api_key, changed = rotated(
+        api_key, changed = rotate_secret(
             record, pepper=store.config.auth_pepper, now=clock.now(), grace_sec=grace_sec
         )
         made.append(api_key)

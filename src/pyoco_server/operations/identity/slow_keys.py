@@ -11,7 +11,7 @@ import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from pyoco_server.api_keys import HashedSecret, made_fast, matches
+from pyoco_server.api_keys import HashedSecret, matches, rehash
 from pyoco_server.errors import Limited, Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.read_model.key_table import KnownKey
@@ -62,7 +62,7 @@ class SlowKeys:
             del self._waiting[question]
 
     async def _rewrite(self, secret: str, kept: HashedSecret, known: KnownKey) -> None:
-        record = made_fast(known.record, kept, secret, self._pepper)
+        record = rehash(known.record, kept, secret, self._pepper)
         fields = {"api_key_id": record.key_id}
         try:
             await self._keys.replace(record, revision=known.revision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyoco_server.lifecycle.task_order import Course, course_of
+from pyoco_server.lifecycle.task_order import TaskOrder, task_order_of
 from pyoco_server.operations.runs.query import get_run
 from pyoco_server.store.store import Store
 
@@ -33,11 +33,11 @@ async def get_flow_graph(store: Store, run_id: str, *, tenant_id: str | None) ->
         nodes = [FlowNode(node.id, list(node.after), node.join, node.type) for node in run.graph.nodes]
         return FlowGraph(run_id, nodes, is_wired=True)
     commits = await store.runs.events(run_id)
-    course = course_of(event for _, events in commits for event in events)
-    is_wired = course.needs is not None or len(course.planned) == 1
-    return FlowGraph(run_id, [_planned(course, name) for name in course.planned], is_wired)
+    order = task_order_of(event for _, events in commits for event in events)
+    is_wired = order.needs is not None or len(order.planned) == 1
+    return FlowGraph(run_id, [_planned(order, name) for name in order.planned], is_wired)
 
 
-def _planned(course: Course, name: str) -> FlowNode:
-    after = (course.needs or {}).get(name, [])
-    return FlowNode(name, after, "any_success" if name in course.any_of else "all_success")
+def _planned(order: TaskOrder, name: str) -> FlowNode:
+    after = (order.needs or {}).get(name, [])
+    return FlowNode(name, after, "any_success" if name in order.any_of else "all_success")

@@ -14,10 +14,10 @@ from pyoco_server import clock
 from pyoco_server.errors import Conflict, NotFound, TooLarge
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
-from pyoco_server.lifecycle.retry import NoFork, carried, fork_refused, retry_refused, taken_over
+from pyoco_server.lifecycle.retry import NoFork, carry_over, fork_refused, retry_refused, reused_results
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept
-from pyoco_server.lifecycle.task_order import Course, begins_at, course_of
+from pyoco_server.lifecycle.task_order import TaskOrder, begins_at, task_order_of
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.params import check_params, invalid_member
@@ -71,7 +71,7 @@ async def retry(
     kept = await _kept(store, stored, submission)
     if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
         store.leftovers.note_soon(new_id)  # should the run not begin, nothing refers to the copies
-    results = [event for one in await _copy_results(store, old, new_id, kept) for event in carried(*one)]
+    results = [event for one in await _copy_results(store, old, new_id, kept) for event in carry_over(*one)]
     commits = _commits(submission, results, store.config.commit_max_bytes)
     return await submit(store, submission, commits, commit_id=commit_id)
 
@@ -116,14 +116,14 @@ async def _kept(store: Store, over: StoredRun, submission: RunSubmitted) -> dict
     """What need not be executed again, by the log that is over: nothing is added to its order any more."""
     old = over.run
     history = await store.runs.history(old.run_id, at_leader=True, upto=over.log_seq)
-    course = course_of((event for commit in history for event in commit.events), submission.graph)
+    order = task_order_of((event for commit in history for event in commit.events), submission.graph)
     if submission.retry_from is not None:
-        _check_fork(old, course, submission.retry_from)
-    return taken_over(old, course, submission.retry_from)
+        _check_fork(old, order, submission.retry_from)
+    return reused_results(old, order, submission.retry_from)
 
 
-def _check_fork(old: Run, course: Course, task: str) -> None:
-    match fork_refused(old, course, task):
+def _check_fork(old: Run, order: TaskOrder, task: str) -> None:
+    match fork_refused(old, order, task):
         case None:
             return
         case NoFork.NOT_PLANNED:
@@ -134,7 +134,7 @@ def _check_fork(old: Run, course: Course, task: str) -> None:
         case NoFork.UNKNOWN_TASK:
             raise invalid_member("task", f"The run has no such task. It has {_named(old.tasks)}.")
         case NoFork.NOT_BEGUN:
-            begun = [name for name in old.tasks if begins_at(course, name) is not None]
+            begun = [name for name in old.tasks if begins_at(order, name) is not None]
             message = "This task has not begun, and its flow does not say what comes before it. "
             message += f"Choose one that has: {_named(begun)}." if begun else "Retry the run from 'start'."
             raise invalid_member("task", message)

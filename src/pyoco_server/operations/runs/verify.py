@@ -17,7 +17,7 @@ import msgspec
 from pyoco_server import clock
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of, to_leave_out
+from pyoco_server.lifecycle.snapshot import RunSnapshot, lack_for, run_of, snapshot_of
 from pyoco_server.store.runs.log import Commit
 from pyoco_server.store.store import Store
 
@@ -128,7 +128,7 @@ def _is_of_this_limit(snapshot: RunSnapshot, max_bytes: int) -> bool:
     """Not of a version that measured otherwise, nor written when the limit was another."""
     if snapshot.pyoco.sizes is None:
         return False
-    return to_leave_out(run_of(snapshot), max_bytes) is snapshot.pyoco.lacks
+    return lack_for(run_of(snapshot), max_bytes) is snapshot.pyoco.lacks
 
 
 def _folded(commits: Sequence[Commit]) -> Run | None:

@@ -16,7 +16,7 @@ from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Lack, Run
-from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, to_leave_out
+from pyoco_server.lifecycle.snapshot import RunSnapshot, lack_for, run_of
 from pyoco_server.store.runs.codec import decode_commit, encode_commit
 from pyoco_server.store.runs.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no
 
@@ -128,7 +128,7 @@ def is_measured(snapshot: RunSnapshot, max_bytes: int) -> bool:
     core = snapshot.pyoco
     if core.lacks is Lack.NOTHING:
         return core.sizes is not None
-    return core.sizes is not None and core.lacks <= to_leave_out(run_of(snapshot), max_bytes)
+    return core.sizes is not None and core.lacks <= lack_for(run_of(snapshot), max_bytes)
 
 
 def is_left_behind(
