@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Protocol
 from pyoco_server.config import NatsBackendConfig
 from tests.chaos import flows as chaos_flows
 from tests.chaos.schedule import Fault, Kind
+from tests.cli.nursery import Process
 from tests.faults.cluster.routed_cluster import RoutedCluster, Routes
 from tests.faults.tcp_proxy import Link, Way
 from tests.promises.stack import Gateway, Processes, processes
@@ -51,7 +51,7 @@ class Scene:
         self.marks = folder / "marks"
         self.links: dict[str, Link] = {}
         self.gateways: dict[str, Gateway] = {}
-        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        self.workers: dict[str, Process] = {}
         self.happened: list[str] = []
         self._started: Processes | None = None
 

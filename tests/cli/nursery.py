@@ -1,8 +1,9 @@
 """Console scripts that start at once: forked from a process that has imported them.
 
-Most of what a command costs is the import of its modules, and the tests run hundreds of commands. Each is
-still a process with arguments, environment, folder and streams of its own, which ends with its own exit code.
-What only a new interpreter can show (`--help` as installed, another locale) is not started here.
+Most of what a command costs is the import of its modules, and the tests run hundreds of commands, gateways
+and workers. Each is still a process with arguments, environment, folder and streams of its own, which ends
+with its own exit code. What only a new interpreter can show (`--help` as installed, another locale) is not
+started here.
 """
 
 from __future__ import annotations
@@ -20,13 +21,27 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
-SCRIPTS = ("pyoco-client", "pyoco-server-admin")
-# Loaded by commands when they need them.
-LOADED_LATE = ("httpx", "rich.console", "rich.live", "rich.table", "asyncio", "nats")
+SCRIPTS = ("pyoco-client", "pyoco-server-admin", "pyoco-server", "pyoco-worker", "uvicorn")
+# Imported by commands when they need them.
+LOADED_LATE = (
+    "asyncio",
+    "httpx",
+    "nats",
+    "pyoco_server.cli.client.gateway",
+    "pyoco_server.cli.server.gateway",
+    "pyoco_server.cli.server.up",
+    "pyoco_server.cli.worker.process",
+    "pyoco_server.http_api",
+    "pyoco_server.http_api.server.protocol",
+    "rich.console",
+    "rich.live",
+    "rich.table",
+    "uvicorn.protocols.websockets.auto",
+    "uvloop",
+)
 REQUEST_BYTES_MAX = 1024 * 1024
-REAP_EVERY_SEC = 0.005
 _NUMBER = struct.Struct("i")
 
 
@@ -78,6 +93,13 @@ class Forked:
         return int(number)
 
 
+class _UnderWay(NamedTuple):
+    """In the nursery. `tells`: the pipe that gets the exit code."""
+
+    pid: int
+    tells: int
+
+
 class Nursery:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -114,7 +136,9 @@ def can_start(name: str, arguments: Sequence[str], settings: Mapping[str, str]) 
     """Not what shows how a script is installed, nor what an interpreter reads when it starts."""
     if name not in SCRIPTS or "--help" in arguments:
         return False
-    return all(setting.startswith("PYOCO_") for setting in settings)
+    # Only the worker that `pyoco-server` starts, in an interpreter of its own, needs this one.
+    harmless = {"PYTHONPATH"} if name == "pyoco-server" else set()
+    return all(setting.startswith("PYOCO_") for setting in settings.keys() - harmless)
 
 
 @cache
@@ -127,9 +151,13 @@ def the_nursery() -> Nursery:
 
 def _serve(link: socket.socket) -> str | None:
     """In the nursery: forks until the tests have gone. In what it has forked: which script that is to be."""
-    under_way: dict[int, int] = {}
+    # By a file descriptor of the process, which can be read when the process has ended.
+    under_way: dict[int, _UnderWay] = {}
     while True:
-        if select.select([link], [], [], REAP_EVERY_SEC if under_way else None)[0]:
+        readable = set(select.select([link.fileno(), *under_way], [], [])[0])
+        for ended in readable & set(under_way):
+            _tell_end(ended, under_way.pop(ended))
+        if link.fileno() in readable:
             asked, handles, _, _ = socket.recv_fds(link, REQUEST_BYTES_MAX, 3)
             if not asked:
                 return None
@@ -139,15 +167,17 @@ def _serve(link: socket.socket) -> str | None:
             if pid == 0:
                 os.dup2(stdout, 1)
                 os.dup2(stderr, 2)
-                for handle in (*handles, *under_way.values(), link.detach()):
+                for other, process in under_way.items():
+                    os.close(other)
+                    os.close(process.tells)
+                for handle in (*handles, link.detach()):
                     os.close(handle)
                 _become(command, folder, environment)
                 return str(Path(command[0]).name)
             os.write(tells, _NUMBER.pack(pid))
-            under_way[pid] = tells
+            under_way[os.pidfd_open(pid)] = _UnderWay(pid, tells)
             os.close(stdout)
             os.close(stderr)
-        _tell_ends(under_way)
 
 
 def _become(command: list[str], folder: str, environment: dict[str, str]) -> None:
@@ -159,14 +189,12 @@ def _become(command: list[str], folder: str, environment: dict[str, str]) -> Non
     sys.path[0] = str(Path(command[0]).parent)
 
 
-def _tell_ends(under_way: dict[int, int]) -> None:
-    for pid, tells in list(under_way.items()):
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            with contextlib.suppress(BrokenPipeError):  # nobody asks any more
-                os.write(tells, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
-            os.close(tells)
-            del under_way[pid]
+def _tell_end(descriptor: int, process: _UnderWay) -> None:
+    _, status = os.waitpid(process.pid, 0)
+    with contextlib.suppress(BrokenPipeError):  # nobody asks any more
+        os.write(process.tells, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os.close(process.tells)
+    os.close(descriptor)
 
 
 def _main() -> None:

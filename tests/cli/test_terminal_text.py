@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-from pathlib import Path
 
 import httpx
 import pytest
 
 from pyoco_server.texts import JAPANESE
-from tests.cli.conftest import StartUp
+from tests.cli.conftest import starter
 from tests.cli.programs import BIN, Programs, Up, clean_environment, wait_for
 
 FLOWS = """
@@ -28,13 +27,13 @@ def resolve(name):
 """
 
 
-@pytest.fixture
-def up(start_up: StartUp, tmp_path: Path) -> Up:
-    (tmp_path / "loud_flows.py").write_text(FLOWS)
-    return start_up("--flow-resolver", "loud_flows.py:resolve")
+@pytest.fixture(scope="module")
+def up(shared_programs: Programs) -> Up:
+    (shared_programs.folder / "loud_flows.py").write_text(FLOWS)
+    return starter(shared_programs)("--flow-resolver", "loud_flows.py:resolve")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run_id(up: Up) -> str:
     run_id: str = httpx.post(f"{up.url}/runs", json={"flow_name": "loud"}).json()["run_id"]
     wait_for(lambda: httpx.get(f"{up.url}/runs/{run_id}").json()["status"] == "FAILED", "its end")

@@ -9,15 +9,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import httpx
 
 from pyoco_server.config import NatsBackendConfig, as_written, default_of, field_names, variable_of
+from tests.cli.nursery import Process, can_start, the_nursery
 from tests.conftest import free_port, until
 from tests.promises.flows import FOOTPRINTS
 
 FLOWS = Path(__file__).with_name("flows.py")
 SKEWED_CLOCK = Path(__file__).with_name("skewed_clock")
+MODULES = {"pyoco-worker": "pyoco_server.cli.worker.main", "uvicorn": "uvicorn"}
 
 
 class Processes:
@@ -27,7 +30,7 @@ class Processes:
         self.config = config
         self.footprints = folder / "footprints"
         self._folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[Process] = []
         self._env = os.environ | environment_of(config) | {FOOTPRINTS: str(self.footprints)}
 
     def gateway(self, *, clock_ahead_sec: float = 0.0, settings: dict[str, str] | None = None) -> Gateway:
@@ -46,28 +49,29 @@ class Processes:
         clock_ahead_sec: float = 0.0,
         flows: Path = FLOWS,
         settings: dict[str, str] | None = None,
-    ) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable,
-            "-m",
-            "pyoco_server.cli.worker.main",
-            "--worker-id",
-            worker_id,
-            "--tags",
-            tags,
-        ]
+    ) -> Process:
+        command = ["pyoco-worker", "--worker-id", worker_id, "--tags", tags]
         command += ["--flow-resolver", f"{flows}:resolve", "--concurrency", str(concurrency)]
         own = self._skewed(clock_ahead_sec) | (settings or {})
         return self.run(command, f"worker-{worker_id}", own)
 
-    def run(
-        self, command: list[str], name: str, settings: dict[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
+    def run(self, command: list[str], name: str, settings: dict[str, str] | None = None) -> Process:
+        """`command`: a console script and its arguments."""
         with (self._folder / f"{name}.log").open("ab") as log:
-            env = self._env | (settings or {})
-            process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+            process = self._begun(command, settings or {}, log)
         self._running.append(process)
         return process
+
+    def _begun(self, command: list[str], settings: dict[str, str], log: IO[bytes]) -> Process:
+        script, *arguments = command
+        env = self._env | settings
+        if can_start(script, arguments, settings):
+            # As with `python -m`, modules are imported from this folder too.
+            named = [str(Path.cwd() / script), *arguments]
+            return the_nursery().start(named, folder=Path.cwd(), environment=env, stdout=log, stderr=log)
+        return subprocess.Popen(
+            [sys.executable, "-m", MODULES[script], *arguments], env=env, stdout=log, stderr=log
+        )
 
     def _skewed(self, clock_ahead_sec: float) -> dict[str, str]:
         if not clock_ahead_sec:
@@ -93,10 +97,10 @@ class Gateway:
         self._settings = settings
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
+        command = ["uvicorn", "pyoco_server.http_api:create_app", "--factory"]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning"]
         self.process = self._processes.run(command, f"gateway-{self.port}", self._settings)
 

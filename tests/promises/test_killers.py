@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,15 +90,7 @@ async def test_what_a_task_had_started_dies_with_a_worker_that_is_killed(
     pids = tmp_path / "pids"
     with processes(config, tmp_path) as started:
         gateway = started.gateway()
-        command = [
-            sys.executable,
-            "-m",
-            "pyoco_server.cli.worker.main",
-            "--worker-id",
-            "w",
-            "--flow-resolver",
-            SPEC,
-        ]
+        command = ["pyoco-worker", "--worker-id", "w", "--flow-resolver", SPEC]
         worker = started.run(command, "worker")
         await gateway.ready()
         await submitted(gateway, "leaves_child", 1, pids=str(pids))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.cli.nursery import Process
 from tests.conftest import NatsServer, config_for
 from tests.promises.outage import FIVE, Outcomes
 from tests.promises.stack import Gateway, Processes, processes
@@ -51,7 +51,7 @@ class _Cast:
         self._started = started
         self._broker = broker
         self._chance = random.Random(SEED)
-        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._workers: dict[str, Process] = {}
         self.gateway = started.gateway()
         self.killed: Counter[str] = Counter()
         for name in ("w1", "w2"):

@@ -101,15 +101,7 @@ class _Author:
         beside.replace(self.flows / "wording.py")
 
     def starts_a_worker(self, started: Processes) -> Any:
-        command = [
-            sys.executable,
-            "-m",
-            "pyoco_server.cli.worker.main",
-            "--worker-id",
-            "w",
-            "--concurrency",
-            "2",
-        ]
+        command = ["pyoco-worker", "--worker-id", "w", "--concurrency", "2"]
         command += ["--flow-resolver", f"{self.flows / 'my_flows.py'}:resolve", "--reload"]
         return started.run(command, "worker")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -36,7 +35,7 @@ def synced(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 def start_worker(started: Processes, *flags: str, worker_id: str = "w1") -> Any:
-    command = [sys.executable, "-m", "pyoco_server.cli.worker.main", "--worker-id", worker_id]
+    command = ["pyoco-worker", "--worker-id", worker_id]
     command += ["--flow-resolver", f"{FLOWS}:resolve", "--concurrency", "2", *flags]
     return started.run(command, f"worker-{worker_id}")
 
