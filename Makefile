@@ -46,8 +46,11 @@ endif
 up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a worker with demo flows
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
+# Two for each core: many tests wait for other processes, for a lease to run out or for a broker that is away.
+TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
+
 test: check dashboard-check chromium  ## all checks and all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(ARGS)
 
 # What needs nothing but this process: the core, the engine, and what is read and computed.
 FAST := tests/lifecycle tests/engine tests/leaves tests/config tests/expressions tests/recheck tests/workflow_yaml \
