@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.cli.programs import Up
+from tests.cli.programs import Up, wait_for
 from tests.dashboard.browser import Visit, visit
 
 # The page shown, and the path it reads.
@@ -30,6 +30,14 @@ WINDOW_SEC = 60
 REQUESTS_MAX = 9
 # Of two seconds each, until a request is repeated.
 STEPS_MAX = 60
+COUNT_FETCHES = """(() => {
+  const fetch = window.fetch
+  window.fetchesUnderWay = 0
+  window.fetch = (...asked) => {
+    window.fetchesUnderWay += 1
+    return fetch(...asked).finally(() => { window.fetchesUnderWay -= 1 })
+  }
+})()"""
 
 
 @dataclass
@@ -67,12 +75,15 @@ def troubled(browser: Browser, site: Up) -> Iterator[Visit]:
     """With a clock that the test moves."""
     with visit(browser, site.url, forgives=lambda said: "Failed to load resource" in said) as opened:
         opened.page.clock.install()
+        opened.page.add_init_script(COUNT_FETCHES)
         yield opened
 
 
 def pass_time(shown: Visit, seconds: int, step_sec: int = 2) -> None:
+    """Each request is answered before more time passes: an answer takes no time of the page."""
     for _ in range(0, seconds, step_sec):
         shown.page.clock.run_for(1000 * step_sec)
+        wait_for(lambda: shown.page.evaluate("window.fetchesUnderWay ?? 0") == 0, "an answer to each request")
 
 
 def open_anew(shown: Visit, address: str) -> None:

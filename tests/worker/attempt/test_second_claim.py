@@ -89,7 +89,7 @@ async def test_finished_tasks_are_not_executed_again_and_attempts_count_on(
             events = await history(store, run_id)
             # The first worker wakes up now, and finds that it has nothing to say any more.
             stage.go_on.set()
-            assert await asyncio.wait_for(running, 5.0) == run_id
+            assert await asyncio.wait_for(running, 20.0) == run_id
         assert stage.executed == ["t1", "t2", "t2", "t3"]
         assert stage.fences == [1, 1, 2]
         assert {name: record.attempt for name, record in ended.task_records.items()} == {
@@ -118,11 +118,11 @@ async def test_a_late_commit_of_the_old_worker_is_refused_while_the_new_one_work
         await until(lambda: _is_running(store, run_id, "t2"))
         held = await lawful(store, run_id)
         old.go_on.set()
-        assert await asyncio.wait_for(one, 5.0) == run_id
+        assert await asyncio.wait_for(one, 20.0) == run_id
         now = await lawful(store, run_id)
         assert (now.status, now.pyoco.commits) == ("RUNNING", held.pyoco.commits)
         new.go_on.set()
-        assert await asyncio.wait_for(other, 5.0) == run_id
+        assert await asyncio.wait_for(other, 20.0) == run_id
         await ended_as(store, run_id, "COMPLETED")
         assert "t3" not in old.executed
         assert new.executed == ["t2", "t3"]
@@ -141,7 +141,7 @@ async def test_a_cancel_ends_a_run_whose_worker_is_lost_and_the_old_worker_canno
         await apply(store, run_id, lost(1))
         ended = await ended_as(store, run_id, "CANCELLED")
         stage.go_on.set()
-        assert await asyncio.wait_for(running, 5.0) == run_id
+        assert await asyncio.wait_for(running, 20.0) == run_id
         assert await ended_as(store, run_id, "CANCELLED") == ended
         await queue_drained(store)
 
@@ -167,7 +167,7 @@ async def test_a_result_that_was_not_kept_is_computed_again(store: Store) -> Non
         await ended_as(store, run_id, "COMPLETED")
         assert stage.executed == ["t1", "t2", "t1", "t2"]
         stage.go_on.set()
-        await asyncio.wait_for(running, 5.0)
+        await asyncio.wait_for(running, 20.0)
         await _handle_all(store, second)
 
 

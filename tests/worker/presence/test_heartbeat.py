@@ -129,7 +129,7 @@ async def test_a_renewal_that_fails_is_not_the_last(
             return await renew(*arguments, **more)
 
         monkeypatch.setattr(leases, "renew", fails_once)
-        await asyncio.wait_for(failed.wait(), 5.0)
+        await asyncio.wait_for(failed.wait(), 20.0)
         _, revision = await store.leases.read(worker.instance_id)
         await until(lambda: _lease_moved(store, worker, revision))
 
@@ -150,7 +150,7 @@ async def test_what_could_not_be_said_of_a_run_is_said_later(
         monkeypatch.setattr(registry, "merge", fails_once)
         run_id = await submitted(store)
         assert await worker.run_once(timeout=20.0) == run_id
-        await asyncio.wait_for(refused.wait(), 5.0)
+        await asyncio.wait_for(refused.wait(), 20.0)
         assert (await _entry_when(store, "w1", last_run_id=run_id))["last_run_status"] == "COMPLETED"
 
 
