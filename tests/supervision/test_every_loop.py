@@ -128,7 +128,7 @@ async def readers(stage: Stage) -> AsyncIterator[None]:
         await view.read_again()
         yield
         await until(lambda: follower.take() is not None)
-        await until(lambda: history.log_seq >= history.told_seq > 0)
+        await until(lambda: history.log_seq >= history.announced_seq > 0)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.server.connections import Connections
 from pyoco_server.http_api.streaming.sse import Streams
 from pyoco_server.operations.executions.drive import CommandContext
-from pyoco_server.operations.executions.histories import Grown, Histories
+from pyoco_server.operations.executions.histories import Histories, Projection
 from pyoco_server.operations.fleet.counters import Counters
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.authenticate import KeyCheck
@@ -51,7 +51,7 @@ class Gateway:
         self,
         config: NatsBackendConfig,
         *,
-        make_history: Callable[[], Grown],
+        make_history: Callable[[], Projection],
         broker: EmbeddedBroker | None = None,
     ) -> None:
         """`make_history`: an empty history of an execution, in the format of its face."""

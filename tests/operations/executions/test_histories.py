@@ -109,11 +109,11 @@ async def test_a_follower_is_told_of_everything_and_of_nothing_after(
     kept = Histories(store, read_model, Counted)
     run_id = await _run(store)
     rung: list[int] = []
-    history = await kept.follow(run_id, lambda: rung.append(len(history.grown.numbers)))
+    history = await kept.follow(run_id, lambda: rung.append(len(history.projection.numbers)))
     for number in range(10):
         await _tag(store, run_id, number)
     await until(lambda: rung and rung[-1] == 11)
-    assert history.grown.numbers == list(range(1, 12))
+    assert history.projection.numbers == list(range(1, 12))
 
     def ring() -> None:
         rung.append(-1)

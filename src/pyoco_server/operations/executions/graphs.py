@@ -1,4 +1,4 @@
-"""Register graphs, find them, list them. Versions never change, and the same again is no new one."""
+"""Register graphs, find them, list them. A version never changes; an equal graph gets no new version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.store.graphs import Head, StoredGraph
 from pyoco_server.store.store import Store
 
-# With the largest parameters beside it, it still fits into a commit.
+# A graph and the largest parameters fit into one commit.
 GRAPH_BYTES_MAX = 262_144
 REGISTER_TRIES_MAX = 20
 CURSOR = "graphs"
@@ -30,8 +30,8 @@ class GraphNotFound(NotFound):
 async def register(
     store: Store, caller: Caller, graph_id: str, tasks: Sequence[GraphTask]
 ) -> tuple[StoredGraph, bool]:
-    """The version that says this, and whether it is new."""
-    digest, size = _weighed(tasks)
+    """The version with these tasks, and whether it is new."""
+    digest, size = _digest_and_size(tasks)
     if size > GRAPH_BYTES_MAX:
         raise TooLarge(
             f"The graph has {size} bytes; at most {GRAPH_BYTES_MAX} are accepted. Shorten prompts."
@@ -57,7 +57,7 @@ async def register(
 
 
 async def find(store: Store, caller: Caller, graph_id: str, version: int | None = None) -> StoredGraph:
-    """This version of it; the latest one without."""
+    """This version; without a version the latest one."""
     if version is None:
         latest = await store.graphs.head(caller.tenant_id, graph_id)
         version = latest.head.version if latest else None
@@ -111,8 +111,8 @@ def _head(stored: StoredGraph) -> Head:
     )
 
 
-def _weighed(tasks: Sequence[GraphTask]) -> tuple[str, int]:
-    """By what it says: the order of members in a prompt is no difference."""
+def _digest_and_size(tasks: Sequence[GraphTask]) -> tuple[str, int]:
+    """The digest and the size in bytes of the canonical JSON: the order of members makes no difference."""
     canonical = canonical_json.canonical_bytes(msgspec.to_builtins(tasks))
     return f"sha256:{hashlib.sha256(canonical).hexdigest()}", len(canonical)
 

@@ -1,9 +1,9 @@
-"""The history of runs for those who read it whole: kept, and read on from where it was, bounded in all.
+"""Histories of runs, cached: each is read once and continued from where it was, within a limit in total.
 
-What is made of a history is the caller's (`Grown`); it is made once and grows commit by commit. Whoever
-follows a run is told by the feed that there is more, and then the log is read on: so nothing is missed,
-nothing comes twice, and a gateway that was cut off goes on where it was. After a reconnect the leader
-is asked whether the log still has the commit it stands on; if not, the history is made again.
+A history is a projection of all commits of a run (`Projection`, made by the caller), extended commit by
+commit. The feed announces a new commit of a followed run, and then the log is read from the last position: no
+commit is missed or doubled, also after the gateway was disconnected. After a reconnect the leader is asked
+whether the log still has the last commit that was read. If not, the projection is made again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Generic, Protocol, TypeVar
 
 from pyoco_server.errors import NotFound, Unavailable
@@ -24,16 +25,16 @@ from pyoco_server.supervision import Backoff, Loop
 
 KEPT_MAX = 512
 KEPT_BYTES_MAX = 64 * 2**20
-# A long history is taken in slices: others want to be answered too.
+# A long history is added in slices, so that other requests are answered meanwhile.
 SLICE_COMMITS = 100
 SLICE_BYTES = 262_144
-# A slice of more than this is taken in a thread: one with many values in it can take a third of a second.
+# A larger slice is added in a thread: one with many values can take a third of a second.
 ASIDE_BYTES = 32_768
 READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
 
 
-class Grown(Protocol):
-    """`add` may be called in a thread, one at a time, while others read."""
+class Projection(Protocol):
+    """`add` may be called in a thread, one call at a time, while other tasks read."""
 
     @property
     def run(self) -> Run | None: ...
@@ -44,88 +45,90 @@ class Grown(Protocol):
     def add(self, commit: Commit) -> None: ...
 
 
-G = TypeVar("G", bound=Grown)
+P = TypeVar("P", bound=Projection)
 
 
-class RunHistory(Generic[G]):
-    """What was made of one run's commits, and how far."""
+class RunHistory(Generic[P]):
+    """The projection of one run's commits, and the position in the log that it has reached."""
 
-    def __init__(self, store: Store, run_id: str, make: Callable[[], G]) -> None:
+    def __init__(self, store: Store, run_id: str, make: Callable[[], P]) -> None:
         self._store = store
         self._run_id = run_id
         self._make = make
-        self._turn = asyncio.Lock()
-        self._telling: Loop | None = None  # while there are followers
-        self.grown = make()
+        self._lock = asyncio.Lock()
+        self._reading: Loop | None = None  # while there are subscribers
+        self.projection = make()
         self.log_seq = 0
         self._commit_id = ""
-        self.told_seq = 0
-        # How often the broker turned out to have lost commits that were in it.
+        self.announced_seq = 0
+        # How often the broker has lost commits that were read.
         self.losses = 0
         self.subscribers: set[Notify] = set()
 
     async def catch_up(self, *, at_leader: bool = False) -> None:
-        """Everything that was committed before this call; without the leader, all that a replica knows."""
-        async with self._turn:
+        """Read all commits made before this call; without `at_leader` those that a replica has."""
+        async with self._lock:
             await self._catch_up(at_leader)
 
     async def verify(self) -> None:
-        """The broker was away: begin again if it does not have what we stand on."""
-        async with self._turn:
+        """The broker was away: start again if it does not have the last commit that was read."""
+        async with self._lock:
             if self.log_seq and not await self._store.runs.has(self._run_id, self.log_seq, self._commit_id):
-                self.grown, self.log_seq, self.told_seq = self._make(), 0, 0
+                self.projection, self.log_seq, self.announced_seq = self._make(), 0, 0
                 self.losses += 1
             await self._catch_up(at_leader=True)
-        for ring in tuple(self.subscribers):
-            ring()
+        self._notify()
 
     async def _catch_up(self, at_leader: bool) -> None:
         commits = await self._store.runs.history(self._run_id, self.log_seq, at_leader=at_leader)
         for some in _slices(commits):
             if sum(commit.size for commit in some) > ASIDE_BYTES:
-                await _to_the_end(asyncio.get_running_loop().run_in_executor(None, self._take, some))
+                await _finish(asyncio.get_running_loop().run_in_executor(None, self._add, some))
             else:
-                self._take(some)
+                self._add(some)
                 await asyncio.sleep(0)
 
     def on_commit(self, seq: int, _number: int, _events: Sequence[Event]) -> None:
-        """The feed says that there is more."""
-        self.told_seq = max(self.told_seq, seq)
+        """The feed announces a commit."""
+        self.announced_seq = max(self.announced_seq, seq)
         if not self.subscribers:
             return
-        if self._telling is None:
-            self._telling = Loop("a history", self._tell, backoff=READ_AGAIN)
-            self._telling.start()
-        self._telling.wake()
+        if self._reading is None:
+            self._reading = Loop("a history", self._read_on, backoff=READ_AGAIN)
+            self._reading.start()
+        self._reading.wake()
 
     def close(self) -> None:
-        if self._telling is not None:
-            self._telling.stop_at_once()
-            self._telling = None
+        if self._reading is not None:
+            self._reading.stop_at_once()
+            self._reading = None
 
-    async def _tell(self) -> None:
-        """Until nothing is left that we were told of."""
+    async def _read_on(self) -> None:
+        """Read until all announced commits are read."""
         at_leader = False
-        while self.log_seq < self.told_seq and self.subscribers:
+        while self.log_seq < self.announced_seq and self.subscribers:
             await self.catch_up(at_leader=at_leader)
-            at_leader = True  # what the feed has told, a replica may not have yet
-            for ring in tuple(self.subscribers):
-                ring()
+            at_leader = True  # a replica may not have the announced commit yet
+            self._notify()
 
-    def _take(self, commits: Sequence[Commit]) -> None:
+    def _notify(self) -> None:
+        for notify in tuple(self.subscribers):
+            notify()
+
+    def _add(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
             if commit.number == 1 and self.log_seq:
-                self.grown = self._make()  # erased, and begun anew
-            self.grown.add(commit)
+                self.projection = self._make()  # the run was erased and submitted again
+            self.projection.add(commit)
             self.log_seq, self._commit_id = commit.log_seq, commit.commit_id
 
 
-class Histories(Generic[G]):
-    def __init__(self, store: Store, read_model: ReadModel, make: Callable[[], G]) -> None:
+class Histories(Generic[P]):
+    def __init__(self, store: Store, read_model: ReadModel, make: Callable[[], P]) -> None:
         self._store = store
         self._read_model = read_model
         self._make = make
-        self._kept: OrderedDict[str, RunHistory[G]] = OrderedDict()
+        self._kept: OrderedDict[str, RunHistory[P]] = OrderedDict()
         self._loop = Loop("histories after a reconnect", self._verify)
 
     async def start(self) -> None:
@@ -135,38 +138,40 @@ class Histories(Generic[G]):
         await self._loop.stop()
 
     def handle_reconnect(self) -> None:
-        """What has no follower is forgotten; the rest is compared with the log."""
+        """Histories without a subscriber are dropped; the others are compared with the log."""
         self.forget()
         self._loop.wake()
 
-    async def read(self, run_id: str, *, tenant_id: str | None = None, known_seq: int = 0) -> G:
-        """As of now. NotFound for a run that is not there, or not the tenant's.
+    async def read(self, run_id: str, *, tenant_id: str | None = None, known_seq: int = 0) -> P:
+        """As of now. NotFound if there is no such run for this tenant.
 
-        `known_seq`: a place of the log that must be in it, for this gateway has written it.
+        `known_seq`: a sequence that this gateway has written, which the history must contain.
         """
-        return (await self._read(run_id, tenant_id, known_seq)).grown
+        return (await self._read(run_id, tenant_id, known_seq)).projection
 
     async def follow(
-        self, run_id: str, ring: Notify, *, tenant_id: str | None = None, known_seq: int = 0
-    ) -> RunHistory[G]:
-        """The same, kept up to date until `unfollow`; `ring` is called when it has grown."""
+        self, run_id: str, notify: Notify, *, tenant_id: str | None = None, known_seq: int = 0
+    ) -> RunHistory[P]:
+        """The same, kept up to date until `unfollow`. `notify` is called when commits were added."""
         history = self._history(run_id)
-        # First to hear of what comes, then to read what is there: nothing falls between.
-        self._enter(run_id, history, ring)
-        try:
-            return await self._read(run_id, tenant_id, known_seq)
-        except BaseException:  # also when cancelled: nothing else removes this subscriber
-            self.unfollow(run_id, history, ring)
-            raise
+        # Subscribe first, then read, so that no commit is missed.
+        if not history.subscribers:
+            self._read_model.notifications.follow(run_id, history.on_commit)
+        history.subscribers.add(notify)
+        with ExitStack() as on_error:
+            on_error.callback(self.unfollow, run_id, history, notify)
+            await self._read(run_id, tenant_id, known_seq)
+            on_error.pop_all()
+        return history
 
-    def unfollow(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
-        history.subscribers.discard(ring)
+    def unfollow(self, run_id: str, history: RunHistory[P], notify: Notify) -> None:
+        history.subscribers.discard(notify)
         if not history.subscribers:
             self._read_model.notifications.unfollow(run_id, history.on_commit)
             history.close()
 
     def forget(self) -> None:
-        """The broker was away, and may have come back with another log."""
+        """The broker was away and may have another log now."""
         for run_id in [run_id for run_id, history in self._kept.items() if not history.subscribers]:
             del self._kept[run_id]
 
@@ -177,17 +182,12 @@ class Histories(Generic[G]):
         for history in tuple(self._kept.values()):
             await history.verify()
 
-    def _enter(self, run_id: str, history: RunHistory[G], ring: Notify) -> None:
-        if not history.subscribers:
-            self._read_model.notifications.follow(run_id, history.on_commit)
-        history.subscribers.add(ring)
-
-    async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> RunHistory[G]:
+    async def _read(self, run_id: str, tenant_id: str | None, known_seq: int) -> RunHistory[P]:
         history = self._history(run_id)
         await history.catch_up(at_leader=self._store.has_copies)
         if history.log_seq < max(known_seq, 1):
             await history.catch_up(at_leader=True)
-        run = history.grown.run
+        run = history.projection.run
         if run is None and not await self._store.runs.is_latest(run_id, None):
             raise Unavailable(f"The log of run {run_id} cannot be read now. Try again.")
         if run is None or run.gone or (tenant_id is not None and run.tenant_id != tenant_id):
@@ -197,7 +197,7 @@ class Histories(Generic[G]):
         self._make_room(run_id)
         return history
 
-    def _history(self, run_id: str) -> RunHistory[G]:
+    def _history(self, run_id: str) -> RunHistory[P]:
         history = self._kept.get(run_id)
         if history is None:
             history = self._kept[run_id] = RunHistory(self._store, run_id, self._make)
@@ -205,14 +205,14 @@ class Histories(Generic[G]):
         return history
 
     def _make_room(self, newest: str) -> None:
-        """The longest unread go first; those that are followed stay, and so does the one just asked for."""
-        size = sum(history.grown.size_bytes for history in self._kept.values())
+        """Drop the least recently read, except those with subscribers and the newest."""
+        size = sum(history.projection.size_bytes for history in self._kept.values())
         for run_id in list(self._kept):
             if len(self._kept) <= KEPT_MAX and size <= KEPT_BYTES_MAX:
                 return
             history = self._kept[run_id]
             if run_id != newest and not history.subscribers:
-                size -= history.grown.size_bytes
+                size -= history.projection.size_bytes
                 del self._kept[run_id]
 
 
@@ -229,8 +229,8 @@ def _slices(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
         yield some
 
 
-async def _to_the_end(work: asyncio.Future[None]) -> None:
-    """Also when we are cancelled: while a thread adds to a history, no other task may."""
+async def _finish(work: asyncio.Future[None]) -> None:
+    """Wait also when this task is cancelled: while a thread adds to a history, no other task may."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

@@ -1,14 +1,14 @@
-"""Runs that were commanded lately, as this gateway knows them: a command on one of them needs no read.
+"""An LRU cache of runs that received commands: a command on one of them needs no read.
 
-What is held may be old. That harms nobody: a commit is appended at the place it was decided on, and a refusal
-is believed only after a look at the leader.
+A cached run may be old. That is safe: a commit is accepted only at the position that it was decided on, and a
+refusal is confirmed by the leader.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.runs.stored_run import StoredRun
 
 HELD_MAX = 4_096
 HELD_BYTES_MAX = 64 * 2**20
@@ -27,7 +27,7 @@ class RunCache:
         return stored
 
     def put(self, stored: StoredRun) -> None:
-        """Only with all its tasks: decisions are made on it. An older state than the one held is no news."""
+        """Only a run with all its tasks, because decisions are made on it, and only if it is newer."""
         run_id = stored.run.run_id
         known = self._held.get(run_id)
         if stored.run.tasks_dropped or (known is not None and known.log_seq > stored.log_seq):
@@ -46,12 +46,12 @@ class RunCache:
             self._bytes -= _size(known)
 
     def forget(self) -> None:
-        """The broker was away, and may have come back with another log."""
+        """The broker was away and may have another log now."""
         self._held.clear()
         self._bytes = 0
 
     def log_seq(self, run_id: str) -> int:
-        """A place of the log that this gateway knows to be there."""
+        """A sequence of the run that is known to be in the log; 0 if none is."""
         known = self._held.get(run_id)
         return known.log_seq if known is not None else 0
 

@@ -14,7 +14,7 @@ from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply, publish_job
 from pyoco_server.store.runs.commits import Commit
-from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 
 
@@ -45,7 +45,7 @@ def attribution_of(
 
 
 async def applied_before(store: Store, run_id: str, commit_id: str) -> Applied | None:
-    """What came of a commit when it was made, told from the log; None if there is no such commit."""
+    """The outcome of an earlier commit, reconstructed from the log; None if there is no such commit."""
     found = await store.runs.find_commit(run_id, commit_id)
     if found is None:
         return None
@@ -57,7 +57,7 @@ async def applied_before(store: Store, run_id: str, commit_id: str) -> Applied |
 
 
 async def _publish_owed_job(store: Store, before: StoredRun | None, after: StoredRun) -> None:
-    """The committing process may have stopped before this. A second job is harmless: jobs are numbered."""
+    """The process that committed may have stopped before. A second job has no effect: jobs are numbered."""
     if not owes_job(after.run) or (before is not None and before.run.job_no == after.run.job_no):
         return
     now = await store.runs.load(after.run.run_id, at_leader=True)
@@ -74,6 +74,6 @@ def _state(history: Sequence[Commit]) -> StoredRun | None:
 
 def _after(before: StoredRun | None, commit: Commit) -> StoredRun:
     run = fold(before.run if before else None, commit.events)
-    assert run is not None, "a commit that leaves no run is not made"
+    assert run is not None, "a commit always leaves a run"
     commits = before.commits + 1 if before else 1
     return StoredRun(run=run, commits=commits, log_seq=commit.log_seq, revision=0, chain=commit.chain)

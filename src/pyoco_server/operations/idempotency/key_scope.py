@@ -1,6 +1,6 @@
-"""Whose key, used where: the scope of an idempotency key, and what may be one.
+"""The scope of an idempotency key (its caller, method and path) and its syntax.
 
-A key is somebody's secret as far as we know. It is hashed here, and nothing else of it is stored or logged.
+A key may be a secret of the caller. It is hashed here; only the hash is stored and logged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEY_CHARS_MAX = 255
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
-    """`path` is the concrete one: one key on two resources, or of two callers, has an effect on each."""
+    """`path` has its parameters filled in: one key on two resources, or of two callers, has two effects."""
 
     tenant: str | None
     principal: str | None
@@ -27,7 +27,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """Where its record lies: below all that this caller used the key for."""
+        """The key of its record: below the hash of the caller and the key."""
         return f"{owner_of(self.tenant, self.principal, self.key)}.{_hash(self.method, self.path)}"
 
     @property
@@ -56,7 +56,7 @@ def hashed(key: str) -> str:
 def checked_key(
     values: Sequence[str], *, name: str, place: str = "header", least: int = 1, most: int = KEY_CHARS_MAX
 ) -> str:
-    """The key among what was sent for it. Says what is wrong without repeating what was sent."""
+    """The key from the values that were sent. An error does not repeat them."""
     if len(values) != 1:
         problem = "is required" if not values else f"was sent {len(values)} times; send it once"
         raise _invalid(place, name, f"{name} {problem}.", "value_error" if values else "missing")
@@ -73,7 +73,7 @@ def checked_key(
 
 
 def _hash(*parts: str | None) -> str:
-    """JSON keeps the parts apart, whatever is in them."""
+    """JSON separates the parts, whatever characters they have."""
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

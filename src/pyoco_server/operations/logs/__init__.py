@@ -1,1 +1,3 @@
-"""What runs print, as pages, as a file, as a search, and as it comes; and our own `notices` in it."""
+"""What runs print: `pages`, `file`, `search` (in the threads of `search_pool`), `follower` (a reader of the
+shared `views`), tokens of positions (`cursors`), and lines that the server adds (`notices`).
+"""

@@ -1,7 +1,7 @@
-"""Tokens of a log: after which line somebody has read, for this run and no other.
+"""Tokens for positions in a log: the last line that was read, valid for this run only.
 
-A place keeps the sequence of the chunk that has its line: it need not be searched for again.
-Lines keep their numbers for as long as the run is there, so tokens never lead back.
+A position has the sequence of the chunk with its line, so that the chunk is not searched for again. Lines
+keep their numbers for as long as the run exists, so a token never leads back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BadToken(Invalid):
 
 
 class LogPosition(NamedTuple):
-    """After line `line`, which is in the chunk at `seq`. The beginning is (0, 0)."""
+    """After line `line`, which is in the chunk at `seq`. The start is (0, 0)."""
 
     line: int = 0
     seq: int = 0

@@ -1,7 +1,7 @@
-"""A run's log as a file: a sequence of bytes that only ever grows at its end, any part of which can be had.
+"""A run's log as a file: bytes that only grow at the end, readable in any range.
 
-When retention has cut the front off, it is another file: it has another `tag`, and its bytes count from the
-oldest line that is kept. As lines of JSON it is the stored bytes themselves; as text, the messages alone.
+When retention has removed the oldest lines, it is another file with another `tag`, and its bytes count from
+the oldest line that is left. As lines of JSON it has the stored bytes; as text, the messages alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.logs.reader import Span
 from pyoco_server.store.logs.writer import decode_lines
-from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """As it is now: `read` gives of these bytes, also when more have come."""
+    """The file as of now: `read` returns these bytes, also after more were added."""
 
     store: Store
     run_id: str
@@ -32,7 +32,7 @@ class LogFile(msgspec.Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """Of exactly these bytes, at whatever gateway: which chunk is the oldest, and how much follows."""
+        """Identifies exactly these bytes, on every gateway: the oldest chunk and the size."""
         return f"{self.by.value}-{self.span.first.seq if self.span else 0}-{self.size}"
 
     async def read(self, start: int, stop: int) -> AsyncIterator[bytes]:
@@ -58,7 +58,7 @@ class LogFile(msgspec.Struct, frozen=True):
 
 
 async def log_file(store: Store, stored: StoredRun, *, as_text: bool) -> LogFile:
-    """`stored` was read before: what a run that was over then has printed is in it."""
+    """`stored` was read before this call: if the run had ended by then, its whole output is in the file."""
     run_id = stored.run.run_id
     span = await store.log_reader.span(run_id, at_leader=stored.run.is_terminal)
     return LogFile(store, run_id, LogUnit.TEXT if as_text else LogUnit.BYTE, span)

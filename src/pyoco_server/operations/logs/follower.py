@@ -1,7 +1,7 @@
-"""One reader's way through a log that grows: what it has missed is read, what is new is taken as it comes.
+"""One reader of a growing log: old lines are read from the store, new ones are taken from the shared view.
 
-A slow reader costs what it has under its hand and nothing more: what it does not take is not kept for it, but
-read again when it gets there.
+A slow reader costs only what it has read ahead: lines that it does not take are not kept for it, but read
+again when it needs them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pyoco_server.supervision import Backoff, Loop
 
 READ_AHEAD_BYTES = 1_048_576
 READ_AGAIN = Backoff(first_sec=0.5, longest_sec=0.5)
-# Given out at once: a long log that somebody replays must not hold up everybody else.
+# Lines in one portion: the replay of a long log must not delay other requests.
 PORTION_LINES = 200
 
 
 class NewLines(NamedTuple):
-    """Lines of a chunk from `begin` up to `end`, with it. `lost`: some before them are not there any more."""
+    """Lines `begin` to `end` of a chunk. `lost`: lines before them no longer exist."""
 
     chunk: Chunk
     begin: int
@@ -45,22 +45,22 @@ class LogFollower:
         self._ahead: deque[Chunk] = deque()
         self._reader = Loop("reading a log", self._read, backoff=READ_AGAIN)
         self._is_reading = False
-        self._ring: Notify = noop
+        self._notify: Notify = noop
         self._losses = view.losses
         self.place = after if after.line <= view.lines else LogPosition(0, 0)
 
-    def attach(self, ring: Notify) -> None:
-        self._ring = ring
-        self._view.attach(ring)
+    def attach(self, notify: Notify) -> None:
+        self._notify = notify
+        self._view.attach(notify)
 
     def detach(self) -> None:
-        self._view.detach(self._ring)
-        self._ring = noop
+        self._view.detach(self._notify)
+        self._notify = noop
         self._reader.stop_at_once()
 
     @property
     def has_to_begin_again(self) -> bool:
-        """The broker has lost lines, perhaps some that were taken: what there is now is not what was told."""
+        """The broker has lost lines, perhaps some that were taken."""
         return self._losses != self._view.losses
 
     def begin_again(self) -> None:
@@ -70,11 +70,11 @@ class LogFollower:
 
     @property
     def is_over(self) -> bool:
-        """The run is over, and everything was taken."""
+        """The run is over, and all lines were taken."""
         return self._view.is_final and self.place.line >= self._view.lines
 
     def take(self) -> NewLines | None:
-        """What comes next; None when there is nothing now, and a ring when there is."""
+        """The next portion. None: nothing yet; the subscriber is notified when there is."""
         if self.has_to_begin_again:
             return None
         after = self.place.line
@@ -93,19 +93,19 @@ class LogFollower:
         return NewLines(chunk, begin, end, lost=begin > after + 1)
 
     async def _read(self) -> None:
-        """The next portion after what was taken."""
-        self._ahead.clear()  # of a try that failed half-way
+        """Read the next portion after the lines that were taken."""
+        self._ahead.clear()  # of an attempt that failed
         await self._read_ahead()
         self._is_reading = False
-        self._ring()
+        self._notify()
 
     async def _read_ahead(self) -> None:
         reader, losses = self._store.log_reader, self._losses
         span = await reader.span(self._run_id, at_leader=True)
         if losses != self._losses:
-            return  # it began again meanwhile: what is asked for here is of the log as it was
+            return  # the follower started again meanwhile: its position has changed
         if span is None or span.lines <= self.place.line:
-            # Erased, or all of it went by age: there is nothing left to wait for.
+            # The log was erased or has expired: there is nothing left to wait for.
             self.place = LogPosition(max(self.place.line, self._view.lines), self.place.seq)
             return
         chunks = reader.from_place(self._run_id, span, LogUnit.LINE, self.place.line + 1, hint=self.place.seq)

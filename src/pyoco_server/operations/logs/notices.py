@@ -1,8 +1,8 @@
-"""A line in a run's log by somebody who does not execute it: a cancel before it began, a worker that is gone.
+"""Lines that the server adds to a run's log: a cancel before a worker had the run, a worker that was lost.
 
-A favour to whoever reads: what it tells is in the events too, so nothing waits for a line that cannot be had.
-A run that is cancelled while no worker has it ends before its line is written. So for a moment its log is not
-taken for complete: until the line is there, or `NOTICE_GRACE_SEC` have passed.
+The same facts are in the events, so nothing waits for a line that cannot be written. A run that is cancelled
+while no worker has it ends before its line is written. Its log counts as complete only when the line is
+there, or when `NOTICE_GRACE_SEC` have passed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyoco_server.supervision import start_task
 log = logging.getLogger(__name__)
 
 TRIES_MAX = 3
-# A request waits this long for its line; the line may come later.
+# A request waits this long for its line, which may be written later.
 NOTE_WAIT_SEC = 0.25
 NOTICE_GRACE_SEC = 3.0
 CANCELLED_UNCLAIMED = "cancel requested; no worker has the run"
@@ -32,7 +32,7 @@ _under_way: set[asyncio.Task[None]] = set()
 
 
 async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
-    """`fence`: whoever writes with a lower one finds this line, and stops."""
+    """`fence`: a worker with a lower one finds this line and stops writing."""
     line = LogLine(clock.now(), "system", text, level="WARNING")
     try:
         end = await store.logs.end(run_id)
@@ -50,9 +50,9 @@ async def note(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
 
 
 async def note_soon(store: Store, run_id: str, text: str, *, fence: int = 0) -> None:
-    """Written by the time this returns, if the logs can be written; otherwise it is not waited for.
+    """Write the line before this returns, if the logs can be written.
 
-    Nor for the lines of other runs, then, until one could be written.
+    If they cannot, neither this line nor those of other runs are waited for, until a write succeeds.
     """
     noting = start_task(note(store, run_id, text, fence=fence), "a line about a run")
     _under_way.add(noting)
@@ -61,19 +61,19 @@ async def note_soon(store: Store, run_id: str, text: str, *, fence: int = 0) -> 
 
 
 async def awaits_notice(store: Store, run: Run) -> bool:
-    """Whether the line about its cancel may come yet. If not, what is there after this call is all."""
+    """Whether the line about its cancel may still come. If not, the log is complete after this call."""
     if not _ended_without_worker(run):
         return False
     return not _is_notice(await store.log_reader.span(run.run_id, at_leader=True))
 
 
 def may_be_noted(run: Run, span: Span | None) -> bool:
-    """The same for a reader that has read how far the log reaches, at the leader."""
+    """The same for a reader that has read the end of the log at the leader."""
     return _ended_without_worker(run) and not _is_notice(span)
 
 
 def _ended_without_worker(run: Run) -> bool:
-    """By its cancel, in one commit, and just now."""
+    """By its cancel, in one commit, within the last seconds."""
     at = run.ended_at
     return (
         run.ended is RunStatus.CANCELLED

@@ -1,4 +1,4 @@
-"""A run's log page by page: after a token, from a line, the last ones, or only those that are looked for."""
+"""A run's log in pages: after a token, from a line, the last lines, or only lines that match a search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyoco_server.operations.logs.search import LogSearch, Sought
 from pyoco_server.operations.logs.search_pool import LogSearches, PausedBy, Searched
 from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.logs.reader import Span
-from pyoco_server.store.runs.log import StoredRun
+from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 
 LINES_DEFAULT, LINES_MAX = 1_000, 5_000
@@ -21,7 +21,7 @@ Chunks = AsyncIterator[Chunk]
 
 
 class PageAsked(NamedTuple):
-    """One of `token`, `from_line` and `tail`, or the beginning."""
+    """At most one of `token`, `from_line` and `tail`; without them from the first line."""
 
     token: str | None = None
     from_line: int | None = None
@@ -31,7 +31,7 @@ class PageAsked(NamedTuple):
 
 
 class SearchedTo(NamedTuple):
-    """How far a search has looked: up to `line`, of the `lines` there are. `paused_by`: why not further."""
+    """How far a search has come: up to `line` of `lines`. `paused_by`: why it stopped there."""
 
     line: int
     lines: int
@@ -39,9 +39,9 @@ class SearchedTo(NamedTuple):
 
 
 class LogPage(NamedTuple):
-    """`lines` as they are stored: an object of JSON each. `complete`: the run is over and this was all.
+    """`lines` as they are stored, each a JSON object. `complete`: the run is over and these are the last.
 
-    `truncated`: what was asked for is not there any more, or lines were left out of the log.
+    `truncated`: lines that were asked for no longer exist, or lines were left out of the log.
     """
 
     lines: list[bytes]
@@ -52,7 +52,7 @@ class LogPage(NamedTuple):
 
 
 class LogPages:
-    """Lives as long as its gateway."""
+    """One for each gateway."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,9 +62,9 @@ class LogPages:
         self.searches.close()
 
     async def read(self, stored: StoredRun, asked: PageAsked, *, caller: str) -> LogPage:
-        """`stored` was read before: what a run that was over then has printed is there now.
+        """`stored` was read before this call: if the run had ended by then, its output is complete now.
 
-        `caller`: whose searches are counted together. Raises Limited when there are too many.
+        `caller`: its searches are counted together. Raises Limited if there are too many.
         """
         if asked.sought is None:
             return await self._read(stored, asked, None)
@@ -78,7 +78,7 @@ class LogPages:
         after = places.opened(asked.token) if asked.token is not None else LogPosition()
         span = await self._store.log_reader.span(run.run_id, at_leader=run.is_terminal)
         if span is not None and after.line > span.lines:
-            # Said by a replica that lags, or the whole log went by age and began anew.
+            # A replica lags, or the whole log has expired and started again.
             span = await self._store.log_reader.span(run.run_id, at_leader=True)
         if span is None:
             searched = SearchedTo(0, 0, None) if search is not None else None

@@ -1,7 +1,7 @@
-"""Which lines are searched for: by text, by pattern, by task, by time. Decides; does not read.
+"""Which lines match a search: by text, by pattern, by task, by time. Decides; does not read.
 
-A pattern is RE2's. Its time grows with the text times the size of the compiled program, so that size is
-bounded. A line is looked at as it is stored first, and decoded only if what is searched for can be in it.
+Patterns are RE2. The time of a search grows with the text times the size of the compiled program, so that
+size is limited. The stored bytes of a line are searched first; a line is decoded only if it can match.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pyoco_server.store.logs.writer import LogEntry
 
 TEXT_CHARS_MAX = 1_000
 PATTERN_MEMORY_BYTES = 2 * 2**20
-# Of a first attempt to compile, which no pattern of so many steps exceeds. RE2 compiles without giving up the
-# interpreter's lock, and within the memory above it would do so for 0.2 s.
+# For a first compilation, which is enough for a pattern of the most steps. RE2 holds the interpreter's lock
+# while it compiles: with the memory above that could take 0.2 s.
 FIRST_MEMORY_BYTES = 256 * 2**10
-# Reading one of them takes 0.1 ms, and most are half as many steps as there may be.
+# Parsing one of them takes 0.1 ms, and most have half as many steps as a pattern may have.
 UNICODE_CLASSES_MAX = 40
 # Instructions of the compiled program. Each costs some nanoseconds for each byte of text: at this size a line
 # of 8 KiB takes 0.1 to 0.3 s at worst.
@@ -45,14 +45,14 @@ class Sought(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """`lines` that match, as they are stored, and the last place that was looked at."""
+    """`lines` that match, as they are stored, and the last position that was searched."""
 
     lines: list[bytes]
     place: LogPosition
 
 
 class LogSearch:
-    """May be used in any thread, in one at a time."""
+    """May be used in any thread, but only in one at a time."""
 
     def __init__(self, sought: Sought) -> None:
         self._sought = sought
@@ -63,7 +63,7 @@ class LogSearch:
     def look(self, chunks: Sequence[Chunk], after: LogPosition, room: int, until: float) -> Looked:
         """From the line after `after`, up to `room` matches or the instant `until` (of `time.monotonic`).
 
-        At least one line is looked at, however late it is: a search always gets further.
+        At least one line is searched, so that every call makes progress.
         """
         found: list[bytes] = []
         place = after
@@ -99,7 +99,7 @@ _decode = msgspec.json.Decoder(LogEntry).decode
 
 
 def _as_stored(text: str) -> bytes:
-    """JSON writes each character in its own way, whatever stands beside it."""
+    """JSON encodes each character independently of its neighbours."""
     return msgspec.json.encode(text)[1:-1]
 
 
@@ -129,7 +129,7 @@ def _compiled(text: str, memory_bytes: int) -> Any:
         advice = f" {_SMALLER}" if "too large" in why or "repetition" in why else ""
         raise _refused(f"q is not a pattern of RE2: {why}.{advice}") from None
     finally:
-        re2.purge()  # it would keep the last 128 patterns with their memory
+        re2.purge()  # RE2 would keep the last 128 patterns and their memory
 
 
 def _refused(message: str) -> Invalid:

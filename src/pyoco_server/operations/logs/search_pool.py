@@ -1,8 +1,8 @@
-"""Searches through logs that are under way in this gateway: in threads, within a budget, so many at once.
+"""The log searches of a gateway: in threads, each with a budget, limited in number.
 
-RE2 gives up the interpreter's lock while it matches, and Python itself every few milliseconds: what a search
-costs does not hold up the event loop. A search is cut into slices, so that all of them take turns at the few
-threads there are; when its time or its bytes are used up, it says how far it got.
+RE2 releases the interpreter's lock while it matches, and Python every few milliseconds, so a search does not
+block the event loop. Searches are cut into slices and take turns on a few threads. When the time or the bytes
+of a search are used up, it returns how far it came.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyoco_server.operations.logs.search import LogSearch, Looked
 from pyoco_server.store.logs.chunks import Chunk
 
 THREADS = 2
-# What one turn at a thread may take; a line that is being looked at is finished.
+# The most that one slice may take; the current line is finished.
 SLICE_SEC = 0.05
 SLICE_BYTES = 262_144
 
@@ -35,7 +35,7 @@ class PausedBy(StrEnum):
 
 
 class Searched(NamedTuple):
-    """`place`: where to go on: after the last match if there may be more, else after all that was read."""
+    """`place`: where to continue: after the last match if there may be more, else after all lines read."""
 
     lines: list[bytes]
     place: LogPosition
@@ -43,7 +43,7 @@ class Searched(NamedTuple):
 
 
 class LogSearches:
-    """Lives as long as its gateway."""
+    """One for each gateway."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
         self._time_sec = config.log_search_sec
@@ -63,7 +63,7 @@ class LogSearches:
     async def through(
         self, chunks: AsyncIterator[Chunk], begin: int, limit: int, search: LogSearch
     ) -> Searched:
-        """Through these chunks from line `begin` on. The caller has its place in `concurrency`."""
+        """Search these chunks from line `begin` on. The caller holds a place in `concurrency`."""
         ends_at = time.monotonic() + self._time_sec
         found: list[bytes] = []
         place, size = LogPosition(begin - 1), 0
@@ -92,7 +92,7 @@ class LogSearches:
 
 
 async def _portions(chunks: AsyncIterator[Chunk]) -> AsyncGenerator[list[Chunk], None]:
-    """Many small chunks together: a turn at a thread costs more than looking at one of them."""
+    """Join small chunks: a slice in a thread costs more than the search of one of them."""
     portion: list[Chunk] = []
     size = 0
     async for chunk in chunks:

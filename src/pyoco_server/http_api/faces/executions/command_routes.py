@@ -1,4 +1,4 @@
-"""`POST /executions` and everything below it: commands, accepted with 202, given again with 200."""
+"""`POST /executions` and below: commands. The first answer is 202, a repetition gets it again with 200."""
 
 from __future__ import annotations
 

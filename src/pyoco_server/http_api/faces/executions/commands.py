@@ -1,4 +1,4 @@
-"""The commands of this face: for each address its name, its body, and what it asks of the core."""
+"""The commands of this face: for each path its name, its body and the command of the core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyoco_server.lifecycle.commit_meta import ActorKind
 
 
 class CommandForm(NamedTuple):
-    """`build`: from the caller's id, the node and the body to what is asked of the core."""
+    """`build`: makes the command of the core from the caller's id, the node and the body."""
 
     name: str
     path: str
@@ -40,7 +40,7 @@ def _resume(by: str | None, node: str, body: r.ResumeNode) -> c.Command:
     )
 
 
-# Whoever executes nodes stands outside; what starts, stops and answers is somebody's will.
+# Nodes are executed by an external program. Executions are started, stopped and answered by users.
 FORMS = (
     CommandForm("StartExecution", "/executions/{executionId}/start", r.Nothing, lambda *_: c.StartRun()),
     CommandForm(

@@ -1,4 +1,4 @@
-"""What `POST /executions` begins: a run of a registered graph, or of a flow that workers know."""
+"""What `POST /executions` submits: a run of a registered graph, or of a flow on workers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What this face says when it refuses: one table from our errors to its codes."""
+"""The errors of this face: one table from our errors to its statuses and codes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyoco_server.errors import (
@@ -52,13 +54,22 @@ class ExecutionNotFound(NotFound):
         )
 
 
+@contextmanager
+def execution_must_exist(execution_id: str) -> Iterator[None]:
+    """For operations that raise NotFound for a run."""
+    try:
+        yield
+    except NotFound:
+        raise ExecutionNotFound(execution_id) from None
+
+
 class NodeNotFound(NotFound):
     def __init__(self, node_id: str) -> None:
         super().__init__(f"This execution has no node {node_id}. GET the execution to see its nodes.")
 
 
 class CommandRejected(Conflict):
-    """A guard said no. `details` say which one, and how the execution stands."""
+    """A guard refused the command. `details`: which guard, and the state of the execution."""
 
 
 def _code(error: PyocoError) -> str:

@@ -1,8 +1,8 @@
-"""Everything that is listed of one execution: numbered from 1, with its id, and chained by hashes.
+"""All events of one execution: numbered from 1, with ids, and chained by hashes.
 
-Grows commit by commit and forgets nothing. An event's id follows from its commit and its place in it, so
-that every gateway gives the same. The hash of an event is the SHA-256 of the hash before it, as hex, followed
-by the canonical JSON (`pyoco-cj1`) of the envelope without its hash; before the first there is nothing.
+Extended commit by commit. The id of an event follows from its commit and its place in it, so that all
+gateways give the same id. The hash of an event is the SHA-256 of the previous hash, as hex, followed by the
+canonical JSON (`pyoco-cj1`) of the envelope without its hash; the first has no previous hash.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _EVENT_IDS = uuid.UUID("6f0f6bd2-6a54-5a39-8f0e-0d3b1a8f4c11")
 
 class EventHistory:
     def __init__(self) -> None:
-        self._listing = EventMapping()
+        self._mapping = EventMapping()
         self.events: list[bytes] = []  # envelopes, as they are sent
         self.head = ""
         self.size_bytes = 0
-        # As of the last event: set after them, so that a run that is over has all of its events.
+        # As of the last event. Set after the events, so that a run that is over has all of its events.
         self.run: Run | None = None
 
     def add(self, commit: Commit) -> None:
         place = 0
         for event in commit.events:
-            for listed in self._listing.add(event):
+            for listed in self._mapping.add(event):
                 self._append(commit, event, place, listed)
                 place += 1
-        self.run = self._listing.run
+        self.run = self._mapping.run
 
     def _append(self, commit: Commit, event: e.Event, place: int, listed: MappedEvent) -> None:
-        run = self._listing.run
-        assert run is not None, "nothing is listed before there is a run"
+        run = self._mapping.run
+        assert run is not None, "a run exists before its events"
         envelope: dict[str, Any] = {
             "eventId": event_id(commit.commit_id, place),
             "executionId": run.run_id,
@@ -65,9 +65,9 @@ class EventHistory:
 
 
 def event_ids(before: Run | None, events: Sequence[e.Event], commit_id: str) -> list[str]:
-    """Of all that one commit adds to the list."""
-    listing = EventMapping(before)
-    count = sum(len(listing.add(event)) for event in events)
+    """The ids of the events that one commit adds."""
+    mapping = EventMapping(before)
+    count = sum(len(mapping.add(event)) for event in events)
     return [event_id(commit_id, place) for place in range(count)]
 
 
@@ -76,7 +76,7 @@ def event_id(commit_id: str, place: int) -> str:
 
 
 def chained(before: str, envelope: dict[str, Any]) -> str:
-    """What has no canonical form (a worker's result may be anything) is taken as it is shown, sorted."""
+    """A value without a canonical form (a worker's result may be anything) is encoded with sorted names."""
     plain = msgspec.to_builtins(envelope)
     try:
         canonical = canonical_bytes(plain)
@@ -86,7 +86,7 @@ def chained(before: str, envelope: dict[str, Any]) -> str:
 
 
 def _actor(commit: Commit, event: e.Event) -> dict[str, Any]:
-    """Who is behind it: as the commit says, else as far as the event itself shows."""
+    """The actor of the commit, or else the one that the event itself names."""
     if commit.meta is not None and commit.meta.actor is not None:
         return {"kind": commit.meta.actor.kind} | _if_set("id", commit.meta.actor.id)
     match event:

@@ -1,7 +1,7 @@
-"""Facts of the core in this face's words: which events are listed, and with what payload. Pure.
+"""Maps events of the core to events of this face, with their payloads. Pure.
 
-A fact without a type here (claims, losses, parking, tags) is passed over, and so is one that changed nothing:
-a success that came after a cancel is in the log and no part of this story.
+Events without a type here (claims, losses, parking, tags) are left out, and so are events that changed
+nothing, such as a success that was committed after a cancel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyoco_server.lifecycle.task_board import TaskEvent
 
 
 class EventType(StrEnum):
-    """A closed set; a few of them are reserved by the contract and never made."""
+    """A closed set. A few are reserved by the contract and never produced."""
 
     EXECUTION_CREATED = "EXECUTION_CREATED"
     EXECUTION_STARTED = "EXECUTION_STARTED"
@@ -62,7 +62,7 @@ class MappedEvent(msgspec.Struct, frozen=True):
 
 
 class EventMapping:
-    """Facts in, listed events out; keeps the run that they lead to."""
+    """Takes events of the core, returns events of this face, and keeps the run that they fold into."""
 
     def __init__(self, run: Run | None = None) -> None:
         self._folding = Folding(run)
@@ -97,13 +97,13 @@ class EventMapping:
         record = self._tasks.get(event.task)
         if record is None or record == known:
             return []
-        told = _told(event, record)
-        return [told] if known is not None else [_created(event.task, event.at), told]
+        mapped = _of_task(event, record)
+        return [mapped] if known is not None else [_created(event.task, event.at), mapped]
 
     def _whole(self, before: Run, event: e.Event) -> list[MappedEvent]:
-        """What is about the run and not about one task. Who stood how has to be asked before it happens."""
-        running = _standing(before, event, e.CancelRequested, {TaskStatus.RUNNING})
-        unfinished = _standing(before, event, _ENDS, _UNFINISHED)
+        """Events about the run, not about one task. States of tasks are read before the event is folded."""
+        running = _in_states(before, event, e.CancelRequested, {TaskStatus.RUNNING})
+        unfinished = _in_states(before, event, _ENDS, _UNFINISHED)
         self._folding.add((event,))
         after = self._folding.run
         assert after is not None
@@ -114,7 +114,7 @@ class EventMapping:
                 interrupted = (
                     _of_node(EventType.NODE_INTERRUPT_REQUESTED, name, event.at) for name in running
                 )
-                return [_asked(event), *interrupted]
+                return [_cancel_requested(event), *interrupted]
             case e.RunArchived() if after.archived and not before.archived:
                 return [MappedEvent(EventType.EXECUTION_ARCHIVED, event.at, {})]
             case _ if after.ended is not None and before.ended is None and not after.gone:
@@ -138,59 +138,59 @@ def _begun(event: e.Event) -> list[MappedEvent]:
     return [created, *(_created(node.id, event.at) for node in nodes)]
 
 
-def _told(event: TaskEvent, record: TaskRecord) -> MappedEvent:
-    said: dict[str, Any]
+def _of_task(event: TaskEvent, record: TaskRecord) -> MappedEvent:
+    payload: dict[str, Any]
     match event:
         case e.TaskReadied():
             return _of_node(EventType.NODE_READY, event.task, event.at)
         case e.TaskStarted():
-            said = {"attempt": record.attempt, "workerId": event.worker_id}
-            said |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
-            return _of_node(EventType.NODE_STARTED, event.task, event.at, said)
+            payload = {"attempt": record.attempt, "workerId": event.worker_id}
+            payload |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
+            return _of_node(EventType.NODE_STARTED, event.task, event.at, payload)
         case e.TaskProgressed():
-            said = {"progress": wire.plain_number(event.progress), "message": event.message}
-            return _of_node(EventType.NODE_PROGRESS_REPORTED, event.task, event.at, said)
+            payload = {"progress": wire.plain_number(event.progress), "message": event.message}
+            return _of_node(EventType.NODE_PROGRESS_REPORTED, event.task, event.at, payload)
         case e.TaskWaiting():
-            said = {"attempt": record.attempt, "waitKey": event.wait_key, "prompt": event.prompt}
-            said |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
-            return _of_node(EventType.NODE_WAITING, event.task, event.at, said)
+            payload = {"attempt": record.attempt, "waitKey": event.wait_key, "prompt": event.prompt}
+            payload |= _if_set("deadlineAt", wire.instant_or_none(event.deadline_at))
+            return _of_node(EventType.NODE_WAITING, event.task, event.at, payload)
         case e.TaskResumed():
             return _of_node(EventType.NODE_RESUMED, event.task, event.at, _answer(event))
         case e.TaskSucceeded():
-            said = {"attempt": record.attempt, "output": record.output}
-            said |= {"startedAt": wire.instant_or_none(record.started_at)}
-            return _of_node(EventType.NODE_SUCCEEDED, event.task, event.at, said)
+            payload = {"attempt": record.attempt, "output": record.output}
+            payload |= {"startedAt": wire.instant_or_none(record.started_at)}
+            return _of_node(EventType.NODE_SUCCEEDED, event.task, event.at, payload)
         case e.TaskFailed():
             return _of_node(EventType.NODE_FAILED, event.task, event.at, _failure(event, record))
         case e.TaskCancelled():
             return _of_node(EventType.NODE_CANCELED, event.task, event.at, {"canceledByExecution": False})
-    raise AssertionError(f"no word for {type(event).__name__}")
+    raise AssertionError(f"no type for {type(event).__name__}")
 
 
 def _answer(event: e.TaskResumed) -> dict[str, Any]:
-    said: dict[str, Any] = {"payload": event.payload}
+    payload: dict[str, Any] = {"payload": event.payload}
     if event.rejected:
-        said["decision"] = "reject"
-    return said | _if_set("by", event.by) | _if_set("comment", event.comment)
+        payload["decision"] = "reject"
+    return payload | _if_set("by", event.by) | _if_set("comment", event.comment)
 
 
 def _failure(event: e.TaskFailed, record: TaskRecord) -> dict[str, Any]:
-    said: dict[str, Any] = {"attempt": record.attempt, "error": wire.error_of(record)}
-    said["willRetry"] = event.will_retry
-    said |= {"startedAt": wire.instant_or_none(record.started_at)}
-    return said | _if_set("retryAt", wire.instant_or_none(event.retry_at))
+    payload: dict[str, Any] = {"attempt": record.attempt, "error": wire.error_of(record)}
+    payload["willRetry"] = event.will_retry
+    payload |= {"startedAt": wire.instant_or_none(record.started_at)}
+    return payload | _if_set("retryAt", wire.instant_or_none(event.retry_at))
 
 
-def _asked(event: e.CancelRequested) -> MappedEvent:
-    said = _if_set("by", event.by) | _if_set("reason", event.reason)
-    return MappedEvent(EventType.EXECUTION_CANCEL_REQUESTED, event.at, said)
+def _cancel_requested(event: e.CancelRequested) -> MappedEvent:
+    payload = _if_set("by", event.by) | _if_set("reason", event.reason)
+    return MappedEvent(EventType.EXECUTION_CANCEL_REQUESTED, event.at, payload)
 
 
 def _closed(after: Run, unfinished: Iterable[str], at: float) -> list[MappedEvent]:
-    """Those that the end took with it. Branches that were never taken may stay as they are."""
-    said = {"canceledByExecution": after.ended is RunStatus.CANCELLED}
+    """Nodes that the end cancelled. Branches that were not taken may keep their state."""
+    payload = {"canceledByExecution": after.ended is RunStatus.CANCELLED}
     gone = (name for name in unfinished if after.tasks[name].state is TaskStatus.CANCELLED)
-    return [_of_node(EventType.NODE_CANCELED, name, at, said) for name in gone]
+    return [_of_node(EventType.NODE_CANCELED, name, at, payload) for name in gone]
 
 
 def _ended(after: Run, at: float) -> MappedEvent:
@@ -207,12 +207,12 @@ def _created(name: str, at: float) -> MappedEvent:
     return _of_node(EventType.NODE_CREATED, name, at)
 
 
-def _of_node(kind: EventType, name: str, at: float, said: dict[str, Any] | None = None) -> MappedEvent:
-    return MappedEvent(kind, at, {"nodeId": name} | (said or {}))
+def _of_node(kind: EventType, name: str, at: float, payload: dict[str, Any] | None = None) -> MappedEvent:
+    return MappedEvent(kind, at, {"nodeId": name} | (payload or {}))
 
 
-def _standing(run: Run, event: e.Event, of: Kinds, states: Collection[TaskStatus]) -> list[str]:
-    """Those in one of these states, if the event is of such a kind: to go through all costs something."""
+def _in_states(run: Run, event: e.Event, of: Kinds, states: Collection[TaskStatus]) -> list[str]:
+    """Tasks in one of these states, if the event is of such a kind: a search through all costs time."""
     return [name for name, one in run.tasks.items() if one.state in states] if isinstance(event, of) else []
 
 

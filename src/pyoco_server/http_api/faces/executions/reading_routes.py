@@ -1,4 +1,4 @@
-"""`GET /executions…`: one as it is and as it was, what happened to it, whether that holds, and lists."""
+"""`GET /executions…`: the present and an earlier state, events, why, verification, and the list."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.executions import params, request_context, wire
-from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, execution_must_exist
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.http_api.faces.executions.why_texts import explained
@@ -21,6 +20,7 @@ from pyoco_server.http_api.requests.bodies import ASIDE_BYTES
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_of
 from pyoco_server.http_api.routing.schemas import BOOLEAN, TEXT, array, count, record, ref
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions import drive
 from pyoco_server.operations.runs import query, verify, why
 from pyoco_server.texts import choose_language
@@ -29,50 +29,50 @@ _decode = msgspec.json.decode
 
 
 async def get_execution(request: Request) -> Response:
+    return json_answer(wire.execution(await _latest(request)))
+
+
+async def _latest(request: Request) -> Run:
     gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
-    tenant_id = caller_of(request).tenant_id
-    try:
-        run = await drive.latest(gateway.commands, execution_id, tenant_id)
-    except NotFound:
-        raise ExecutionNotFound(execution_id) from None
-    return json_answer(wire.execution(run))
+    with execution_must_exist(execution_id):
+        return await drive.latest(gateway.commands, execution_id, caller_of(request).tenant_id)
 
 
 async def list_events(request: Request) -> Response:
     after, limit = params.AFTER_SEQ.read(request), params.EVENTS_LIMIT.read(request)
-    chronicle = await chronicle_of(request)
-    shown = chronicle.events[after : after + limit]
+    history = await _history(request)
+    shown = history.events[after : after + limit]
     answer = {
         "executionId": request_context.execution_id_of(request),
         "events": [msgspec.Raw(one) for one in shown],
-        "hasMore": after + limit < len(chronicle.events),
+        "hasMore": after + limit < len(history.events),
     }
     return json_answer(answer)
 
 
 async def get_state(request: Request) -> Response:
     at_seq = params.AT_SEQ.read(request)
-    chronicle = await chronicle_of(request)
-    last = len(chronicle.events)
+    history = await _history(request)
+    last = len(history.events)
     if at_seq is not None and at_seq > last:
         raise params.AT_SEQ.refuse(f"must be a whole number from 1 to {last}.")
     at_seq = at_seq or last
-    body = await _state_after(chronicle.events[:at_seq])
+    body = await _state_after(history.events[:at_seq])
     return json_answer(body | {"atSeq": at_seq})
 
 
 async def verify_execution(request: Request) -> Response:
-    """The chain of commits and the stored projection by the core; beside them, that our own words agree."""
+    """Check the chain of commits and the snapshot, and that the listed events fold into the execution."""
     gateway = ready_gateway(request)
-    chronicle = await chronicle_of(request)
-    assert chronicle.run is not None
-    checked = await verify.verify(gateway.store, chronicle.run.run_id)
+    history = await _history(request)
+    assert history.run is not None
+    checked = await verify.verify(gateway.store, history.run.run_id)
     if checked is None:
-        raise ExecutionNotFound(chronicle.run.run_id)
+        raise ExecutionNotFound(history.run.run_id)
     problems = list(checked.problems)
-    chronicle = await chronicle_of(request)  # just read, and not added to: its parts belong together
-    assert chronicle.run is not None
-    events, head, shown = list(chronicle.events), chronicle.head, wire.execution(chronicle.run)
+    history = await _history(request)  # read again, so that its parts belong together
+    assert history.run is not None
+    events, head, shown = list(history.events), history.head, wire.execution(history.run)
     folded = msgspec.json.encode(await _state_after(events), order="sorted")
     if folded != msgspec.json.encode(shown, order="sorted"):
         problems.append("the listed events do not fold into the execution as it is shown")
@@ -81,7 +81,7 @@ async def verify_execution(request: Request) -> Response:
 
 
 async def _state_after(events: list[bytes]) -> dict[str, Any]:
-    """In a thread where there is much to read."""
+    """In a thread if there is much to fold."""
 
     def fold() -> dict[str, Any]:
         return state_at(map(_decode, events))
@@ -90,14 +90,9 @@ async def _state_after(events: list[bytes]) -> dict[str, Any]:
 
 
 async def explain(request: Request) -> Response:
-    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
-    tenant_id = caller_of(request).tenant_id
-    try:
-        run = await drive.latest(gateway.commands, execution_id, tenant_id)
-    except NotFound:
-        raise ExecutionNotFound(execution_id) from None
+    gateway, run = ready_gateway(request), await _latest(request)
     reasons = await why.why(gateway.store, gateway.read_model, run)
-    refused = await why.refusals_of(gateway.store, execution_id)
+    refused = await why.refusals_of(gateway.store, run.run_id)
     language = choose_language(request.headers.get("accept-language"))
     return json_answer(explained(reasons, refused, language))
 
@@ -117,24 +112,21 @@ async def list_executions(request: Request) -> Response:
         gateway.store, gateway.read_model, wanted, limit, params.CURSOR.read(request) or None
     )
     shown = [wire.summary(run) for run in runs]
-    # A flow may be called like the runs of a graph are.
+    # A flow may have the name that the runs of a graph have.
     listed: dict[str, Any] = {
         "executions": [one for one in shown if graph_id is None or one["graphId"] == graph_id]
     }
     return json_answer(listed if cursor is None else listed | {"nextCursor": cursor})
 
 
-async def chronicle_of(request: Request) -> EventHistory:
+async def _history(request: Request) -> EventHistory:
     gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
-    try:
-        chronicle = await request_context.histories_of(gateway).read(
+    with execution_must_exist(execution_id):
+        return await request_context.histories_of(gateway).read(
             execution_id,
             tenant_id=caller_of(request).tenant_id,
             known_seq=gateway.commands.runs.log_seq(execution_id),
         )
-    except NotFound:
-        raise ExecutionNotFound(execution_id) from None
-    return chronicle
 
 
 _LIST = record(["executions"], {"executions": array(ref("ExecutionSummary")), "nextCursor": TEXT})

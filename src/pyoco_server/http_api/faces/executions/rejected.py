@@ -1,4 +1,4 @@
-"""A guard's no in this face's words: which guard, and how the execution stands."""
+"""A refused command in this face's terms: which guard refused, and the state of the execution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyoco_server.http_api.faces.executions.errors import CommandRejected
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.run import Run
 
-# The word of the contract, and why in a sentence.
+# The code of the contract, and the reason as the end of a sentence.
 _REASONS: dict[Reason, tuple[str, str]] = {
     Reason.TERMINAL: ("EXECUTION_TERMINAL", "execution is over"),
     Reason.CANCEL_REQUESTED: ("CANCEL_REQUESTED", "execution is cancel-requested"),
@@ -39,5 +39,5 @@ def rejection(command: str, reason: Reason, run: Run, node_id: str | None) -> Co
 
 
 def word_of(reason: str) -> str:
-    """Of a refusal that was noted earlier, perhaps by another version."""
+    """For a stored refusal, perhaps of another version."""
     return _REASONS[Reason(reason)][0] if reason in _REASONS else reason

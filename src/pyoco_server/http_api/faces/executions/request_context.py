@@ -1,4 +1,4 @@
-"""What the routes of this face have in common: a gateway that can serve, ids in paths, words of a query."""
+"""What the routes of this face share: histories, ids in paths, content types."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def execution_id_of(request: Request) -> str:
 
 
 def checked_id(execution_id: str) -> str:
-    """What cannot be an id is one that does not exist."""
+    """A text that cannot be an id is answered like an unknown id."""
     if not is_run_id(execution_id):
         raise ExecutionNotFound(shown(execution_id))
     return execution_id
 
 
 def shown(name: str) -> str:
-    """Somebody's word in a sentence of ours: short, and on one line."""
+    """A text of the caller for use in an error: short, and on one line."""
     return "".join(letter if letter.isprintable() else "?" for letter in name[:NAME_CHARS_SHOWN])
 
 

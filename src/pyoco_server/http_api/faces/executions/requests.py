@@ -1,4 +1,4 @@
-"""What a command brings: headers and bodies, strictly read. Refuses before anything is looked up."""
+"""Headers and bodies of commands, strictly parsed. Refuses before anything is read from the store."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pyoco_server.printable import LINES_PATTERN, ONE_LINE_PATTERN
 
 KEY_HEADER, CORRELATION_HEADER = "X-Idempotency-Key", "X-Correlation-Id"
 CORRELATION_CHARS_MAX = 256
-# What is in a body stands a few levels deeper in its event, which must have a canonical form too.
+# A value of a body is nested a few levels deeper in its event, which needs a canonical form too.
 DEPTH_MAX = canonical_json.DEPTH_MAX - 4
 
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
-_MISSING = re.compile(r"missing required field `(\w+)`")
+_MISSING = re.compile(r"missing required field '(\w+)'")
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=ONE_LINE_PATTERN)]
 _Text = Annotated[str, Meta(max_length=4096, pattern=LINES_PATTERN)]
@@ -85,7 +85,7 @@ B = TypeVar("B", bound=msgspec.Struct)
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What every command comes with."""
+    """What every command has."""
 
     key: str
     correlation_id: str
@@ -106,9 +106,9 @@ async def envelope_of(request: Request, *, bytes_max: int) -> Envelope:
 
 
 def body_of(raw: bytes, kind: type[B]) -> tuple[B, dict[str, Any]]:
-    """What it says to us, and all that it says. Strict JSON: nothing said twice, no NaN.
+    """The body as `kind`, and its whole value. Strict JSON: no duplicate names, no NaN.
 
-    Members we do not know are passed over, but they are part of what a key was used for.
+    Unknown members are ignored, but they are part of the digest of a request.
     """
     try:
         value = canonical_json.parse(raw if raw.strip() else b"{}")
@@ -122,7 +122,7 @@ def body_of(raw: bytes, kind: type[B]) -> tuple[B, dict[str, Any]]:
 
 def _check_depth(raw: bytes, value: Any) -> None:
     if raw.count(b"[") + raw.count(b"{") <= DEPTH_MAX:
-        return  # as for nearly everybody: there is nothing to measure
+        return  # nearly always: it cannot be too deep
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEPTH_MAX):
         within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
@@ -142,15 +142,18 @@ def _correlation_id(request: Request) -> str:
 
 
 def _explained(error: msgspec.ValidationError) -> Invalid:
+    path, message = locate(error)
+    if missing := _MISSING.search(message):
+        path.append(missing.group(1))
+        return _invalid(path, f"{'.'.join(path)} is required.", "missing")
+    return _invalid(path, f"{'.'.join(path)}: {message}." if path else f"{message}.", "value_error")
+
+
+def locate(error: msgspec.ValidationError) -> tuple[list[str], str]:
+    """Split ``Expected `int`, got `str` - at `$.retry.max_attempts` `` into the path and the message."""
     message = str(error)
-    place, missing = _PLACE.search(message), _MISSING.search(message)
-    path: list[str] = _STEP.findall(place.group(1)) if place else []
-    if missing:
-        name = missing.group(1)
-        where = ".".join([*path, name])
-        return _invalid([*path, name], f"{where} is required.", "missing")
-    told = _PLACE.sub("", message).replace("`", "'")
-    return _invalid(path, f"{'.'.join(path)}: {told}." if path else f"{told}.", "value_error")
+    place = _PLACE.search(message)
+    return _STEP.findall(place.group(1)) if place else [], _PLACE.sub("", message).replace("`", "'")
 
 
 def _invalid(path: list[str], message: str, kind: str) -> Invalid:

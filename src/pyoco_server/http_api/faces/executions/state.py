@@ -1,7 +1,7 @@
-"""What listed events fold into: the body of `GET /executions/{id}` as it was after the first k of them. Pure.
+"""Folds listed events into the body of `GET /executions/{id}` as it was after the first k of them. Pure.
 
-It knows the events only as they are shown, so anybody with the list can do the same. That it comes to what is
-made from the run itself (`wire.execution`) is held by a property test.
+It uses only events as they are sent, so a client with the list can do the same. A property test compares the
+result with the body that is made from the run itself (`wire.execution`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_WAIT = {"waitKey": None, "prompt": None}
 
 
 class ExecutionState:
-    """Takes envelopes, one after the other."""
+    """Takes events in their order."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Any] = {}
@@ -66,7 +66,7 @@ class ExecutionState:
             case EventType.EXECUTION_ARCHIVED:
                 self._whole["archived"] = True
             case _:
-                pass  # reserved: never made
+                pass  # reserved: never produced
 
     def _take_node(self, kind: EventType, name: str, payload: dict[str, Any], at: str) -> None:
         if kind is EventType.NODE_CREATED:
@@ -96,7 +96,7 @@ class ExecutionState:
                 canceled = {"canceledByExecution": payload["canceledByExecution"]}
                 node |= _NO_WAIT | canceled | {"status": "CANCELED", "endedAt": at}
             case _:
-                pass  # asks for something; what comes of it is told by others
+                pass  # a request; its effect has an event of its own
 
 
 def state_at(events: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""`GET /executions/{id}/stream`: every listed event, from the first or from where the reader was, then live.
+"""`GET /executions/{id}/stream`: all events from the first or from the reader's place, then live ones.
 
-The id of an event is its seq. Nothing piles up for a slow reader: what comes next is taken from the list.
-When the broker has lost events that were sent, `reset` says so, and all there is follows from the first.
+The id of an event is its seq. Nothing queues up for a slow reader: the next event is taken from the history.
+If the broker has lost events that were sent, `reset` is sent, and all events follow from the first.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import re
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.executions import params, request_context
-from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.faces.executions.errors import execution_must_exist
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -26,15 +25,16 @@ from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import Topic
 from pyoco_server.operations.executions.histories import Histories, RunHistory
 from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.live.notify import noop
 
-# By then every proxy in between has had its say; whoever reads on comes back with the last id.
+# Bounds a connection. The client reconnects with the last id.
 STREAM_SEC_MAX = 3_600.0
 _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 async def stream_execution(request: Request) -> Response:
     gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
-    # The header, as browsers send it when they come back; the query for whoever cannot set one.
+    # Browsers send the header when they reconnect. The query is for clients that cannot set one.
     given = params.LAST_SEQ.read(request) or params.LAST_SEQ_IN_QUERY.read(request)
     events = await open_events(gateway, caller_of(request).tenant_id, execution_id, given)
     if events.is_over:
@@ -46,12 +46,10 @@ async def stream_execution(request: Request) -> Response:
 async def open_events(
     gateway: Gateway, tenant_id: str | None, execution_id: str, given: str | None
 ) -> Events:
-    """`given`: the seq of the event that was read last."""
+    """`given`: the seq of the last event that was read."""
     events = Events(request_context.histories_of(gateway), execution_id, _seen(given))
-    try:
+    with execution_must_exist(execution_id):
         await events.open(tenant_id, gateway.commands.runs.log_seq(execution_id))
-    except NotFound:
-        raise ExecutionNotFound(execution_id) from None
     if events.is_ahead and not events.is_over:
         events.detach()
         raise invalid("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
@@ -68,52 +66,52 @@ class Events:
         self._histories = histories
         self._execution_id = execution_id
         self._seen = seen
-        self._ring: sse.Notify = lambda: None
+        self._notify: sse.Notify = noop
         self._history: RunHistory[EventHistory] | None = None
         self._losses = 0
 
     async def open(self, tenant_id: str | None, known_seq: int) -> None:
         self._history = await self._histories.follow(
-            self._execution_id, self._rung, tenant_id=tenant_id, known_seq=known_seq
+            self._execution_id, self._on_growth, tenant_id=tenant_id, known_seq=known_seq
         )
         self._losses = self._history.losses
 
     @property
     def is_ahead(self) -> bool:
-        return self._seen > len(self._chronicle.events)
+        return self._seen > len(self._events.events)
 
     @property
     def is_over(self) -> bool:
-        run = self._chronicle.run
+        run = self._events.run
         is_final = run is None or run.gone or run.is_terminal
         if run is not None and self._history is not None and self._losses != self._history.losses:
             return False
-        return is_final and self._seen >= len(self._chronicle.events)
+        return is_final and self._seen >= len(self._events.events)
 
     def take(self) -> sse.EventBatch | None:
         assert self._history is not None, "opened before it is read"
-        if self._losses != self._history.losses and self._chronicle.run is not None:
+        if self._losses != self._history.losses and self._events.run is not None:
             self._losses, self._seen = self._history.losses, 0
             return sse.event("reset", b"{}", "0")
-        if self._seen >= len(self._chronicle.events):
+        if self._seen >= len(self._events.events):
             return None
         self._seen += 1
-        return sse.event("message", self._chronicle.events[self._seen - 1], str(self._seen))
+        return sse.event("message", self._events.events[self._seen - 1], str(self._seen))
 
-    def attach(self, ring: sse.Notify) -> None:
-        self._ring = ring
+    def attach(self, notify: sse.Notify) -> None:
+        self._notify = notify
 
     def detach(self) -> None:
         if self._history is not None:
-            self._histories.unfollow(self._execution_id, self._history, self._rung)
+            self._histories.unfollow(self._execution_id, self._history, self._on_growth)
 
     @property
-    def _chronicle(self) -> EventHistory:
+    def _events(self) -> EventHistory:
         assert self._history is not None, "opened before it is read"
-        return self._history.grown
+        return self._history.projection
 
-    def _rung(self) -> None:
-        self._ring()
+    def _on_growth(self) -> None:
+        self._notify()
 
 
 def _seen(given: str | None) -> int:

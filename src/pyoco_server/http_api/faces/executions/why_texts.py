@@ -1,4 +1,4 @@
-"""Why an execution stands as it stands, in words of two languages."""
+"""Why an execution is in its state, in two languages."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ JAPANESE = {
 }
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": ENGLISH, "ja": JAPANESE}
 
-# Where the core's word is not this face's.
+# Where this face has another term than the core.
 _WORDS = {"cancelled": "CANCELED", "cancelling": "CANCEL_REQUESTED", "task_failed": "NODE_FAILED"}
 _INSTANTS = frozenset({"at", "since", "until"})
-# Left out when there is nothing to say.
+# Left out if there is no value.
 _OPTIONAL = {"until": "until", "by": "by"}
 
 

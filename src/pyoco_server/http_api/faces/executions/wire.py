@@ -1,4 +1,4 @@
-"""A run in this face's words: status, instants, nodes."""
+"""A run in this face's terms: status, instants, nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NODE_STATUS = {
 
 
 def execution(run: Run) -> dict[str, Any]:
-    """The body of `GET /executions/{id}`. Exactly what its listed events fold into: see `state`."""
+    """The body of `GET /executions/{id}`. Its listed events fold into the same: see `state`."""
     return summary(run) | {"input": run.params, "nodes": [node(run, *one) for one in run.tasks.items()]}
 
 
@@ -74,7 +74,7 @@ def status_of(run: Run) -> str:
 
 
 def node_status(record: TaskRecord) -> str:
-    """One that was RUNNING when its worker was lost is started again; nothing is told of that in between."""
+    """A task that was RUNNING when its worker was lost stays RUNNING until it is started again."""
     lost = record.state is TaskStatus.PENDING and record.started_at is not None and record.ended_at is None
     return "RUNNING" if lost else _NODE_STATUS[record.state]
 
@@ -84,7 +84,7 @@ def graph_id(flow_name: str, driver: Driver) -> str:
 
 
 def flow_name_of(graph_id: str) -> str:
-    """What the runs of a graph, or of a flow, are called."""
+    """The flow name of runs of this graph or flow."""
     return graph_id.removeprefix(FLOW) if graph_id.startswith(FLOW) else GRAPH + graph_id
 
 
@@ -99,7 +99,7 @@ def run_error(run: Run) -> dict[str, Any] | None:
 
 
 def plain_number(value: float | None) -> int | float | None:
-    """42 was sent and 42 is shown, although it is kept as 42.0."""
+    """42 is shown as it was sent, although it is stored as 42.0."""
     return int(value) if value is not None and float(value).is_integer() else value
 
 
@@ -108,7 +108,7 @@ def instant_or_none(at: float | None) -> str | None:
 
 
 def instant(at: float) -> str:
-    """RFC 3339 in UTC, to the microsecond. What no calendar has (others may write instants) is its edge."""
+    """RFC 3339 in UTC, to the microsecond. An instant outside the calendar becomes its first or last day."""
     try:
         when = datetime.fromtimestamp(at, UTC)
     except (ValueError, OverflowError, OSError):

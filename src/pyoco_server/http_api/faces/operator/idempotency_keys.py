@@ -26,17 +26,18 @@ async def get_known_key(request: Request) -> Response:
 
 
 def _shown(use: Use) -> dict[str, Any]:
+    record = use.record
     return {
-        "method": use.method,
-        "path": use.path,
-        "digest": use.digest,
-        "state": use.state,
-        "resource_id": use.resource_id,
-        "status": use.status,
+        "method": record.method,
+        "path": record.path,
+        "digest": record.digest,
+        "state": record.state,
+        "resource_id": record.resource_id,
+        "status": record.status or None,
         "answer": msgspec.Raw(use.body) if use.body else None,
-        "event_ids": use.event_ids,
-        "reserved_at": use.reserved_at,
-        "expires_at": use.expires_at,
+        "event_ids": record.event_ids,
+        "reserved_at": record.reserved_at,
+        "expires_at": record.expires_at,
     }
 
 

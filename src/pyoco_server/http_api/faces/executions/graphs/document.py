@@ -1,7 +1,7 @@
-"""A graph as people write it, JSON or YAML, into tasks that hold together; or every problem with its node.
+"""Parses a graph from JSON or YAML into valid tasks, or lists every problem with its node.
 
-Reading gives a plain value and, for YAML, where each part of it stands. Each node is read for itself;
-whether they hold together is asked of the core. What is unknown is refused: a version cannot be changed.
+Parsing gives a plain value and, for YAML, the place of each part. Each node is checked alone; the core checks
+the graph as a whole. Unknown members are refused, because a version cannot be changed later.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import msgspec
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.executions.graphs.graph_yaml import Path, Places, read_yaml
+from pyoco_server.http_api.faces.executions.request_context import shown
+from pyoco_server.http_api.faces.executions.requests import locate
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
 
 PROBLEMS_MAX = 20
 GRAPH_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
-# What an answer of ours has besides, so that one can be edited and sent back.
-_PASSED_OVER = frozenset({"version", "createdAt", "digest"})
-_MEMBERS = frozenset({"graphId", "nodes"}) | _PASSED_OVER
+# Members of our answers that are ignored, so that an answer can be edited and sent back.
+_IGNORED = frozenset({"version", "createdAt", "digest"})
+_MEMBERS = frozenset({"graphId", "nodes"}) | _IGNORED
 _NODE_MEMBERS = GraphTask.__struct_fields__
 _RETRY_MEMBERS = RetryPolicy.__struct_fields__
-_PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
-_STEP = re.compile(r"[^.\[\]]+")
 
 
 class DocumentProblem(NamedTuple):
@@ -69,7 +69,7 @@ def _outer_problems(value: Any, graph_id: str) -> Iterator[DocumentProblem]:
 
 
 def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[DocumentProblem]:
-    """Fills `nodes` with those that could be read."""
+    """Fills `nodes` with those that could be parsed."""
     for index, one in enumerate(written):
         name = _name_of(one)
         problems = list(_member_problems(one))
@@ -94,7 +94,7 @@ def _member_problems(one: Any) -> Iterator[tuple[Path, str]]:
 
 
 def _without_meaning(node: GraphTask, one: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """What is well by itself and does nothing here: to pass over it would look as if it had an effect."""
+    """Valid members without an effect here. Ignoring them would look as if they had one."""
     if node.type is TaskKind.WAIT:
         if "retry" in one:
             yield ("retry",), "a wait is not tried again; remove it."
@@ -112,12 +112,8 @@ def _graph_problems(graph_id: str, nodes: Sequence[GraphTask]) -> Iterator[Docum
 
 
 def _explained(error: msgspec.ValidationError) -> tuple[Path, str]:
-    """msgspec says `Expected `int`, got `str` - at `$.retry.max_attempts``; we want the place apart."""
-    message = str(error)
-    found = _PLACE.search(message)
-    steps = _STEP.findall(found.group(1)) if found else []
-    path = tuple(int(step) if step.isdigit() else step for step in steps)
-    return path, _PLACE.sub("", message).replace("`", "'") + "."
+    steps, message = locate(error)
+    return tuple(int(step) if step.isdigit() else step for step in steps), f"{message}."
 
 
 def _invalid(problems: Sequence[DocumentProblem], places: Places) -> Invalid:
@@ -128,7 +124,7 @@ def _invalid(problems: Sequence[DocumentProblem], places: Places) -> Invalid:
 
 def _sentence(problem: DocumentProblem) -> str:
     where = _dotted(problem.path)
-    named = f"node {_shown(problem.node)}" if problem.node is not None else ""
+    named = f"node {shown(problem.node)}" if problem.node is not None else ""
     before = ", ".join(part for part in (named, where) if part)
     return f"{before}: {problem.message}" if before else problem.message
 
@@ -136,21 +132,17 @@ def _sentence(problem: DocumentProblem) -> str:
 def _detail(problem: DocumentProblem, places: Places) -> dict[str, Any]:
     detail: dict[str, Any] = {"loc": ["body", *problem.path], "msg": problem.message, "type": "value_error"}
     if problem.node is not None:
-        detail["nodeId"] = _shown(problem.node)
+        detail["nodeId"] = shown(problem.node)
     outward = (problem.path[:length] for length in range(len(problem.path), -1, -1))
     place = next((places[path] for path in outward if path in places), None)
     return detail | ({"line": place[0], "column": place[1]} if place else {})
 
 
 def _dotted(path: Path) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{_shown(step)}" for step in path)
+    steps = (f"[{step}]" if isinstance(step, int) else f".{shown(step)}" for step in path)
     return "".join(steps).removeprefix(".")
 
 
 def _name_of(one: Any) -> str | None:
     name = one.get("id") if isinstance(one, dict) else None
     return name if isinstance(name, str) and name else None
-
-
-def _shown(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:64])

@@ -1,4 +1,4 @@
-"""YAML of a graph into a plain value and the place of each part of it; refuses what `flow.yaml` refuses."""
+"""Parses the YAML of a graph into a plain value and the place of each part, with the rules of `flow.yaml`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyoco_server.workflow_yaml.lines import Lines
 from pyoco_server.workflow_yaml.problems import Problems, WorkflowYamlValidationError
 from pyoco_server.workflow_yaml.reading import Entries, Items, Node, decoded, plain, read
 
-# A thousand nodes with all their members are that many; the size of the body bounds the rest.
+# As many as a thousand nodes with all their members have. The size of the body limits the rest.
 VALUES_MAX = 200_000
 
 Path = tuple[str | int, ...]

@@ -1,4 +1,4 @@
-"""`/graphs`: register a definition, look at it, list them."""
+"""`/graphs`: register a definition, get it, list all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.operations.executions import graphs
 from pyoco_server.store.graphs import Head, StoredGraph
 
-# As it is written, with its white space; what is kept of it has a limit of its own.
+# Of the document with its white space. The stored graph has a limit of its own.
 DOCUMENT_BYTES_MAX = 1_048_576
 
 
@@ -38,7 +38,7 @@ async def put_graph(request: Request) -> Response:
         raise TooLarge(
             f"The graph is written in {len(raw)} bytes; at most {DOCUMENT_BYTES_MAX} are accepted."
         )
-    # Reading a large one takes a moment in which other callers want to be answered.
+    # In a thread: other requests are answered while a large document is parsed.
     tasks = await asyncio.to_thread(graph_tasks, raw, graph_id=graph_id, is_yaml=is_yaml)
     stored, is_new = await graphs.register(gateway.store, caller_of(request), graph_id, tasks)
     place = {"Location": f"/graphs/{graph_id}?version={stored.graph.version}"}
@@ -74,7 +74,7 @@ def _shown(stored: StoredGraph) -> dict[str, Any]:
 
 
 def _node(task: Any) -> dict[str, Any]:
-    """What has a default is left out, but for what every reader wants to know."""
+    """Members with their default are left out, except these four."""
     written: dict[str, Any] = msgspec.to_builtins(task)
     return {"id": task.id, "type": task.type, "after": task.after, "join": task.join} | written
 
