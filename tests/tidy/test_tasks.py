@@ -27,7 +27,7 @@ ALLOWED: dict[str, str] = {
     "store/runs/snapshots.py:_make": "awaited by all who need the bucket",
     "supervision/loop.py:start": "the loop itself",
     "supervision/loop.py:start_task": "the supervised task itself",
-    "worker/recording/run_log.py:_is_written_in_time": "waits for an event; ended by its caller",
+    "worker/recording/run_log.py:_wait_for_writer": "waits for an event; ended by its caller",
 }
 
 

@@ -1,6 +1,6 @@
-"""Expressions of flows (`$ctx.results.count > 2`): what may be written, and what it is worth.
+"""Expressions of flows (`$ctx.results.count > 2`): their grammar and their evaluation.
 
-    grammar      text into a checked tree: which operators there are, and how large an expression may be
+    grammar      text into a checked tree: which operators exist, and how large an expression may be
     paths        `$ctx.a.b`: through mappings, lists and nothing else
     values       which values operators accept
     operators    what each operator does, within limits

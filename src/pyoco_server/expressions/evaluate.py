@@ -14,9 +14,9 @@ Environment = Callable[[str], str | None]
 
 
 def evaluate(source: str, data: Mapping[str, Any], environment: Environment) -> Any:
-    """A single reference gives the value itself, whatever it is. Raises what the operators raise.
+    """A single reference returns the value itself, of any type. Raises what the operators raise.
 
-    `environment`: a variable by its name, None where there is none.
+    `environment`: a variable by its name, or None.
     """
     return _Evaluation(data, environment).of(parse(source))
 
@@ -44,7 +44,7 @@ class _Evaluation:
                 raise AssertionError(f"{type(node).__name__} is refused by the grammar")
 
     def _joined(self, node: ast.BoolOp) -> Any:
-        """As in Python: the first value that decides, and nothing after it is looked at."""
+        """As in Python: the first value that decides; the rest is not evaluated."""
         decides = isinstance(node.op, ast.Or)
         for part in node.values[:-1]:
             value = self.of(part)

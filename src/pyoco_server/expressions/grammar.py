@@ -1,4 +1,4 @@
-"""Text into a checked tree. Owns which operators there are, and how large an expression may be.
+"""Text into a checked tree. Owns which operators exist, and how large an expression may be.
 
 `$ctx.…` and `$env.…` become calls of `_ctx` and `_env`, as pyoco writes them. No other name, call, attribute
 or subscript is accepted.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pyoco_server.expressions.paths import PathError, check_path
 
-CHARS_MAX = 4096  # of any expression; one in a flow.yaml has a smaller limit of its own
+CHARS_MAX = 4096  # of any expression; an expression in a flow.yaml has a smaller limit
 PARTS_MAX = 500
 DEPTH_MAX = 64
 PARSED_KEPT = 256  # a loop evaluates the same few expressions again and again
@@ -38,7 +38,7 @@ _ALLOWED = (
 
 
 class ExpressionError(ValueError):
-    """Says what is wrong with the text."""
+    """The message says what is wrong with the text."""
 
 
 class PathReference(NamedTuple):
@@ -47,13 +47,13 @@ class PathReference(NamedTuple):
 
 
 def is_setting(name: str) -> bool:
-    """A variable of the server's own. Settings are read without regard to case, so this is too."""
+    """Whether a variable is a setting of the server. Settings are case-insensitive."""
     return name.upper().startswith(SETTINGS_PREFIX)
 
 
 @lru_cache(maxsize=PARSED_KEPT)
 def parse(source: str) -> ast.expr:
-    """Raises ExpressionError, and nothing else, for whatever text this is."""
+    """Raises ExpressionError, and nothing else, for any text."""
     if len(source) > CHARS_MAX:
         raise ExpressionError(f"The expression has more than {CHARS_MAX} characters.")
     folded = unicodedata.normalize("NFKC", source)  # as Python reads names
@@ -73,21 +73,21 @@ def parse(source: str) -> ast.expr:
 
 
 def reference_of(call: ast.Call) -> PathReference:
-    """Of a call in a checked tree."""
+    """The reference of a call in a checked tree."""
     assert isinstance(call.func, ast.Name)
     assert isinstance(call.args[0], ast.Constant)
     return PathReference(_READERS[call.func.id], str(call.args[0].value))
 
 
 def environment_names(source: str) -> Iterator[str]:
-    """Which variables an expression reads."""
+    """The environment variables that an expression reads."""
     for node in ast.walk(parse(source)):
         if isinstance(node, ast.Call) and (reference := reference_of(node)).root == "env":
             yield reference.path
 
 
 def _check_size(tree: ast.expr) -> None:
-    """Level by level: nothing here may recurse, the tree may be deep."""
+    """Level by level, without recursion: the tree may be deep."""
     level: list[ast.AST] = [tree]
     parts = depth = 0
     while level:

@@ -1,4 +1,4 @@
-"""What each operator does. Those that can make large values from small ones are bounded."""
+"""What each operator does. Operators that can make large values from small ones are limited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS = (str, bytes, list, tuple)
 
 
 class TooCostly(ValueError):
-    """The result would be too large. Says the limit."""
+    """The result would be too large; the message names the limit."""
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -52,7 +52,7 @@ def _modulo(left: Any, right: Any) -> Any:
 
 
 def _bits(value: Any) -> int:
-    """About how many a number has; of a fraction, its longer half. Decimals bound themselves."""
+    """About how many bits a number has; of a fraction, its longer part. Decimals have their own limit."""
     if isinstance(value, int):
         return value.bit_length()
     numerator, denominator = getattr(value, "numerator", 0), getattr(value, "denominator", 0)
@@ -69,14 +69,6 @@ def _check_bits(bits: int) -> None:
         raise TooCostly(f"the result has more than {INTEGER_BITS_MAX} bits; do it in a task")
 
 
-def _contained(item: Any, container: Any) -> bool:
-    return item in container
-
-
-def _not_contained(item: Any, container: Any) -> bool:
-    return item not in container
-
-
 BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: _add,
     ast.Sub: operator.sub,
@@ -90,8 +82,8 @@ BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.In: _contained,
-    ast.NotIn: _not_contained,
+    ast.In: lambda item, container: item in container,
+    ast.NotIn: lambda item, container: item not in container,
 }
 UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.Not: operator.not_,

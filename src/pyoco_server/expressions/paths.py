@@ -1,7 +1,7 @@
-"""Paths like `results.read.rows.0.price`: through mappings by key, through lists by number, no further.
+"""Paths like `results.read.rows.0.price`: through mappings by key and through lists by number.
 
-An attribute of a Python object is never read: from any object a chain of attributes leads to the modules of
-its process and to everything in them.
+Attributes of Python objects are never read: from any object a chain of attributes leads to all modules of the
+process.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ PART_CHARS_SHOWN_MAX = 64
 
 
 class PathError(LookupError):
-    """A part that is refused. Says which."""
+    """A part of the path is refused; the message names it."""
 
 
 class NotThere(LookupError):
-    """A part that leads nowhere."""
+    """A part of the path does not exist."""
 
 
 def check_part(part: str) -> None:
-    """Refuses what begins with an underscore: by convention such names are for Python, not for data."""
+    """Refuse names that begin with an underscore: by convention they are internal, not data."""
     if part.startswith("_"):
         shown = part[:PART_CHARS_SHOWN_MAX]
         raise PathError(f"No part of a path may begin with _, as '{shown}' does; rename it.")
@@ -34,7 +34,7 @@ def check_path(path: str) -> None:
 
 
 def walk(value: Any, parts: Iterable[str]) -> Any:
-    """Raises PathError, or NotThere with the part that leads nowhere."""
+    """Raises PathError, or NotThere with the part that does not exist."""
     for part in parts:
         check_part(part)
         value = _step(value, part)
@@ -43,7 +43,7 @@ def walk(value: Any, parts: Iterable[str]) -> Any:
 
 def _step(value: Any, part: str) -> Any:
     if isinstance(value, dict):
-        # The methods of dict itself: a subclass may compute, load or invent what is asked for.
+        # The methods of dict itself: a subclass may execute code for a key.
         if dict.__contains__(value, part):
             return dict.__getitem__(value, part)
     elif isinstance(value, Mapping):

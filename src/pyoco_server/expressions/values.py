@@ -1,8 +1,8 @@
-"""Which values operators accept: plain data, and nothing that brings code of its own.
+"""Which values operators accept: plain data without code of its own.
 
-A task may return any object. Comparing it would call its methods, so an operator takes only values whose
-types are known here. Numbers of other libraries are taken at their value; subclasses of text and numbers as
-what they derive from.
+A task may return any object. To compare it would call its methods, so operators accept only the types listed
+here. Numbers of other libraries are converted; subclasses of text and numbers are converted to their
+base types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numbers
 import uuid
 from typing import Any
 
-# Of one operator's operands, all that is inside lists and mappings counted.
+# Of the operands of one operator, with the members of lists and mappings.
 VALUES_MAX = 1_000_000
 DEPTH_MAX = 100
 
@@ -25,11 +25,11 @@ _SCALARS = frozenset({
 
 
 class NotPlain(TypeError):
-    """Says which kind of value it is, or that there is too much of it."""
+    """The message names the type of the value, or the limit that it exceeds."""
 
 
 def plain(value: Any) -> Any:
-    """The same value, made of known types only. Raises NotPlain."""
+    """The same value, made of the known types only. Raises NotPlain."""
     return value if type(value) in _SCALARS else _Plain().of(value, 0)
 
 

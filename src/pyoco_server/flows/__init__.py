@@ -1,4 +1,4 @@
-"""What authors of flows import, and how their flows are found. Stands alone: imports nothing else of ours."""
+"""What authors of flows import, and how their flows are found. Imports no other package of the product."""
 
 from pyoco_server.flows.resolve import FlowResolver, ResolverError, load_resolver
 

@@ -1,6 +1,6 @@
-"""The flows that `pyoco-server up` serves on tag `demo`: small enough to read, each shows one thing.
+"""The flows that `pyoco-server up` serves on tag `demo`. Each is short and shows one feature.
 
-Every call builds its flow anew, because pyoco keeps edges in the task objects: shared ones would be rewired.
+Every call builds a new flow, because pyoco keeps edges in the task objects: shared tasks would be rewired.
 """
 
 import time
@@ -19,13 +19,13 @@ DEMO_FLOWS = {
     "release": "Builds, waits for your approval without holding a worker, then deploys; params: version",
 }
 
-PART_SEC = 0.1  # how long each of the parallel parts pretends to work
+PART_SEC = 0.1  # how long each of the parallel parts sleeps
 TICK_SEC = 1.0
-CANCEL_CHECK_SEC = 0.1  # the longest a cancel goes unnoticed by the ticker
+CANCEL_CHECK_SEC = 0.1  # the longest delay of a cancel in the ticker
 
 
 def resolver(flow_name: str) -> Flow:
-    """The demo flow of this name; KeyError for any other."""
+    """The demo flow with this name. Raises KeyError for other names."""
     builders: dict[str, Callable[[], Flow]] = {
         "hello": hello,
         "parallel": parallel,
@@ -38,7 +38,7 @@ def resolver(flow_name: str) -> Flow:
     return builders[flow_name]()
 
 
-# What a worker tells of the flows it knows; any resolver may have this.
+# The worker publishes this list. Any resolver may have it.
 resolver.flows = DEMO_FLOWS  # type: ignore[attr-defined]
 
 
@@ -130,7 +130,7 @@ def _part(number: int) -> int:
 
 
 def _wait(ctx: Context, wait_sec: float) -> bool:
-    """False as soon as the run is cancelled."""
+    """Returns False as soon as the run is cancelled."""
     until = time.monotonic() + wait_sec
     while not ctx.is_cancelled:
         left_sec = until - time.monotonic()

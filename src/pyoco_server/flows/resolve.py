@@ -1,6 +1,6 @@
-"""Find an author's flow resolver by `module:function` or `path/to/file.py:function`. Owns the import.
+"""Load a flow resolver by `module:function` or `path/to/file.py:function`. Owns the import.
 
-Every refusal is a `ResolverError` whose text says what to change.
+Every error is a `ResolverError` whose text says what to change.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ FlowResolver = Callable[[str], Flow]
 
 
 class ResolverError(Exception):
-    """The resolver cannot be had; the message says what to change."""
+    """The resolver cannot be loaded; the message says what to change."""
 
 
 def load_resolver(spec: str) -> FlowResolver:
@@ -48,12 +48,12 @@ def _load_file(path: Path) -> ModuleType:
     if source is None or source.loader is None:
         raise ResolverError(f"{path} is not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(source)
-    sys.modules[name] = module  # before executing it, as import does: dataclasses and pickle look there
+    sys.modules[name] = module  # before it is executed, as import does: dataclasses and pickle use it
     try:
         source.loader.exec_module(module)
-    except Exception as exc:  # the author's module may raise anything while it is imported
+    except Exception as exc:  # user code: a module may raise anything while it is imported
         del sys.modules[name]
-        raise ResolverError(f"{path} cannot be imported: {type(exc).__name__}: {exc}{_where(exc)}") from exc
+        raise _cannot_import(str(path), exc) from exc
     return module
 
 
@@ -68,17 +68,16 @@ def _load_module(name: str) -> ModuleType:
                 "or give the file as path/to/file.py:function"
             ) from exc
         raise ResolverError(f"Module '{name}' needs '{exc.name}', which is not installed") from exc
-    except Exception as exc:  # the author's module may raise anything while it is imported
-        raise ResolverError(
-            f"Module '{name}' cannot be imported: {type(exc).__name__}: {exc}{_where(exc)}"
-        ) from exc
+    except Exception as exc:  # user code: a module may raise anything while it is imported
+        raise _cannot_import(f"Module '{name}'", exc) from exc
 
 
-def _where(exc: Exception) -> str:
-    """The author's line that raised; a SyntaxError says its own."""
+def _cannot_import(what: str, exc: Exception) -> ResolverError:
+    """Names the line of the author's code that raised; a SyntaxError contains its own line."""
     frames = [] if isinstance(exc, SyntaxError) else traceback.extract_tb(exc.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith("<") and frame.filename != __file__]
-    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return ResolverError(f"{what} cannot be imported: {type(exc).__name__}: {exc}{where}")
 
 
 def _function(module: ModuleType, place: str, attribute: str) -> FlowResolver:
@@ -100,13 +99,13 @@ def _function(module: ModuleType, place: str, attribute: str) -> FlowResolver:
 
 
 def _make_importable(folder: Path) -> None:
-    # As `python file.py` and `python -m` do; a console script would otherwise not see the author's modules.
+    # As `python file.py` and `python -m` do; a console script would not find the author's modules.
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 
 def _module_name(path: Path) -> str:
-    """The file's own name, so that its siblings import the same module, unless that name is taken."""
+    """The file's own name, so that files beside it import the same module, unless that name is taken."""
     known = sys.modules.get(path.stem)
     if known is None or getattr(known, "__file__", None) == str(path):
         return path.stem

@@ -1,6 +1,6 @@
-"""Tasks that wait: for somebody's word (`approval`), or for time to pass (`sleep`). Owns how they are said.
+"""Tasks that wait: for an answer (`approval`), or for a time (`sleep`). Owns how flows declare them.
 
-Such a task has no code. While it waits it occupies no worker, and it outlives restarts of everything.
+Such a task has no code. While it waits it occupies no worker, and it continues after any restart.
 """
 
 import json
@@ -15,14 +15,14 @@ OnTimeout = Literal["fail", "succeed"]
 
 PROMPT_BYTES_MAX = 16 * 1024
 NAME_CHARS_MAX = 200
-# A wait that needs nobody has a key of this kind, so that lists of what somebody has to answer leave it out.
+# The key of a sleep has this prefix, so that lists of open approvals leave it out.
 SLEEP_KEY_PREFIX = "sleep:"
 WAIT_SEC_MAX = 10 * 366 * 86_400.0  # ten years
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitTask:
-    """Stands where other tasks have their function; by it an engine knows a task that waits."""
+    """Takes the place of a task's function: the engine recognises a waiting task by it."""
 
     prompt: Mapping[str, Any]
     timeout_sec: float | None = None
@@ -40,10 +40,10 @@ def approval(
     on_timeout: OnTimeout = "fail",
     wait_key: str | None = None,
 ) -> TaskWrapper:
-    """A task that waits until somebody answers; its result is the payload of the answer.
+    """A task that waits for an answer; its result is the payload of the answer.
 
-    `prompt` is shown to whoever has to decide; members like `$ctx.params.version` and `$node.build.output`
-    are replaced by what they refer to, as in a task's inputs. Without an answer within `timeout_sec` the task
+    `prompt` is shown to the person who answers; members like `$ctx.params.version` and `$node.build.output`
+    are replaced by their values, as in a task's inputs. Without an answer within `timeout_sec` the task
     fails, or succeeds with None. An answer must name `wait_key`, which is the task's name unless given.
     """
     _check_text("approval: name", name)
@@ -61,7 +61,7 @@ def approval(
 def sleep(seconds: float, name: str | None = None) -> TaskWrapper:
     """A task that succeeds after so many seconds, without holding a worker.
 
-    It is called `sleep_<seconds>` unless named; two of the same length in one flow need names of their own.
+    Its default name is `sleep_<seconds>`; two of the same length in one flow need different names.
     """
     _check_seconds("sleep: seconds", seconds)
     name = f"sleep_{seconds:g}" if name is None else name

@@ -11,7 +11,7 @@ __all__ = ["PyocoNatsWorker"]
 
 
 def __getattr__(name: str) -> Any:
-    """A slot is a process of this package too, and must not pay for the broker's client."""
+    """Imported at the first use: slots import this package too, and do not need the broker's client."""
     if name != "PyocoNatsWorker":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pyoco_server.worker.worker import PyocoNatsWorker

@@ -16,15 +16,15 @@ from typing import Any
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 from pyoco_server.worker.slots.capture import LineStream, LogLines
 
-# at, stream, who, lines, level
-OnLines = Callable[[float, str, CurrentAttempt, list[str], str | None], None]
+# at, stream, attempt, lines, level
+OnTaskLines = Callable[[float, str, CurrentAttempt, list[str], str | None], None]
 
 _lock = threading.Lock()
-_runs: dict[str, OnLines] = {}
+_runs: dict[str, OnTaskLines] = {}
 _tees: list[_Tee] = []
 
 
-def listen_to(run_id: str, on_lines: OnLines) -> None:
+def listen_to(run_id: str, on_lines: OnTaskLines) -> None:
     """`on_lines` is called from the threads of the run's tasks."""
     with _lock:
         _runs[run_id] = on_lines
@@ -36,7 +36,7 @@ def listen_to(run_id: str, on_lines: OnLines) -> None:
 
 
 def end_of(run_id: str, task: str | None = None) -> None:
-    """The task has ended (None: the run has): what it has begun to print is a line too."""
+    """The task (None: the run) has ended: its incomplete line is complete now."""
     for tee in tuple(_tees):
         tee.lines.end_lines_of(task, run_id)
 
@@ -48,13 +48,13 @@ def stop_listening(run_id: str) -> None:
         if not _runs:
             logging.getLogger().removeHandler(_log_lines)
             for tee in _tees:
-                if getattr(sys, tee.name) is tee:  # otherwise other code has replaced it since: keep that
+                if getattr(sys, tee.name) is tee:  # otherwise other code has replaced it: keep that
                     setattr(sys, tee.name, tee.stream)
             _tees.clear()
 
 
 class _Tee:
-    """A stream in front of another: everything goes there, and lines of a task also go to its run."""
+    """A stream that writes everything to another, and lines of a task also to its run."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,7 +1,7 @@
-"""Expressions of a graph: put into pyoco's notation, and checked to be nothing but what that allows.
+"""Expressions of a graph: converted to pyoco's notation and checked.
 
-Parsed, never evaluated here. What may stand in an expression is the grammar's to say (`expressions`), which
-the worker asks again before it evaluates one.
+They are parsed and never evaluated here. The package `expressions` owns the grammar; the worker parses an
+expression again before it evaluates it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _ROOTS = frozenset({"params", "results", "scratch", "artifacts", "loop", "loops"
 
 
 def expression_source(raw: str, *, of_params: bool) -> str:
-    """What is evaluated. `of_params`: a single word is the name of a parameter. Raises ExpressionError."""
+    """The expression to evaluate. `of_params`: a single word is the name of a parameter.
+
+    Raises ExpressionError.
+    """
     inner = raw.strip()
     if inner.startswith("{{") and inner.endswith("}}"):
         inner = inner[2:-2].strip()
@@ -31,7 +34,7 @@ def expression_source(raw: str, *, of_params: bool) -> str:
 
 
 def check_input(reference: str) -> None:
-    """An input that refers to something (`$node.read.output.rows`). Raises ExpressionError."""
+    """Check an input that is a reference (`$node.read.output.rows`). Raises ExpressionError."""
     root, _, path = reference[1:].partition(".")
     check_reference(root, path)
 

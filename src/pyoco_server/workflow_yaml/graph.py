@@ -5,7 +5,7 @@
               | "switch" "(" "on" "=" value ")" "{" (case ":" (pipeline | "pipeline") ";")* "}"
               | ("repeat" | "foreach" | "until") "(" name "=" value, … ")" "{" pipeline "}"
 
-A wrong argument is told and reading goes on; where the grammar itself is broken, it ends.
+A wrong argument is reported and parsing continues; a violation of the grammar ends it.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ ARGUMENTS = {
 _VALUES = ("IDENT", "NUMBER", "STRING", "TEMPLATE")
 _BRANCH_ENDS = ("SEMI", "RBRACE")
 
-# Type, sentence and place of something wrong.
-Tell = Callable[[str, str, int], None]
+# Type, sentence and position of a problem.
+Report = Callable[[str, str, int], None]
 
 
-def parse_graph(text: str, origins: Sequence[int], tell: Tell) -> Pipeline | None:
-    """The graph; None, and told, where it breaks the grammar. Other problems are told and read over."""
+def parse_graph(text: str, origins: Sequence[int], report: Report) -> Pipeline | None:
+    """The graph; None, and reported, if it violates the grammar. After other problems parsing continues."""
     try:
-        return _Parser(tokens_of(text, origins), tell, 0).whole()
+        return _Parser(tokens_of(text, origins), report, 0).whole()
     except GraphError as error:
-        tell("graph_syntax", error.msg, error.at)
+        report("graph_syntax", error.msg, error.at)
         return None
 
 
 class _Parser:
-    def __init__(self, tokens: list[Token], tell: Tell, depth: int) -> None:
+    def __init__(self, tokens: list[Token], report: Report, depth: int) -> None:
         self._tokens = tokens
-        self._tell = tell
+        self._report = report
         self._depth = depth
         self._next = 0
 
@@ -119,7 +119,7 @@ class _Parser:
         return PipeTerm(name.value, at)
 
     def _switch(self) -> SwitchTerm:
-        arguments = _Arguments(self._take("IDENT"), self._arguments(), self._tell)
+        arguments = _Arguments(self._take("IDENT"), self._arguments(), self._report)
         on = arguments.expression("on", of_params=True)
         self._take("LBRACE")
         cases: dict[str | None, Case] = {}
@@ -130,7 +130,7 @@ class _Parser:
                 self._case(cases)
         closed = self._take("RBRACE")
         if not cases:
-            self._tell("graph_syntax", "A switch needs at least one case.", closed.at)
+            self._report("graph_syntax", "A switch needs at least one case.", closed.at)
         default = [cases.pop(None)] if None in cases else []
         return SwitchTerm(on, (*cases.values(), *default))
 
@@ -141,22 +141,22 @@ class _Parser:
         body = self._branch()
         key = None if is_default else word.value
         if key in cases:
-            self._tell("duplicate_case", "This case stands here a second time; remove one.", word.at)
+            self._report("duplicate_case", "This case stands here a second time; remove one.", word.at)
         else:
             cases[key] = Case(None if is_default else _case_value(word.value), body)
 
     def _branch(self) -> Pipeline:
-        """A pipeline, or one in quotes."""
+        """A pipeline, with or without quotes."""
         if self._peek().kind == "STRING" and self._peek(1).kind in _BRANCH_ENDS:
             word = self._take("STRING")
             inner = tokens_of(word.value, word.origins)
             if not word.value.strip():
                 raise GraphError("This branch is empty.", word.at)
-            return _Parser(inner, self._tell, self._depth + 1).whole()
+            return _Parser(inner, self._report, self._depth + 1).whole()
         return self._inside(_BRANCH_ENDS)
 
     def _loop(self, kind: str) -> Term:
-        arguments = _Arguments(self._take("IDENT"), self._arguments(), self._tell)
+        arguments = _Arguments(self._take("IDENT"), self._arguments(), self._report)
         self._take("LBRACE")
         body = self._inside(("RBRACE",))
         self._take("RBRACE")
@@ -209,11 +209,11 @@ class _Parser:
 
 
 class _Arguments:
-    """What stands in the brackets of a block. A wrong one is told and stands for something harmless."""
+    """The arguments of a block. A wrong one is reported and replaced by a default."""
 
-    def __init__(self, block: Token, given: list[tuple[Token, Token]], tell: Tell) -> None:
+    def __init__(self, block: Token, given: list[tuple[Token, Token]], report: Report) -> None:
         self._block = block
-        self._tell = tell
+        self._report = report
         self._values: dict[str, Token] = {}
         known = ARGUMENTS[block.value]
         for name, value in given:
@@ -231,7 +231,7 @@ class _Arguments:
         try:
             return Expression(expression_source(value.value, of_params=of_params))
         except ExpressionError as error:
-            self._tell("invalid_expression", str(error), value.at)
+            self._report("invalid_expression", str(error), value.at)
             return Expression("")
 
     def count(self, name: str) -> int | Expression:
@@ -276,7 +276,7 @@ class _Arguments:
         return int(value.value)
 
     def _wrong(self, msg: str, token: Token) -> None:
-        self._tell("invalid_argument", msg, token.at)
+        self._report("invalid_argument", msg, token.at)
 
 
 def _case_value(text: str) -> str | int | bool:

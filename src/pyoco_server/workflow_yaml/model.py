@@ -1,4 +1,4 @@
-"""A workflow as it stands in a file, with the member names that pyoco's own configuration has."""
+"""A workflow as in its file, with the member names of pyoco's own configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyoco_server.workflow_yaml.terms import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class TaskConfig:
-    """`callable` and `use` exclude each other; neither: the plug-in that has the task's own name."""
+    """`callable` and `use` exclude each other. Without both: the plug-in with the task's own name."""
 
     callable: str | None = None
     use: str | None = None
@@ -21,7 +21,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowConfig:
-    """`pipeline` is the graph, read."""
+    """`pipeline` is the parsed graph."""
 
     graph: str
     defaults: Mapping[str, Any]
@@ -40,4 +40,4 @@ class WorkflowConfig:
     tasks: Mapping[str, TaskConfig]
     pipes: Mapping[str, str]
     runtime: RuntimeConfig
-    pipelines: Mapping[str, Pipeline] = field(default_factory=dict)  # the pipes, read
+    pipelines: Mapping[str, Pipeline] = field(default_factory=dict)  # the parsed pipes

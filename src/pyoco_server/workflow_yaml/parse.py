@@ -1,4 +1,4 @@
-"""The door: bytes of a `flow.yaml` in, a workflow that holds together out, or every problem at once."""
+"""The entry point: bytes of a `flow.yaml` into a valid workflow, or an error with all problems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from pyoco_server.workflow_yaml.graph import Tell, parse_graph
+from pyoco_server.workflow_yaml.graph import Report, parse_graph
 from pyoco_server.workflow_yaml.lines import Lines
 from pyoco_server.workflow_yaml.model import FlowConfig, WorkflowConfig
 from pyoco_server.workflow_yaml.problems import Path, Problems, WorkflowYamlValidationError
@@ -24,9 +24,9 @@ class ParsedWorkflowYaml:
 
 
 def parse_workflow_yaml_bytes(raw: bytes, *, require_flow: bool = True) -> ParsedWorkflowYaml:
-    """Raises WorkflowYamlValidationError, and nothing else, for whatever bytes these are.
+    """Raises WorkflowYamlValidationError, and nothing else, for any bytes.
 
-    How large they may be is for the caller to say; the cost is linear in their number.
+    The caller limits the size; the cost is linear in it.
     """
     if not isinstance(raw, bytes | bytearray):
         raise WorkflowYamlValidationError("invalid_bytes")
@@ -35,7 +35,7 @@ def parse_workflow_yaml_bytes(raw: bytes, *, require_flow: bool = True) -> Parse
 
 
 def extract_flow_defaults(parsed: ParsedWorkflowYaml) -> dict[str, Any]:
-    """The parameters that a run of it has."""
+    """The default parameters of a run."""
     return dict(parsed.config.flow.defaults) if parsed.config.flow else {}
 
 
@@ -54,7 +54,8 @@ class _Reader:
         read_pipes = {name: self._pipeline(node, ("pipes", name)) for name, node in pipes.items()}
         pipeline = self._pipeline(graph, ("flow", "graph")) if graph else None
         if graph and pipeline:
-            check_references(pipeline, read_pipes, frozenset(tasks), self._telling_of_all(pipes), graph.begin)
+            report = self._report_anywhere(pipes)
+            check_references(pipeline, read_pipes, frozenset(tasks), report, graph.begin)
         if self._problems.found:
             raise self._problems.error()
         return WorkflowConfig(
@@ -69,20 +70,20 @@ class _Reader:
     def _pipeline(self, node: Scalar, path: Path) -> Pipeline | None:
         text = str(node.value)
         origins = self._lines.origins(text, node.style, node.begin, node.end)
-        return parse_graph(text, origins, self._telling(path))
+        return parse_graph(text, origins, self._report_at(path))
 
-    def _telling(self, path: Path) -> Tell:
-        def tell(kind: str, msg: str, at: int) -> None:
-            self._problems.tell(kind, msg, self._lines.place(at), path)
+    def _report_at(self, path: Path) -> Report:
+        def report(kind: str, msg: str, at: int) -> None:
+            self._problems.add(kind, msg, self._lines.position(at), path)
 
-        return tell
+        return report
 
-    def _telling_of_all(self, pipes: dict[str, Scalar]) -> Tell:
-        """For what may stand in the graph or in any pipe."""
+    def _report_anywhere(self, pipes: dict[str, Scalar]) -> Report:
+        """For problems in the graph or in any pipe."""
 
-        def tell(kind: str, msg: str, at: int) -> None:
+        def report(kind: str, msg: str, at: int) -> None:
             if not self._problems.is_full:
                 here = (("pipes", name) for name, pipe in pipes.items() if pipe.begin <= at < pipe.end)
-                self._problems.tell(kind, msg, self._lines.place(at), next(here, ("flow", "graph")))
+                self._problems.add(kind, msg, self._lines.position(at), next(here, ("flow", "graph")))
 
-        return tell
+        return report

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow, where it stands, and the error that carries all of it."""
+"""The problems of a workflow with their positions, and the error that contains them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class WorkflowYamlValidationError(Invalid, ValueError):
 
 @dataclass(slots=True)
 class Problems:
-    """Collects. Past the limit nobody reads on."""
+    """Collects problems up to the limit."""
 
     found: list[WorkflowProblem] = field(default_factory=list)
 
-    def tell(self, kind: str, msg: str, place: SourcePosition, path: Path = ()) -> None:
+    def add(self, kind: str, msg: str, place: SourcePosition, path: Path = ()) -> None:
         if not self.is_full:
             self.found.append(WorkflowProblem(kind, msg, place, path))
 
@@ -62,8 +62,8 @@ class Problems:
     def fail(
         self, kind: str, msg: str, place: SourcePosition, path: Path = ()
     ) -> WorkflowYamlValidationError:
-        """The error to raise where nothing can be checked after this."""
-        self.tell(kind, msg, place, path)
+        """The error to raise if nothing can be checked after this problem."""
+        self.add(kind, msg, place, path)
         return self.error()
 
     def error(self) -> WorkflowYamlValidationError:
@@ -71,7 +71,7 @@ class Problems:
 
 
 def quoted(name: str) -> str:
-    """A name of the author's in a sentence: short, and on one line."""
+    """A name of the author in a sentence: shortened, and on one line."""
     shown = name if len(name) <= NAME_CHARS_MAX else name[: NAME_CHARS_MAX - 1] + "…"
     return "'" + "".join(letter if letter.isprintable() else "?" for letter in shown) + "'"
 

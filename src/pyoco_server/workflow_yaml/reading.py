@@ -1,8 +1,8 @@
-"""YAML text into a tree of JSON values that know where they stand.
+"""YAML text into a tree of JSON values with their positions.
 
-Reads the parser's events and builds nothing else from them: no constructor ever runs. Aliases and anchors
-(which can make a small text huge), tags (which can name Python objects), merge keys and double keys are
-refused here; depth and number of nodes have limits, so that reading costs what the text is long.
+The tree is built from the parser's events: no constructor runs. Aliases and anchors (which can expand a small
+text to a huge one), tags (which can name Python objects), merge keys and duplicate keys are refused. Depth
+and number of nodes are limited, so that the cost is linear in the size of the text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NODES_MAX = 20_000
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# The one in C reads the same events several times faster; not every installation has it.
+# The loader in C is several times faster; not every installation has it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -55,7 +55,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableYaml:
-    """Something stands here that was told of already."""
+    """The problem at this position was reported already."""
 
     place: SourcePosition
 
@@ -64,22 +64,22 @@ Node = Scalar | Items | Entries | UnreadableYaml
 
 
 def decoded(raw: bytes, problems: Problems) -> str:
-    """The text, without a byte order mark. Raises for what is no text."""
+    """The text, without a byte order mark. Raises if the bytes are not text."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8")
-        place = Lines(before).place(len(before))
+        place = Lines(before).position(len(before))
         raise problems.fail("invalid_utf8", "The file is not UTF-8 text from here on.", place) from error
     text = text.removeprefix("\ufeff")
     if odd := _UNPRINTABLE.search(text):
-        place = Lines(text).place(odd.start())
+        place = Lines(text).position(odd.start())
         raise problems.fail("invalid_yaml", "Control characters are not accepted.", place)
     return text
 
 
 def read(text: str, lines: Lines, problems: Problems, *, nodes_max: int = NODES_MAX) -> Node | None:
-    """The one document of the text; None when it is empty. Raises where reading cannot go on."""
+    """The single document of the text; None if it is empty. Raises if reading cannot continue."""
     composer = _Composer(lines, problems, nodes_max)
     events = yaml.parse(text, Loader=_LOADER)
     try:
@@ -95,7 +95,7 @@ def read(text: str, lines: Lines, problems: Problems, *, nodes_max: int = NODES_
 
 
 def plain(node: Node) -> Any:
-    """The value without places; its problems were told before."""
+    """The value without positions; its problems were reported before."""
     match node:
         case Scalar():
             return node.value
@@ -109,20 +109,20 @@ def plain(node: Node) -> Any:
 
 def _not_yaml(error: Any, lines: Lines, problems: Problems) -> WorkflowYamlValidationError:
     mark = error.problem_mark or error.context_mark
-    place = lines.place(lines.index(mark.line, mark.column)) if mark else SourcePosition(1, 1)
+    place = lines.position(lines.index(mark.line, mark.column)) if mark else SourcePosition(1, 1)
     sentence = f"The file is not valid YAML: {error.problem or error.context}."
     return problems.fail("invalid_yaml", sentence, place)
 
 
 class _Composer:
-    """Events in, a tree out. Has a stack of its own: how deep the text is nested is the author's choice."""
+    """Builds the tree from events. It does not recurse: the author chooses how deep the text is nested."""
 
     def __init__(self, lines: Lines, problems: Problems, nodes_max: int) -> None:
         self._lines = lines
         self._problems = problems
         self._nodes_max = nodes_max
         self._open: list[Items | Entries] = []
-        self._keys: list[Node | None] = []  # beside each open collection: the key that waits for its value
+        self._keys: list[Node | None] = []  # for each open collection: the key that waits for its value
         self._nodes = 0
         self._documents = 0
         self.root: Node | None = None
@@ -134,29 +134,29 @@ class _Composer:
                 if self._documents > 1:
                     raise self._fail("invalid_yaml", "The file has a second document; write one.", event)
             case yaml.ScalarEvent():
-                self._checked(event)
+                self._check(event)
                 self._add(self._scalar(event))
             case yaml.SequenceStartEvent():
-                self._checked(event)
+                self._check(event)
                 self._enter(Items(self._place(event)))
             case yaml.MappingStartEvent():
-                self._checked(event)
+                self._check(event)
                 self._enter(Entries(self._place(event)))
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                 self._keys.pop()
                 self._add(self._open.pop())
             case yaml.AliasEvent():
-                self._tell("alias_refused", "Aliases (*name) are not accepted; write it out.", event)
+                self._report("alias_refused", "Aliases (*name) are not accepted; write it out.", event)
                 self._add(UnreadableYaml(self._place(event)))
 
-    def _checked(self, event: Any) -> None:
+    def _check(self, event: Any) -> None:
         self._nodes += 1
         if self._nodes > self._nodes_max:
             raise self._fail("too_many_values", f"The file has more than {self._nodes_max} values.", event)
         if event.anchor is not None:
-            self._tell("alias_refused", "Anchors (&name) are not accepted; remove it.", event)
+            self._report("alias_refused", "Anchors (&name) are not accepted; remove it.", event)
         if event.tag is not None:
-            self._tell("tag_refused", "Tags (!name) are not accepted; remove it.", event)
+            self._report("tag_refused", "Tags (!name) are not accepted; remove it.", event)
 
     def _enter(self, collection: Items | Entries) -> None:
         if len(self._open) >= DEPTH_MAX:
@@ -170,12 +170,12 @@ class _Composer:
         begin = self._lines.index(event.start_mark.line, event.start_mark.column)
         end = self._lines.index(event.end_mark.line, event.end_mark.column)
         if _SURROGATE.search(event.value):
-            self._problems.tell("invalid_value", "Half of a surrogate pair is no character.", place)
+            self._problems.add("invalid_value", "Half of a surrogate pair is no character.", place)
             return UnreadableYaml(place)
         try:
             value = plain_value(event.value) if event.implicit[0] else event.value
         except OddScalar as odd:
-            self._problems.tell("invalid_value", str(odd), place)
+            self._problems.add("invalid_value", str(odd), place)
             return UnreadableYaml(place)
         return Scalar(place, value, event.style, begin, end)
 
@@ -195,18 +195,18 @@ class _Composer:
         if isinstance(key, UnreadableYaml):
             return
         if not isinstance(key, Scalar) or not isinstance(key.value, str):
-            self._problems.tell("invalid_key", "A key must be text; put it in quotes.", key.place)
+            self._problems.add("invalid_key", "A key must be text; put it in quotes.", key.place)
         elif key.value in outer.by_key:
             sentence = f"The key {quoted(key.value)} stands here a second time; remove one."
-            self._problems.tell("duplicate_key", sentence, key.place)
+            self._problems.add("duplicate_key", sentence, key.place)
         else:
             outer.by_key[key.value] = YamlEntry(key.place, node)
 
     def _place(self, event: Any) -> SourcePosition:
         return SourcePosition(event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _tell(self, kind: str, msg: str, event: Any) -> None:
-        self._problems.tell(kind, msg, self._place(event))
+    def _report(self, kind: str, msg: str, event: Any) -> None:
+        self._problems.add(kind, msg, self._place(event))
 
     def _fail(self, kind: str, msg: str, event: Any) -> WorkflowYamlValidationError:
         return self._problems.fail(kind, msg, self._place(event))

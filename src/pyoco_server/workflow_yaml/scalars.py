@@ -1,4 +1,4 @@
-"""Plain YAML scalars as JSON values. What YAML 1.1 would turn into a surprise is refused, and said so."""
+"""Plain YAML scalars as JSON values. Scalars that YAML 1.1 reads in an unexpected way are refused."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from yaml.resolver import Resolver
 JsonScalar = str | int | float | bool | None
 
 INT_DIGITS_MAX = 20
-INT_MIN, INT_MAX = -(2**63), 2**64 - 1  # what JSON readers everywhere take for an integer
+INT_MIN, INT_MAX = -(2**63), 2**64 - 1  # integers that all JSON parsers accept
 
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset({"yes", "true", "on"})
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
 _BASED = re.compile(r"[-+]?0(?:x[0-9a-fA-F_]+|b[01_]+)")
-_resolver: Any = Resolver()  # its methods come without types
+_resolver: Any = Resolver()  # its methods have no types
 
 
 class OddScalar(Exception):
-    """Says what it would become, and what to write instead."""
+    """The message says what YAML would read, and what to write instead."""
 
 
 def plain_value(text: str) -> JsonScalar:
-    """Raises OddScalar for what is no JSON, or reads as something else than it looks like."""
+    """Raises OddScalar for a value that is not JSON, or that YAML reads as another type than expected."""
     match str(_resolver.resolve(ScalarNode, text, (True, False))).removeprefix(_TAG):
         case "null":
             return None

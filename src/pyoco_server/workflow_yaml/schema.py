@@ -1,7 +1,7 @@
-"""Which keys a workflow has and what may stand behind them. Tells everything that is wrong, and reads on.
+"""The keys of a workflow and their values. Reports every problem and continues.
 
-Keys and the types of problems are those that people know from before; what pyoco would only refuse while the
-flow runs (a `$` that refers to nothing, a `callable` of two attributes) is refused here.
+Keys and the types of problems are those of earlier versions. What pyoco would refuse only while the flow runs
+(a `$` without a valid reference, a `callable` with two attributes) is refused here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_ENTRY = YamlEntry(SourcePosition(1, 1), Scalar(SourcePosition(1, 1), None))
 
 
 class Schema:
-    """One file's top level. A missing or broken part counts as empty, so that the others can be read."""
+    """The top level of a file. A missing or invalid part counts as empty, so that the others are checked."""
 
     def __init__(self, root: Node | None, problems: Problems) -> None:
         self._problems = problems
@@ -42,7 +42,7 @@ class Schema:
         self._root = root
         for key, sentence in FORBIDDEN.items():
             if key in root.by_key:
-                problems.tell(f"unsupported_key_{key}", sentence, root.by_key[key].key_place, (key,))
+                problems.add(f"unsupported_key_{key}", sentence, root.by_key[key].key_place, (key,))
         self._check_keys(root, (*TOP_KEYS, *FORBIDDEN), TOP_KEYS, "unknown_top_level_keys", ())
 
     def version(self) -> int:
@@ -57,9 +57,7 @@ class Schema:
             case UnreadableYaml():
                 return 1
         if "version" in self._root.by_key:
-            self._problems.tell(
-                "invalid_version", "version must be a whole number.", node.place, ("version",)
-            )
+            self._problems.add("invalid_version", "version must be a whole number.", node.place, ("version",))
         return 1
 
     def flow(self, *, required: bool) -> Entries | None:
@@ -68,7 +66,7 @@ class Schema:
             if required:
                 place = entry.key_place if entry else self._root.place
                 sentence = "There is no flow; write 'flow:' with a 'graph:' in it."
-                self._problems.tell("missing_flow", sentence, place, ("flow",))
+                self._problems.add("missing_flow", sentence, place, ("flow",))
             return None
         flow = self._entries(entry, "invalid_flow", ("flow",))
         self._check_keys(flow, FLOW_KEYS, FLOW_KEYS, "unknown_flow_keys", ("flow",))
@@ -83,7 +81,7 @@ class Schema:
                 return None
         place = entry.node.place if entry else flow.place
         sentence = "graph must be text with at least one task, as in: graph: first >> second"
-        self._problems.tell("missing_flow_graph", sentence, place, ("flow", "graph"))
+        self._problems.add("missing_flow_graph", sentence, place, ("flow", "graph"))
         return None
 
     def defaults(self, flow: Entries) -> Entries:
@@ -106,7 +104,7 @@ class Schema:
                     pass
                 case node:
                     sentence = "A pipe must be text with at least one task."
-                    self._problems.tell("invalid_pipes", sentence, node.place, ("pipes", name))
+                    self._problems.add("invalid_pipes", sentence, node.place, ("pipes", name))
         return found
 
     def runtime(self) -> RuntimeConfig:
@@ -120,17 +118,17 @@ class Schema:
     def _task(self, name: str, entry: YamlEntry) -> TaskConfig:
         path = ("tasks", name)
         if not name.strip() or len(name) > TEXT_CHARS_MAX:
-            self._problems.tell("invalid_task_name", "A task needs a name.", entry.key_place, ("tasks",))
+            self._problems.add("invalid_task_name", "A task needs a name.", entry.key_place, ("tasks",))
         if not isinstance(entry.node, Entries | UnreadableYaml):
             sentence = "A task must be a mapping, as in: {use: package/task}; empty is {}."
-            self._problems.tell("invalid_task_config", sentence, entry.node.place, path)
+            self._problems.add("invalid_task_config", sentence, entry.node.place, path)
             return TaskConfig()
         task = self._entries(entry, "invalid_task_config", path)
         self._check_keys(task, TASK_KEYS, TASK_KEYS, "unknown_task_keys", path)
         callable_, use = self._callable(task, path), self._use(task, path)
         if callable_ is not None and use is not None:
             sentence = "A task has 'callable' or 'use', not both."
-            self._problems.tell("invalid_task_config", sentence, entry.key_place, path)
+            self._problems.add("invalid_task_config", sentence, entry.key_place, path)
         return TaskConfig(callable_, use, self._inputs(task, path), self._outputs(task, path))
 
     def _callable(self, task: Entries, path: Path) -> str | None:
@@ -138,7 +136,7 @@ class Schema:
         if text is not None and not _CALLABLE.fullmatch(text):
             sentence = "callable must be module:function, as in: my_package.tasks:clean"
             place = task.by_key["callable"].node.place
-            self._problems.tell("invalid_task_callable", sentence, place, (*path, "callable"))
+            self._problems.add("invalid_task_callable", sentence, place, (*path, "callable"))
         return text
 
     def _use(self, task: Entries, path: Path) -> str | None:
@@ -155,12 +153,12 @@ class Schema:
     def _check_reference(self, node: Scalar, text: str, path: Path) -> None:
         if text.startswith("$") and not _REFERENCE.fullmatch(text):
             sentence = "A value that begins with $ is $node.<node>.output, $ctx.params.<name> or $env.<NAME>."
-            self._problems.tell("invalid_reference", sentence, node.place, path)
+            self._problems.add("invalid_reference", sentence, node.place, path)
         elif text.startswith("$"):
             try:
                 check_input(text)
             except ExpressionError as error:
-                self._problems.tell("invalid_reference", str(error), node.place, path)
+                self._problems.add("invalid_reference", str(error), node.place, path)
 
     def _outputs(self, task: Entries, path: Path) -> tuple[str, ...]:
         return self._texts(task.by_key.get("outputs", _NO_ENTRY), "invalid_task_outputs", (*path, "outputs"))
@@ -170,7 +168,7 @@ class Schema:
         if isinstance(node, Entries):
             return node
         if not isinstance(node, UnreadableYaml) and not _is_null(node):
-            self._problems.tell(kind, f"{path[-1]} must be a mapping."[:200], node.place, path)
+            self._problems.add(kind, f"{path[-1]} must be a mapping."[:200], node.place, path)
         return Entries(node.place)
 
     def _text(self, outer: Entries, key: str, kind: str, path: Path) -> str | None:
@@ -181,7 +179,7 @@ class Schema:
             case Scalar(value=None) | UnreadableYaml():
                 return None
         sentence = f"{key} must be text with 1 to {TEXT_CHARS_MAX} characters."
-        self._problems.tell(kind, sentence, node.place, (*path, key))
+        self._problems.add(kind, sentence, node.place, (*path, key))
         return None
 
     def _texts(self, entry: YamlEntry, kind: str, path: Path) -> tuple[str, ...]:
@@ -191,7 +189,7 @@ class Schema:
         values = [one.value if isinstance(one, Scalar) else None for one in _nodes(node)]
         texts = tuple(value for value in values if isinstance(value, str))
         if not isinstance(node, Items) or len(texts) < len(values):
-            self._problems.tell(kind, f"{path[-1]} must be a list of texts.", node.place, path)
+            self._problems.add(kind, f"{path[-1]} must be a list of texts.", node.place, path)
         return texts
 
     def _check_keys(
@@ -200,7 +198,7 @@ class Schema:
         for key, entry in outer.by_key.items():
             if key not in known:
                 sentence = f"There is no key {quoted(key)} here; there is {', '.join(offered)}."
-                self._problems.tell(kind, sentence, entry.key_place, (*path, key[:64]))
+                self._problems.add(kind, sentence, entry.key_place, (*path, key[:64]))
 
 
 def _nodes(node: Node) -> list[Node]:

@@ -1,6 +1,6 @@
-"""What a graph says, as values: a pipeline is a row of terms, and some terms have pipelines inside.
+"""A parsed graph as values: a pipeline is a list of terms, and some terms contain pipelines.
 
-`at` is where a term stands in the text. Expressions are pyoco's own notation (`$ctx.params.items`).
+`at` is the position of a term in the text. Expressions are pyoco's own notation (`$ctx.params.items`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class TaskTerm:
-    """`node` is the name it runs under, if it was given one of its own."""
+    """`node`: the name of the node, if it differs from the task's."""
 
     task: str
     node: str | None
@@ -33,7 +33,7 @@ class PipeTerm:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`value` None: for all that no other case is for."""
+    """`value` None: the default case."""
 
     value: str | int | bool | None
     body: Pipeline

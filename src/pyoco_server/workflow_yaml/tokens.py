@@ -1,4 +1,4 @@
-"""The text of a graph as tokens, each with the place it came from."""
+"""The text of a graph as tokens with their positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DIGITS = frozenset("0123456789")
 
 
 class GraphError(Exception):
-    """The graph cannot be read on from here."""
+    """The graph cannot be parsed from this position on."""
 
     def __init__(self, msg: str, at: int) -> None:
         super().__init__(msg)
@@ -41,11 +41,11 @@ class Token(NamedTuple):
     kind: str
     value: str
     at: int
-    origins: Sequence[int] = ()  # of the letters of a text in quotes
+    origins: Sequence[int] = ()  # positions of the characters of a text in quotes
 
 
 def tokens_of(text: str, origins: Sequence[int]) -> list[Token]:
-    """`origins`: for every letter, where it stands in the file. Raises GraphError."""
+    """`origins`: the position of every character in the file. Raises GraphError."""
     return _Lexer(text, origins).tokens()
 
 
@@ -70,17 +70,17 @@ class _Lexer:
             return None
         letter = self._text[self._pos]
         if self._text.startswith(">>", self._pos):
-            return self._taken("SHIFT", 2)
+            return self._take("SHIFT", 2)
         if self._text.startswith("{{", self._pos):
             return self._template()
         if letter in "'\"":
             return self._string(letter)
         if letter in _DIGITS:
-            return self._taken("NUMBER", self._length(lambda one: one in _DIGITS))
+            return self._take("NUMBER", self._length(lambda one: one in _DIGITS))
         if letter.isalpha() or letter == "_":
-            return self._taken("IDENT", self._length(lambda one: one.isalnum() or one == "_"))
+            return self._take("IDENT", self._length(lambda one: one.isalnum() or one == "_"))
         if letter in PUNCTUATION:
-            return self._taken(PUNCTUATION[letter], 1)
+            return self._take(PUNCTUATION[letter], 1)
         if letter == ".":
             raise GraphError("A path stands in brackets or quotes: {{like.this}}.", self._here())
         if letter == ">":
@@ -102,7 +102,7 @@ class _Lexer:
             end += 1
         return end - self._pos
 
-    def _taken(self, kind: str, length: int) -> Token:
+    def _take(self, kind: str, length: int) -> Token:
         token = Token(kind, self._text[self._pos : self._pos + length], self._here())
         self._pos += length
         return token

@@ -99,7 +99,7 @@ async def test_a_claim_that_nothing_could_be_found_out_about_is_handed_back_by_h
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker lives on and is busy elsewhere; its lease does not list the run."""
-    monkeypatch.setattr(claiming, "FIND_OUT_SEC_MAX", 0.0)
+    monkeypatch.setattr(claiming, "LOST_REPLY_SEC_MAX", 0.0)
     config = config_on(
         nats_server, worker_lease_sec=1.1, worker_lease_interval_sec=0.1, housekeeping_interval_sec=0.1
     )
@@ -129,7 +129,7 @@ async def test_a_claim_that_nothing_could_be_found_out_about_is_handed_back_by_h
 async def test_a_cancel_of_a_run_whose_claim_was_lost_ends_it(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "FIND_OUT_SEC_MAX", 0.0)
+    monkeypatch.setattr(claiming, "LOST_REPLY_SEC_MAX", 0.0)
     config = config_on(
         nats_server, worker_lease_sec=1.1, worker_lease_interval_sec=0.1, housekeeping_interval_sec=0.1
     )
@@ -233,7 +233,7 @@ async def test_twenty_refusals_for_broker_trouble_fail_nobody(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every delivery that the broker grants is used up, and not once could a fresh job be asked for."""
-    monkeypatch.setattr(claiming, "FIND_OUT_SEC_MAX", 0.0)
+    monkeypatch.setattr(claiming, "LOST_REPLY_SEC_MAX", 0.0)
     config = config_on(nats_server, owed_job_after_sec=0.5, housekeeping_interval_sec=0.1)
     store = await Store.connect(config, name="test")
     model = ReadModel(store.client, store.jetstream, config)

@@ -1,7 +1,7 @@
 """One delivery, from first byte to ACK: decode → claim → resolve → perform → conclude → settle.
 
-The claim is a commit, the end is a commit, and the ACK is the last act. A cancel is pushed while
-the flow runs; after the grace the run is CANCELLED whether or not its code has reacted.
+The claim is a commit, the end is a commit, and the ACK comes last. A cancel is pushed while the flow runs;
+after the grace the run is CANCELLED whether or not its code has reacted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _INVALID_JOB: dict[str, str | None] = {"err_id": "ERR-PYOCO-0012", "msg_id": "MS
 
 
 class AttemptResult(NamedTuple):
-    """What came of a delivery."""
+    """The result of a delivery."""
 
     outcome: AttemptOutcome
     run_id: str | None = None
@@ -61,7 +61,7 @@ class AttemptResult(NamedTuple):
 
     @property
     def status(self) -> str | None:
-        """How the run stands, where this delivery had a part in it."""
+        """The status of the run, if this delivery has changed it."""
         return self.stored.run.status.value if self.stored else None
 
 
@@ -107,9 +107,9 @@ class Attempt:
             return AttemptResult(job.outcome, job.run_id, job.error)
         self._in_flight[job.run_id] += 1
         try:
-            with context_of(_about(job)):
+            with context_of(_log_fields(job)):
                 return await self._claim_and_perform(job, on_claimed)
-        except RecursionError as error:  # just readable, and too deep to be written a few calls further down
+        except RecursionError as error:  # it could be decoded, but is nested too deeply to be encoded
             self._log_invalid(job.run_id, error)
             return AttemptResult(AttemptOutcome.INVALID_JOB, job.run_id, "the job is nested too deeply")
         finally:
@@ -126,7 +126,7 @@ class Attempt:
         log.error("invalid job", exc_info=cause, extra=fields | _INVALID_JOB)
 
     def _is_only_one(self, run_id: str) -> bool:
-        """Asked when it matters: an attempt that came after this one may have claimed the run meanwhile."""
+        """Called late: an attempt that began after this one may have claimed the run meanwhile."""
         return self._in_flight[run_id] == 1
 
     async def _claim_and_perform(self, job: Job, on_claimed: Callable[[str, int], None]) -> AttemptResult:
@@ -143,7 +143,7 @@ class Attempt:
             on_claimed(job.run_id, claimed.fence)
             recorder = Recorder(self._store, claimed.stored, monitor.on_refused)
             recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
-            # This worker holds the run from here on: any error has to end it, because no other worker would.
+            # This worker holds the run from here on and has to end it after any error: no other worker would.
             try:
                 ending = await self._performer.perform(claimed, recorder, monitor)
                 self._on_performed()
@@ -153,7 +153,7 @@ class Attempt:
                 await recorder.log.close()
 
     async def _conclude(self, ending: Ending, recorder: Recorder, monitor: AttemptMonitor) -> AttemptResult:
-        """The end as the log has it: an end that meets a cancel becomes CANCELLED."""
+        """Commit the end. If a cancel was requested before, the run ends CANCELLED."""
         fence, run_id = ending.fence, recorder.stored.run.run_id
         if recorder.broken is not None:
             unwritable = FailRun(fence=fence, reason=EXECUTION_ERROR, error=recorder.broken)
@@ -169,12 +169,12 @@ class Attempt:
             log.warning("the run was taken over; nothing of ours was written", extra=fields)
             return AttemptResult(AttemptOutcome.TAKEN_OVER, run_id)
         await recorder.snapshot.flush()
-        return _ended(recorder.stored, recorder.cause)
+        return _log_and_describe(recorder.stored, recorder.cause)
 
     async def _settle(self, ended: AttemptResult) -> None:
         reply = disposition(ended.outcome)
-        if self._wants(reply.letter) and not await self._is_letter_safe(reply.letter, ended):
-            reply = self._kept_for_its_letter(reply)
+        if self._wants(reply.letter) and not await self._store_letter(reply.letter, ended):
+            reply = self._retry_for_letter(reply)
         match reply.action:
             case Action.ACK:
                 self._delivery.ack()
@@ -192,14 +192,14 @@ class Attempt:
         )
 
     async def _note_owed_letter(self, run: Run) -> None:
-        """This job came back after its run had failed: the letter may not have been written."""
+        """The job was delivered again after its run had failed: the letter may not have been written."""
         reason = letter_reason(run)
         is_of_this_job = self._delivery.job_no in (None, run.job_no)
         if run.status is RunStatus.FAILED and not run.gone and is_of_this_job and self._wants(reason):
             await self._store.owed_letters.note(run.run_id, reason)
 
-    async def _is_letter_safe(self, reason: str, ended: AttemptResult) -> bool:
-        """Stored, or noted, so that housekeeping writes it."""
+    async def _store_letter(self, reason: str, ended: AttemptResult) -> bool:
+        """True: it is stored, or noted so that housekeeping writes it."""
         if await self._send_letter(reason, ended):
             return True
         if ended.stored is None:
@@ -210,8 +210,8 @@ class Attempt:
             return False
         return True
 
-    def _kept_for_its_letter(self, reply: Disposition) -> Disposition:
-        """The delivery is the only sign that a letter is owed: it comes back, until it is the last one."""
+    def _retry_for_letter(self, reply: Disposition) -> Disposition:
+        """Only this delivery shows that a letter is owed, so it is delivered again, up to the last time."""
         if self._delivery.num_delivered >= self._store.config.consumer_max_deliver:
             return reply
         return Disposition(Action.NAK, NAK_LETTER_SEC)
@@ -232,12 +232,12 @@ class Attempt:
             subject=self._delivery.subject,
             payload=payload_text(self._delivery.data),
         )
-        # Sent again for the same delivery it is the same letter; another message has one of its own.
+        # The same delivery always has the same letter id; another message has another one.
         letter_id = f"{run.run_id}.{reason}.{run.job_no}" if run else f"{self._delivery.sequence}.{reason}"
         return await self._store.dead_letters.publish(letter, letter_id=letter_id)
 
 
-def _about(job: Job) -> dict[str, str | None]:
+def _log_fields(job: Job) -> dict[str, str | None]:
     """The fields of every log line of this attempt."""
     return {
         "run_id": job.run_id,
@@ -248,7 +248,7 @@ def _about(job: Job) -> dict[str, str | None]:
     }
 
 
-def _ended(stored: StoredRun, cause: dict[str, Any] | None) -> AttemptResult:
+def _log_and_describe(stored: StoredRun, cause: dict[str, Any] | None) -> AttemptResult:
     run = stored.run
     if run.parked:
         return AttemptResult(AttemptOutcome.PARKED, run.run_id, stored=stored)

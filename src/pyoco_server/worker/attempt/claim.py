@@ -1,7 +1,7 @@
 """The first half of a delivery: read the job, claim the run by a commit, or return why not.
 
-A claim whose reply was lost may stand in the log. The leader is asked until it is
-known whether the run is ours. Where that takes too long, housekeeping hands the claim back.
+A claim whose reply was lost may be in the log. The leader is asked until it answers whether this worker holds
+the run. If that takes too long, housekeeping hands the claim back.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Longer than a lease: if the lease cannot be renewed either, the run has been taken over by then.
-FIND_OUT_SEC_MAX = 60.0
-FIND_OUT = Backoff(first_sec=0.05, longest_sec=1.0)
+LOST_REPLY_SEC_MAX = 60.0
+LOST_REPLY = Backoff(first_sec=0.05, longest_sec=1.0)
 
 
 class Claimant(NamedTuple):
@@ -118,7 +118,7 @@ class NotOurs(NamedTuple):
     run_id: str | None = None
     error: str | None = None
     cause: Exception | None = None  # for the log
-    over: StoredRun | None = None  # the run as it had ended before this delivery
+    over: StoredRun | None = None  # the run, if it had ended before this delivery
 
 
 def read_job(delivery: Delivery) -> Job | NotOurs:
@@ -148,7 +148,7 @@ def _traced(job: Job, delivery: Delivery) -> Job:
 async def claim(
     store: Store, delivery: Delivery, job: Job, claimant: Claimant, *, is_only_one: Callable[[str], bool]
 ) -> Claimed | NotOurs:
-    """`is_only_one`: no other attempt of this worker is at the run, at the moment it is asked."""
+    """`is_only_one`: whether no other attempt of this worker handles the run at the moment of the call."""
     submission = submission_of(job)
     try:
         applied = await _apply_claim(store, delivery, submission, claimant)
@@ -186,23 +186,23 @@ async def _resolve_lost_reply(
     *,
     is_only_one: Callable[[str], bool],
 ) -> Claimed | NotOurs:
-    """The reply to the claim was lost: the leader knows whether it was stored."""
+    """The reply to the claim was lost: ask the leader whether it was stored."""
     run_id = submission.run_id
     fields = {"run_id": run_id, "error": error.message}
-    log.warning("a claim may stand in the log", exc_info=error, extra=fields)
+    log.warning("a claim may be in the log", exc_info=error, extra=fields)
     stored = await _ask_until_answered(lambda: store.runs.load(run_id, at_leader=True, whole=True))
     held = stored.run.claim if stored is not None else None
     if stored is None or held is None or held.instance_id != claimant.instance_id:
         return NotOurs(AttemptOutcome.BROKER_TROUBLE, error=error.message)
     if not is_only_one(run_id):
         return NotOurs(AttemptOutcome.CLAIMED, run_id)
-    log.info("the claim stands; the run begins", extra={"run_id": run_id, "fence": held.fence})
+    log.info("the claim is in the log; the run begins", extra={"run_id": run_id, "fence": held.fence})
     return await _read_checkpoints(store, submission, stored)
 
 
 async def _ask_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
-    """Asks again while the broker is away. Raises Unavailable after FIND_OUT_SEC_MAX."""
-    give_up_at, tries = elapsed() + FIND_OUT_SEC_MAX, 0
+    """Asks again while the broker is away. Raises Unavailable after LOST_REPLY_SEC_MAX."""
+    give_up_at, tries = elapsed() + LOST_REPLY_SEC_MAX, 0
     while True:
         try:
             return await ask()
@@ -210,11 +210,11 @@ async def _ask_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
             if elapsed() >= give_up_at:
                 raise
             tries += 1
-            await asyncio.sleep(FIND_OUT.after(tries))
+            await asyncio.sleep(LOST_REPLY.after(tries))
 
 
 async def fail_unreadable(store: Store, run_id: str, error: str, claimant: Claimant) -> None:
-    """No worker can execute this job, and its run exists: the run must not stay PENDING."""
+    """No worker can execute this job. If its run exists, it must not stay PENDING."""
     stored = await store.runs.load(run_id, at_leader=True)
     if stored is None:
         return
@@ -230,7 +230,7 @@ async def fail_unreadable(store: Store, run_id: str, error: str, claimant: Claim
 
 
 def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
-    """The first job of a run carries all that is known of it: claim without a single read."""
+    """The first job of a run has its whole specification: the claim needs no read."""
     if delivery.job_no != 1 or not delivery.log_seq:
         return None
     run = fold(None, (submission,))
@@ -245,7 +245,7 @@ def _held(delivery: Delivery, submission: RunSubmitted) -> StoredRun | None:
 
 
 async def _claim_foreign(store: Store, submission: RunSubmitted, claimant: Claimant) -> Applied:
-    """Another producer's job, without a number. It may begin a run; else it stands for the current job."""
+    """A job of another producer has no number. It begins a run, or it counts as the run's current job."""
     stored = await store.runs.load(submission.run_id, at_leader=True, whole=True)
     commands: list[Command] = []
     if stored is None:
@@ -283,7 +283,7 @@ def _left_over(applied: Applied, claimant: Claimant) -> Claim | None:
 
 
 async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
-    """Only this worker can: its lease is current. The commit publishes a new job and counts as no loss."""
+    """Only this worker can do it: its lease is current. The commit publishes a new job."""
     given_back = ReportLoss(
         fence=left_over.fence,
         cause=LossCause.HANDED_BACK,
@@ -296,7 +296,7 @@ async def _hand_back(store: Store, run_id: str, left_over: Claim) -> NotOurs:
 
 
 async def _conclude_cancelled(store: Store, run_id: str) -> NotOurs:
-    """A cancel was requested. Without a holder the run is ended here; a holder ends it itself."""
+    """A cancel was requested. A run without a holder is ended here; a holder ends it itself."""
     applied = await apply(store, run_id, ConfirmCancelled())
     return NotOurs(AttemptOutcome.CLAIMED if applied.refused else AttemptOutcome.CANCELLED, run_id)
 

@@ -57,11 +57,11 @@ _TABLE = {
     AttemptOutcome.PARKED: Disposition(Action.ACK),
     AttemptOutcome.CLAIMED: Disposition(Action.NAK, NAK_CLAIMED_SEC),
     AttemptOutcome.TOO_EARLY: Disposition(Action.NAK, NAK_TOO_EARLY_SEC),
-    # Its run is not in the log. Perhaps the log was lost: the letter has the whole job.
+    # Its run is not in the log, which may have been lost: the letter contains the whole job.
     AttemptOutcome.NEVER_BEGAN: Disposition(Action.ACK, letter="never_began"),
     # The delivery may belong to another worker by now: an ACK would take it away from that worker.
     AttemptOutcome.TAKEN_OVER: Disposition(Action.NOTHING),
-    # The commit that handed it back has published a new job; this one has its duty behind it.
+    # The commit that handed it back has published a new job; this one is no longer needed.
     AttemptOutcome.HANDED_BACK: Disposition(Action.ACK),
     AttemptOutcome.BROKER_TROUBLE: Disposition(Action.NAK, NAK_TROUBLE_SEC),
 }

@@ -1,10 +1,10 @@
 """Monitors a run in flight: cancels, answers, the delivery, the heartbeat, and the grace of a cancel.
 
-Everything here ends with the `async with`. The subscription stands before the claim is committed, so that
-nothing can fall between the two; after a reconnect the run is read again for what was missed.
+Everything here ends with the `async with`. The subscription begins before the claim is committed, so that no
+commit is missed; after a reconnect the run is read again.
 
-Tasks are started only while the worker's lease is current. Where it had lapsed, the log is asked whether the
-run is still ours before the next task is started.
+Tasks are started only while the worker's lease is current. If it had lapsed, the log is read before the next
+task is started: another worker may hold the run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DELIVERY, HEARTBEAT, CATCH_UP = "keeping a delivery", "heartbeat of a run", "cat
 
 
 class Stoppable(Protocol):
-    """Executes the run: can be asked to stop, and at last be stopped."""
+    """Executes the run: `cancel` requests it to stop, `abandon` stops it."""
 
     def cancel(self, run_id: str) -> None: ...
 
@@ -103,7 +103,7 @@ class AttemptMonitor:
         if self.is_cancelled:
             engine.cancel(self._run_id)
         elif recorder.stored.run.cancel is not None:
-            # Asked between the claim and the reading that found it, and its push may have been lost.
+            # Requested between the claim and the read that found it; its push may have been lost.
             self.cancel()
         early, self._early = self._early, []
         for data in early:
@@ -148,7 +148,7 @@ class AttemptMonitor:
             self._engine.grant(self._run_id, self._lease.until)
 
     def _on_commit(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
-        # Our own commits come by here too: most need no decoding.
+        # Commits of this worker arrive here too: most need no decoding.
         if b"CancelRequested" in data and any(isinstance(e, CancelRequested) for e in decode_commit(data)):
             self.cancel()
         if b"RunLost" in data and self._recorder is not None:
@@ -159,7 +159,7 @@ class AttemptMonitor:
             self._read_answers(data)
 
     def _read_answers(self, data: bytes) -> None:
-        """A commit that ends a wait says how: by an answer, or by its timeout."""
+        """A commit that ends a wait contains the answer, or the failure at its deadline."""
         if b"TaskSucceeded" not in data and b"TaskFailed" not in data:
             return
         if self._recorder is not None:
@@ -198,9 +198,9 @@ class AttemptMonitor:
         task.add_done_callback(self._tasks.discard)
 
     async def _catch_up(self) -> None:
-        """What was committed while we were away, or was not pushed to us: the leader knows.
+        """Read what was committed while the worker was cut off, or was not pushed, at the leader.
 
-        One that was cut off does not. Where tasks are to be started by what is read, a majority confirms it.
+        A leader that was cut off may have an old state. A read that allows tasks to start is confirmed.
         """
         try:
             whole = self._recorder is not None and bool(self._recorder.waits)
@@ -214,7 +214,7 @@ class AttemptMonitor:
             return
         run, fence = stored.run, self._recorder.stored.run.fence
         if run.fence < fence:
-            return  # as it was before our claim
+            return  # an old state, from before this claim
         if run.cancel is not None:
             self.cancel()
         if run.claim is None or run.claim.fence != fence:

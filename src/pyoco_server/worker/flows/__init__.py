@@ -1,3 +1,1 @@
-"""The flows of a worker: where one comes from, what parameters it takes, what a newer version changed,
-reloading.
-"""
+"""The flows of a worker: where one comes from, its parameters, and reloading."""

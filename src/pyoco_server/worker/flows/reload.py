@@ -1,8 +1,8 @@
 """`pyoco-worker --reload`: watch an author's files and let the slots load them again. For development.
 
-Files are looked at once a second, by time and size. A watching library would know half a second earlier; but
-a folder of flows is small, this needs no further package, and it also works on network and container mounts,
-where the kernel does not report changes. Nothing is imported here: user code is loaded by slots alone.
+Files are checked once a second, by time and size. A library for file events would be half a second faster.
+But a folder of flows is small, no further package is needed, and polling also works on network and container
+mounts, where the kernel reports no changes. Nothing is imported here: only slots load user code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SEC = 1.0
-# Editors write in several steps: what changed is loaded when nothing changes any more.
+# Editors write in several steps: changes are loaded when the files no longer change.
 SETTLE_SEC = 0.1
 # A process that is being started and is not ready by then ends with the worker.
 STOP_WITHIN_SEC = 2.0
@@ -39,7 +39,7 @@ Renew = Callable[[], Awaitable[None]]
 
 
 class Reload:
-    """Looks for the first time when it is made: make it before the flows are loaded, start it afterwards."""
+    """Reads the files when it is made: make it before the flows are loaded, and start it afterwards."""
 
     def __init__(self, spec: str) -> None:
         self._folder = folder_of(spec)
@@ -59,23 +59,23 @@ class Reload:
         await self._watching.stop(STOP_WITHIN_SEC)
 
     async def _load_changes(self) -> None:
-        found = await self._look()
+        found = await self._scan()
         if found == self._loaded:
             return
         found = await self._wait_until_settled(found)
         changed = _differing(self._loaded, found)
-        self._loaded = found  # also if it cannot be loaded: then the next change may repair it
+        self._loaded = found  # also if it cannot be loaded: the next change may repair it
         await _load(self._renew, changed, self._folder)
 
     async def _wait_until_settled(self, found: Files) -> Files:
         while not self._watching.is_stopping:
             await self._watching.pause_until_stopped(SETTLE_SEC)
-            before, found = found, await self._look()
+            before, found = found, await self._scan()
             if before == found:
                 break
         return found
 
-    async def _look(self) -> Files:
+    async def _scan(self) -> Files:
         return await asyncio.to_thread(files_below, self._folder)
 
 
@@ -84,11 +84,11 @@ async def _nothing_to_renew() -> None:
 
 
 def folder_of(spec: str) -> Path:
-    """Where the code of a resolver lies: the folder of its file, or the top-level package of its module."""
+    """The folder of a resolver's code: that of its file, or of the top-level package of its module."""
     place = spec.strip().rpartition(":")[0]
     if place.endswith(".py") or os.sep in place:
         return Path(place).resolve().parent
-    # As slots look for it: the folder in which the worker was started comes first.
+    # As in slots: the folder in which the worker was started comes first.
     found = PathFinder.find_spec(place.partition(".")[0], [str(Path.cwd()), *sys.path])
     if found is None:
         return Path.cwd()
@@ -98,7 +98,7 @@ def folder_of(spec: str) -> Path:
 
 
 def files_below(folder: Path) -> Files:
-    """What is watched there, with its time and size. The first thousands, should there be more."""
+    """The watched files with time and size, up to FILES_MAX."""
     found: Files = {}
     for path in _watched(folder):
         if len(found) >= FILES_MAX:
@@ -137,7 +137,7 @@ async def _load(renew: Renew, changed: list[Path], folder: Path) -> None:
 
 
 def _forget_compiled(changed: list[Path]) -> None:
-    """Python knows a file by its second and size: a quick edit of equal length would go unnoticed."""
+    """Python compares second and size of a file: a quick edit of equal length would not be noticed."""
     for path in changed:
         if path.suffix == ".py":
             with contextlib.suppress(OSError):

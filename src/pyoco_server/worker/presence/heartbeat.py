@@ -49,12 +49,12 @@ class Heartbeat:
         self._in_flight = in_flight
         self._fences: dict[str, int] = {}
         self._extra = extra
-        self._who = _who()
+        self._process = _process()
         self._revision = 0
         self._fetched_at: float | None = None
         self._running: dict[str, float] = {}
         self._changes: dict[str, Any] = {}
-        self._saying = asyncio.Lock()
+        self._publishing = asyncio.Lock()
         self._is_started = self._is_stopped = False
         config = store.config
         self.deadline = LeaseDeadline(config.worker_lease_sec)
@@ -73,16 +73,16 @@ class Heartbeat:
         )
 
     async def start(self) -> None:
-        """The lease stands before the first claim: a claim without one would look lost."""
+        """The lease is stored before the first claim: a claim without a lease would count as lost."""
         self._is_started = True
         await self._renew()
         self._changes = {"stopped_at": None, "stop_reason": None}
-        await self._register()
+        await self.publish()
         self._lease_loop.start()
         self._entry_loop.start()
 
     async def stop(self, reason: str) -> None:
-        """Callable twice, and before start: a worker that never registered does not report that it leaves."""
+        """Callable twice, and before start: a worker that never registered reports no stop."""
         if self._is_stopped or not self._is_started:
             return
         self._is_stopped = True
@@ -93,10 +93,9 @@ class Heartbeat:
             "stopped_at": clock.now(),
             "stop_reason": reason,
         }
-        with contextlib.suppress(
-            Unavailable, WrongSequence
-        ):  # the worker stops anyway: DISCONNECTED is then derived from its lease
-            await self._register()
+        # The worker stops in any case: DISCONNECTED is then derived from its lease.
+        with contextlib.suppress(Unavailable, WrongSequence):
+            await self.publish()
             await self._store.leases.release(self._claimant.instance_id, revision=self._revision)
 
     def note_run_start(self, run_id: str, fence: int = 0) -> None:
@@ -108,7 +107,7 @@ class Heartbeat:
         self._fences.pop(run_id, None)
         started_at = self._running.pop(run_id, None)
         if started_at is not None:
-            # Together: `last_run_*` is of one run, also while another one is in flight.
+            # All members together: `last_run_*` describes one run, also while another one is in flight.
             self._changes |= {"last_run_id": run_id, "last_run_status": status}
             self._changes |= {"last_run_started_at": started_at, "last_run_finished_at": clock.now()}
             self.publish_soon()
@@ -123,15 +122,21 @@ class Heartbeat:
 
     async def publish(self) -> None:
         """Publish the entry now: a reader finds the new state after this call."""
-        await self._register()
+        async with self._publishing:
+            changes, self._changes = self._changes, {}
+            try:
+                await self._store.registry.merge(self._claimant.worker_id, self._entry() | changes)
+            except Unavailable:
+                self._changes = changes | self._changes  # otherwise they would never be published
+                raise
 
     async def _keep_lease(self) -> None:
-        # Where a renewal whose answer was lost came in between, the next one finds its own revision.
+        # After a renewal whose reply was lost, the next one gets the current revision.
         with contextlib.suppress(WrongSequence):
             await self._renew()
 
     async def _keep_entry(self) -> None:
-        await self._register()
+        await self.publish()
         # Runs of a millisecond must not cost a registry write each.
         await self._entry_loop.pause_until_stopped(REGISTRY_PAUSE_SEC)
 
@@ -139,9 +144,9 @@ class Heartbeat:
         lease = Lease(
             holder=self._claimant.instance_id,
             worker_id=self._claimant.worker_id,
-            host=self._who["host"],
+            host=self._process["host"],
             boot_id=boot_id(),
-            pid=self._who["pid"],
+            pid=self._process["pid"],
             tags=self._tags,
             free_slots=self._free_slots,
             holds={run_id: self._fences.get(run_id, 0) for run_id in self._in_flight},
@@ -156,20 +161,11 @@ class Heartbeat:
     def _free_slots(self) -> int:
         return max(0, self._slots - len(self._running))
 
-    async def _register(self) -> None:
-        async with self._saying:
-            changes, self._changes = self._changes, {}
-            try:
-                await self._store.registry.merge(self._claimant.worker_id, self._entry() | changes)
-            except Unavailable:
-                self._changes = changes | self._changes  # otherwise they would never be published
-                raise
-
     def _entry(self) -> dict[str, Any]:
         now = clock.now()
         return (
             (self._extra() if self._extra is not None else {})
-            | self._who
+            | self._process
             | {
                 "instance_id": self._claimant.instance_id,
                 "state": WorkerState.RUNNING if self._running else WorkerState.IDLE,
@@ -186,8 +182,8 @@ class Heartbeat:
         )
 
 
-def _who() -> dict[str, Any]:
-    """What stays the same until the process ends."""
+def _process() -> dict[str, Any]:
+    """The members that do not change until the process ends."""
     versions = {"pyoco_server": "pyoco-server", "pyoco": "pyoco"}
     return {
         "host": socket.gethostname(),

@@ -1,11 +1,11 @@
-"""Until when a worker may start something: one lease period after its last successful renewal was *sent*.
+"""Until when a worker may start tasks: one lease period after its last successful renewal was *sent*.
 
-Others take its runs over when the lease has stood still for a whole lease period by their own clock, which
-begins when they see the renewal, so later than it was sent. A worker that keeps to its deadline therefore
-starts nothing after it was taken over, however long it was cut off, paused or suspended.
+Its runs are taken over when the lease was not renewed for a whole lease period by the clock of another
+process. That period begins when the renewal is seen, so later than it was sent. A worker that respects its
+deadline therefore starts nothing after a takeover, for any time that it was cut off, paused or suspended.
 
-A renewal that comes after the deadline does not say whether the runs are still ours: the log is asked that,
-run by run, before anything is started again.
+After a renewal that comes too late, the worker may have lost its runs: each is read from the log before
+another task is started.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Commands of one run into commits: one append is in flight, and what waits meanwhile joins the next commit.
+"""Commands of one run into commits: one append is in flight, and commands that wait join the next commit.
 
-A broker that is away does not end a run: the same commit is tried until it is answered. A commit that is
-refused (by a cancel or a takeover) stops the batcher, and the attempt is told why.
+If the broker is away, the same commit is retried until it is answered. A commit that is refused (because of a
+cancel or a takeover) stops the batcher, and `on_refused` gets the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyoco_server.worker.recording.facts import Fact, next_batch
 log = logging.getLogger(__name__)
 
 UNAVAILABLE = Backoff(first_sec=0.05, longest_sec=1.0)
-# Facts that nothing waits for travel with the next commit, or by themselves after this long.
+# Facts that nothing waits for join the next commit, or are committed after this long.
 JOIN_NEXT_COMMIT_SEC = 0.02
 LOOP = "recording of a run"
 
@@ -42,7 +42,7 @@ class CommitBatcher:
         self._store = store
         self._on_committed = on_committed
         self._on_refused = on_refused
-        # A slot reports in its own context; log lines of the writer are about this run.
+        # Reports arrive in the context of the slot; log lines of the writer belong to this run.
         self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -52,10 +52,10 @@ class CommitBatcher:
         self._refused_batch: list[Fact] = []
         self.stored = stored  # as of the last commit
         self.refused: Reason | None = None
-        self.broken: str | None = None  # why no later try could record what happened either
+        self.broken: str | None = None  # why the run can no longer be recorded, after a defect
 
     def add(self, fact: Fact) -> None:
-        """A fact to be acknowledged is written at once; another waits a moment for a commit to join."""
+        """A fact to be acknowledged is written at once; others wait a moment for a commit to join."""
         self._waiting.append(fact)
         if fact.acknowledged is not None:
             self._wake()
@@ -68,7 +68,7 @@ class CommitBatcher:
         self._on_refused(reason)
 
     async def flush(self) -> Reason | None:
-        """Write what is left, without a task of its own. Gives the reason if a commit was refused."""
+        """Write what is left, in the calling task. Returns the reason if a commit was refused."""
         self._stop_timer()
         while self._writer is not None:
             await asyncio.wait([self._writer])
@@ -86,7 +86,7 @@ class CommitBatcher:
         return await self.flush()
 
     def take_back_ending(self) -> None:
-        """The commit with the end was refused because of that end: the rest of it waits again."""
+        """The commit was refused because of the end in it: the other facts wait again."""
         self._waiting, self._refused_batch = self._refused_batch[:-1], []
         self.refused = None
 
@@ -104,7 +104,7 @@ class CommitBatcher:
     async def _write(self) -> None:
         self._is_writing = True  # one append in flight, in the writer's task or in `flush`
         try:
-            # Tasks wait for the commit: after any error the run has to end.
+            # Tasks wait for the commit, so the run has to end after any error.
             with contain(LOOP, "recording failed", run_id=self.stored.run.run_id) as contained:
                 while self._waiting and self.refused is None:
                     batch, self._waiting = next_batch(self._waiting)

@@ -1,6 +1,6 @@
-"""Results that a run has already: small ones are in its log, large ones in the object store.
+"""Results of earlier claims of a run: small ones are in its log, large ones in the object store.
 
-Stored before the log says so. What is missing there later, or is not what was recorded, is no checkpoint: its
+A large result is stored before the log refers to it. If it is missing later, or is not what was recorded, its
 task is executed again.
 """
 
@@ -23,7 +23,7 @@ NOTHING_RECORDED = b"{}"
 
 
 async def recorded_results(store: Store, run: Run) -> bytes:
-    """What earlier claims have finished, as JSON: `{task: [result, types]}`."""
+    """The results of earlier claims, as JSON: `{task: [result, types]}`."""
     if not run.tasks:
         return NOTHING_RECORDED
     found: dict[str, tuple[Any, Any]] = {}
@@ -44,7 +44,7 @@ def recorded_failures(run: Run) -> dict[str, str]:
 
 
 def awaited(run: Run) -> tuple[str, ...]:
-    """The waits that the run has come to, answered or not."""
+    """The waits that the run has reached, answered or not."""
     return tuple(name for name, record in run.tasks.items() if record.waited_since is not None)
 
 

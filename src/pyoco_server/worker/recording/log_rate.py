@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-# What a run has saved up by being quiet: so many seconds of printing at full speed.
+# The size of the bucket: so many seconds of printing at the full rate.
 BURST_SEC = 10.0
-# Once it has nothing left it is silent until it has saved up this much: gaps are few, and worth telling.
+# When the bucket is empty, no line is stored until it has refilled by this much: gaps are few.
 PAUSE_SEC = 1.0
 
 

@@ -22,7 +22,7 @@ from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX, LossCause, OutputKep
 
 
 class Notice(NamedTuple):
-    """`at`: when it happened, where that is known to be before it is noted; None: now."""
+    """`at`: when it happened, if that was earlier; None: now."""
 
     text: str
     task: str | None = None
@@ -49,7 +49,7 @@ def notices_of(command: Command) -> list[Notice]:
         case StartTask():
             again = f" (attempt {command.attempt})" if command.attempt > 1 else ""
             text = f"task {command.task} started{again}"
-            # Not the present: what the task has printed meanwhile has its own, earlier instants.
+            # Not now: the task may already have printed lines with earlier instants.
             return [Notice(text, command.task, command.attempt, at=command.started_at)]
         case SucceedTask():
             took = _took(command.ended_at - command.started_at)

@@ -1,7 +1,7 @@
-"""The waits of a run in flight: which are open, and how the log says they have ended.
+"""The waits of a run in flight: which are open, and how they have ended according to the log.
 
-Commits of others that end one are pushed to the worker like its own; what it missed while it was away it
-finds in the run itself.
+Commits of other processes that end a wait are pushed to the worker. Those that it missed while it was cut off
+are found in the run itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class OpenWaits:
     """Used in the loop's thread only. A name is added before its wait is committed."""
 
     def __init__(self, run: Run) -> None:
-        # Those of earlier claims too: they may be answered before the engine has got to them again.
+        # Those of earlier claims too: they may be answered before the engine has reached them again.
         self._open = {name for name, record in run.tasks.items() if record.state is TaskStatus.WAITING}
 
     def __bool__(self) -> bool:
@@ -40,7 +40,7 @@ class OpenWaits:
         return found
 
     def answered_in(self, run: Run) -> list[Answered]:
-        """The same, of a run that was read whole."""
+        """The same, from a run that was read whole."""
         found: list[Answered] = []
         for name in sorted(self._open & run.tasks.keys()):
             record = run.tasks[name]

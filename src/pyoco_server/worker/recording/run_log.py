@@ -1,8 +1,8 @@
-"""The log of one run as its worker writes it: lines are gathered and appended in chunks, one in flight.
+"""The output log of one run: lines are buffered and appended in chunks, one in flight.
 
-Never in the way of the run: what cannot be stored in time is left out, and a line says how much. The end of a
-run waits for its log only while that is answered; what is left is stored after the end. A worker that was
-taken over writes nothing more.
+The log never delays the run: lines that cannot be stored in time are left out, and a line says how many. The
+end of a run waits for its log only while the broker answers; the rest is stored after the end. After a
+takeover nothing more is written.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pyoco_server.worker.slots.capture import as_line
 
 log = logging.getLogger(__name__)
 
-# A line is stored, and so visible to followers, at most this long after it was printed. The first one
-# after a pause goes sooner, but may have company.
+# A line is stored, and visible to followers, at most this long after it was printed. The first line after a
+# pause is stored sooner, after a short time in which others can join.
 FLUSH_SEC = 0.1
 GATHER_SEC = 0.01
-# While lines are left out, the log says so this often.
+# While lines are left out, a line in the log says so this often.
 MARK_SEC = 10.0
 CHUNK_BYTES_MAX = 192 * 1024
 CHUNK_LINES_MAX = 2_000
@@ -40,7 +40,7 @@ TRY_AGAIN = Backoff(first_sec=0.1, longest_sec=1.0)
 # answered.
 LAST_FLUSH_SEC = 10.0
 SILENT_FLUSH_SEC = 0.5
-# After the end it is tried for so long to store what is left, of so many runs at once.
+# After the end, storing the rest is retried for this long, for so many runs at once.
 LATE_SEC = 60.0
 LATE_RUNS_MAX = 100
 LOOP = "log of a run"
@@ -53,10 +53,10 @@ class RunLog:
 
     def __init__(self, store: Store, run_id: str, fence: int) -> None:
         self._store = store
-        self._context = contextvars.copy_context()  # of the attempt, from wherever we are woken
+        self._context = contextvars.copy_context()  # of the attempt: a timer may have another one
         self._run_id = run_id
         self._fence = fence
-        # The first claim begins an empty log; a later one has to look where its predecessors ended.
+        # The first claim begins an empty log; a later one has to read where the log ends.
         self._end: LogEnd | None = LogEnd() if fence == 1 else None
         self._waiting: deque[LogLine] = deque()
         self._weight = 0
@@ -71,7 +71,7 @@ class RunLog:
         self._timer: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[None] | None = None
         self._flushed_at = -FLUSH_SEC
-        self._in_a_hurry = False
+        self._is_flushing = False
         self._on_room: Callable[[], None] | None = None
 
     def notice(
@@ -83,7 +83,7 @@ class RunLog:
         level: str = "INFO",
         at: float | None = None,
     ) -> None:
-        """A line of our own about the run, of now or of the instant `at`."""
+        """A system line about the run, with the current instant or `at`."""
         stamp = clock.now() if at is None else at
         for line in text.split("\n"):
             self.add(LogLine(stamp, "system", as_line(line), task, attempt or None, level))
@@ -105,7 +105,7 @@ class RunLog:
             self._flush_later(is_urgent=line.stream != "system")
 
     def is_full(self, on_room: Callable[[], None]) -> bool:
-        """True: the caller should wait. `on_room` is called when there is room, or none will come."""
+        """True: the caller should wait. `on_room` is called when waiting is over."""
         if self._weight < WAITING_BYTES_MAX // 2 or not self._store.is_connected:
             return False
         self._on_room = on_room
@@ -117,29 +117,29 @@ class RunLog:
             self._writer = start_task(self._write(), LOOP, context=self._context)
 
     async def flush(self) -> None:
-        """Everything added so far is stored, or is not waited for any longer."""
-        self._in_a_hurry = True
+        """Wait until everything added so far is stored, up to a limit."""
+        self._is_flushing = True
         self.flush_soon()
-        if self._writer is not None and not await self._is_written_in_time(self._writer):
+        if self._writer is not None and not await self._wait_for_writer(self._writer):
             log.warning("the log is not stored in time", extra={"run_id": self._run_id})
-        self._in_a_hurry = False
+        self._is_flushing = False
 
     async def close(self) -> None:
-        """Nothing is added any more. What is not stored yet is stored later, if that is possible soon."""
+        """No line is added after this. The rest is stored later, if the broker answers soon."""
         await self.flush()
         self._is_closed = True
         self._forget_timer()
         if self._writer is None:
             self._is_over = True
         elif len(_late) < LATE_RUNS_MAX:
-            self._in_a_hurry = True
-            late = start_task(self._written_late(self._writer), LOOP)
+            self._is_flushing = True
+            late = start_task(self._finish_late(self._writer), LOOP)
             _late.add(late)
             late.add_done_callback(_late.discard)
         else:
             self._give_up(self._writer)
 
-    async def _is_written_in_time(self, writer: asyncio.Task[None]) -> bool:
+    async def _wait_for_writer(self, writer: asyncio.Task[None]) -> bool:
         done, _ = await asyncio.wait([writer], timeout=SILENT_FLUSH_SEC)
         if done or self._store.logs.silent.is_set():
             return bool(done)
@@ -149,7 +149,7 @@ class RunLog:
         silence.cancel()
         return writer.done()
 
-    async def _written_late(self, writer: asyncio.Task[None]) -> None:
+    async def _finish_late(self, writer: asyncio.Task[None]) -> None:
         done, _ = await asyncio.wait([writer], timeout=LATE_SEC)
         if done:
             self._is_over = True
@@ -162,7 +162,7 @@ class RunLog:
         log.error("the end of a run's log is lost", extra={"run_id": self._run_id})
 
     def _why_not(self, line: LogLine) -> str:
-        """Empty for a line that is kept. Notices about the whole run are always kept."""
+        """Why a line is left out; empty if it is stored. Notices about the whole run are always stored."""
         if line.stream == "system" and line.task is None:
             return ""
         if self._store.room.is_low:
@@ -183,7 +183,7 @@ class RunLog:
             self._flush_later(is_urgent=False)
 
     def _flush_later(self, *, is_urgent: bool) -> None:
-        """Not while something is on its way: what comes meanwhile is looked at after it."""
+        """Not while a chunk is being written: the writer checks for more lines afterwards."""
         if self._writer is not None:
             return
         loop = asyncio.get_running_loop()
@@ -210,7 +210,7 @@ class RunLog:
             while True:
                 self._flushed_at = asyncio.get_running_loop().time()
                 await self._store_chunk(*self._next_chunk())
-                is_pressing = self._in_a_hurry or self._weight >= CHUNK_BYTES_MAX
+                is_pressing = self._is_flushing or self._weight >= CHUNK_BYTES_MAX
                 if not (is_pressing and (self._waiting or self._left_out)):
                     break
         finally:
@@ -220,7 +220,7 @@ class RunLog:
             self._flush_later(is_urgent=bool(self._waiting))
 
     def _next_chunk(self) -> tuple[list[LogLine], int]:
-        """Lines, and how many are left out between them."""
+        """The next lines, and how many are left out between them."""
         if self._left_out and len(self._waiting) < CHUNK_LINES_MAX:
             self._mark_here()
         chunk: list[LogLine] = []
@@ -237,7 +237,7 @@ class RunLog:
         return chunk, marked
 
     def _mark_here(self) -> None:
-        """Lines are missing here: the log itself shows it, at that place."""
+        """A line in the log shows how many lines are missing at this position."""
         self._marked_at = asyncio.get_running_loop().time()
         self._marked += self._left_out
         text = f"{self._left_out} lines are left out here: {self._why_left_out}"
@@ -255,10 +255,10 @@ class RunLog:
     async def _store_chunk(self, chunk: list[LogLine], left_out: int) -> None:
         # After a defect these lines are lost; the lines after them are still stored.
         with contain(LOOP, "lines of a run are lost", run_id=self._run_id, lines=len(chunk)):
-            await self._store_patiently(chunk, left_out)
+            await self._store_with_retries(chunk, left_out)
 
-    async def _store_patiently(self, chunk: list[LogLine], left_out: int) -> None:
-        """Until the broker answers; what comes meanwhile is gathered, up to a bound."""
+    async def _store_with_retries(self, chunk: list[LogLine], left_out: int) -> None:
+        """Retry until the broker answers. New lines are buffered meanwhile, up to a limit."""
         chunk_id = new_token()
         tries = 0
         while not self._is_over:
@@ -283,7 +283,7 @@ class RunLog:
     async def _append(self, chunk: list[LogLine], left_out: int, chunk_id: str) -> None:
         while not self._is_over:
             if self._end is None:
-                self._moved_to(await self._store.logs.end(self._run_id))
+                self._note_end(await self._store.logs.end(self._run_id))
                 continue
             try:
                 self._end = await self._store.logs.append(
@@ -291,11 +291,11 @@ class RunLog:
                 )
                 return
             except LogMoved as moved:
-                self._moved_to(moved.now)
+                self._note_end(moved.now)
 
-    def _moved_to(self, end: LogEnd) -> None:
+    def _note_end(self, end: LogEnd) -> None:
         if self._end is not None and end.lines < self._end.lines:
-            # Everything went by age or size, our own last words too: the next line has the next number.
+            # All lines were removed by age or size, also the last ones: the next line has the next number.
             end = self._end._replace(seq=end.seq)
         self._end = end
         self._count = max(self._count, end.lines)

@@ -1,6 +1,6 @@
-"""The snapshot of a run follows its log: always the latest state, one write in flight, not one per commit.
+"""Writes the snapshot of a run: always the latest state, one write in flight, not one per commit.
 
-Readers fold what a snapshot lacks, so that it may be a moment late; the end of a run waits for it.
+Readers fold what a snapshot lacks, so it may be a moment late. The end of a run waits for it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LOOP = "snapshot of a run"
 class SnapshotWriter:
     def __init__(self, store: Store, stored: StoredRun) -> None:
         self._store = store
-        self._context = contextvars.copy_context()  # of the attempt, from wherever we are woken
+        self._context = contextvars.copy_context()  # of the attempt: a timer may have another one
         self._latest = stored
         self._revision = stored.revision
-        self._shown = -1  # commits in the snapshot as we have written it
+        self._shown = -1  # commits in the snapshot that was written last
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._is_writing = False
@@ -66,13 +66,13 @@ class SnapshotWriter:
         if self._is_busy or self._shown != self._latest.commits:
             return False
         now = replace(self._latest, revision=self._revision)
-        beaten = await self._store.runs.snapshots.beat(now, at)
-        self._revision = beaten.stored.revision
-        return beaten.is_behind
+        renewed = await self._store.runs.snapshots.beat(now, at)
+        self._revision = renewed.stored.revision
+        return renewed.is_behind
 
     @property
     def _is_busy(self) -> bool:
-        """In a task of its own, or in `flush`."""
+        """A write is in flight: in its own task, or in `flush`."""
         return self._is_writing or self._writing is not None
 
     def _stop_timer(self) -> None:
@@ -110,7 +110,7 @@ class SnapshotWriter:
             self._note_success()
 
     async def _wait_after(self, error: Exception) -> None:
-        """Warns once, however long it lasts."""
+        """Warns at the first failure only."""
         self._failures += 1
         fields = {"run_id": self._latest.run.run_id, "error": str(error), "failures": self._failures}
         level = logging.WARNING if self._failures == 1 else logging.DEBUG

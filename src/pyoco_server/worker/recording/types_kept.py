@@ -1,7 +1,7 @@
-"""Values that JSON changes into others (a tuple into a list), and the way back from a checkpoint.
+"""Types that JSON does not have (a tuple becomes a list), and how they are restored from a checkpoint.
 
-A description stands beside the JSON and only where it is needed: `{"is": "tuple"}`, with `each` for children
-that are all alike and `at` for those that differ. A reader of the JSON can ignore it.
+A description is stored beside the JSON where it is needed: `{"is": "tuple"}`, with `each` if all children are
+alike and `at` for those that differ. A reader of the JSON can ignore it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Inexact(Exception):
 
 
 def described(value: Any) -> Types | None:
-    """None for what JSON gives back as it was. Raises Inexact."""
+    """None if JSON keeps the value as it is. Raises Inexact."""
     kind = type(value)
     if kind in _PLAIN:
         return None

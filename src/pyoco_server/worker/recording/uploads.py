@@ -1,8 +1,7 @@
-"""Large results of one run on their way into the object store, until the log refers to them.
+"""Uploads large results of one run into the object store, before the log refers to them.
 
-An upload goes on for as long as the broker is away, but no longer than the run is ours: when a commit of ours
-was refused, or the run is found to be another's, uploads are ended, and what the log does not refer to is
-removed.
+An upload is retried while the broker is away and this worker holds the run. When a commit was refused, or
+another worker holds the run, uploads are stopped, and objects that the log does not refer to are removed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ OnPut = Callable[[StoredResult], None]
 
 
 class _NotOurs(Exception):
-    """Another worker has the run."""
+    """Another worker holds the run."""
 
 
 class Uploads:
@@ -64,7 +63,7 @@ class Uploads:
             await asyncio.wait(self._in_flight)
 
     def stop(self, *, remove: bool = True) -> None:
-        """Not without `remove` where it is not known what the log refers to."""
+        """`remove`: also remove objects that the log does not refer to."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -109,7 +108,7 @@ class Uploads:
             await asyncio.sleep(TRY_AGAIN_SEC)
             await self._check_ours()
         if had_trouble:
-            await self._note()  # chunks of a try that was given up may be left
+            await self._note()  # chunks of a failed upload may be left
         return StoredResult(msgspec.json.encode(reference), result.kept, result.types)
 
     async def _check_ours(self) -> None:
@@ -118,13 +117,13 @@ class Uploads:
         except Unavailable:
             return
         if stored is not None and stored.run.fence < self._fence:
-            return  # as it was before our claim: the node that answers was cut off from the others
+            return  # an old state, from before this claim: the node that answers was cut off
         claim = stored.run.claim if stored is not None else None
         if claim is None or claim.fence != self._fence:
             raise _NotOurs
 
     async def _remove(self) -> None:
-        """Uploads in flight end first. What the log refers to stays."""
+        """Uploads in flight end first. Objects that the log refers to stay."""
         # A defect here costs storage. It must not fail the run.
         with contain("removal of results", "large results were not removed", run_id=self._run_id):
             try:
@@ -149,5 +148,5 @@ class Uploads:
 
 
 def _is_final(error: Unavailable | NotSame) -> bool:
-    """Not a broker that is away, nor a stream whose leader is being chosen."""
+    """A retry has no use. False if the broker is away or elects a leader."""
     return isinstance(error, NotSame) or (isinstance(error, BrokerRefused) and not error.will_pass)

@@ -1,8 +1,8 @@
-"""What user code prints in a slot, as lines that know their task: stdout, stderr, `logging`.
+"""What user code prints in a slot, as lines with their task: stdout, stderr, `logging`.
 
-A line leaves the process the moment it is complete, so that it is not lost with a process that dies. Not
-complete ones wait per task until their end comes, or the task's. Nothing a task does to these streams
-(closing, replacing, detaching them) outlives its run.
+A complete line is sent at once, so that it is not lost if the process dies. An incomplete line is kept per
+task until it is completed or the task ends. What a task does to these streams (close, replace, detach) is
+undone after its run.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ LINE_BYTES_MAX = 8 * 1024
 LINE_CHARS_MAX = LINE_BYTES_MAX  # a character is a byte at least
 CUT_MARK = " … cut"
 
-# at, stream, where, lines, level
-Tell = Callable[[float, str, CurrentAttempt | None, list[str], str | None], None]
+# at, stream, attempt, lines, level
+OnLines = Callable[[float, str, CurrentAttempt | None, list[str], str | None], None]
 
 
 class LineStream(io.TextIOBase):
-    """Stands for sys.stdout or sys.stderr."""
+    """Replaces sys.stdout or sys.stderr."""
 
-    def __init__(self, stream: str, descriptor: int, tell: Tell) -> None:
+    def __init__(self, stream: str, descriptor: int, on_lines: OnLines) -> None:
         self._stream = stream
         self._descriptor = descriptor
-        self._tell = tell
-        self._begun: dict[CurrentAttempt | None, str] = {}
+        self._on_lines = on_lines
+        self._partial: dict[CurrentAttempt | None, str] = {}
         self.buffer = _Bytes(self)
 
     def write(self, text: str) -> int:
-        # `print("a", 1)` comes as "a", " ", "1", "\n": each must cost next to nothing.
-        where = CURRENT.get()
-        begun = self._begun.get(where, "")
+        # `print("a", 1)` calls this with "a", " ", "1" and "\n": each call must be cheap.
+        attempt = CURRENT.get()
+        partial = self._partial.get(attempt, "")
         end = text.find("\n")
         if end < 0:
-            if len(begun) <= LINE_CHARS_MAX:  # of a longer one nothing more is shown
-                self._begun[where] = begun + text
+            if len(partial) <= LINE_CHARS_MAX:  # the rest of a longer line is dropped
+                self._partial[attempt] = partial + text
             return len(text)
         if end == len(text) - 1:
-            lines, rest = [as_line(begun + text[:-1])], ""
+            lines, rest = [as_line(partial + text[:-1])], ""
         else:
-            *whole, rest = (begun + text).split("\n")
+            *whole, rest = (partial + text).split("\n")
             lines = [as_line(line) for line in whole]
-        if begun or rest:
-            self._begun[where] = rest
-        self._tell(clock.now(), self._stream, where, lines, None)
+        if partial or rest:
+            self._partial[attempt] = rest
+        self._on_lines(clock.now(), self._stream, attempt, lines, None)
         return len(text)
 
     def end_lines_of(self, task: str | None = None, run_id: str | None = None) -> None:
-        """The task has ended (None: the run has), and with it what it has not ended itself."""
-        for where in [w for w in tuple(self._begun) if _is_of(w, task, run_id)]:
-            rest = self._begun.pop(where)
+        """The task (None: the run) has ended: its incomplete line is complete now."""
+        for attempt in [w for w in tuple(self._partial) if _is_of(w, task, run_id)]:
+            rest = self._partial.pop(attempt)
             if rest:
-                self._tell(clock.now(), self._stream, where, [as_line(rest)], None)
+                self._on_lines(clock.now(), self._stream, attempt, [as_line(rest)], None)
 
     def close(self) -> None:
         """Does nothing: the next task prints to the same stream."""
 
     def flush(self) -> None:
-        """Whole lines are out already."""
+        """Does nothing: complete lines were sent already."""
 
     def fileno(self) -> int:
         return self._descriptor
@@ -77,7 +77,7 @@ class LineStream(io.TextIOBase):
         return False
 
     def reconfigure(self, **_: Any) -> None:
-        """There is nothing to set."""
+        """Does nothing: there is nothing to configure."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -88,14 +88,14 @@ class LineStream(io.TextIOBase):
         return "backslashreplace"
 
 
-def _is_of(where: CurrentAttempt | None, task: str | None, run_id: str | None) -> bool:
-    if where is None:
+def _is_of(attempt: CurrentAttempt | None, task: str | None, run_id: str | None) -> bool:
+    if attempt is None:
         return task is None and run_id is None
-    return task in (None, where.task) and run_id in (None, where.run_id)
+    return task in (None, attempt.task) and run_id in (None, attempt.run_id)
 
 
 class _Bytes(io.RawIOBase):
-    """`sys.stdout.buffer`: bytes become text as far as they can."""
+    """`sys.stdout.buffer`: decodes bytes as UTF-8; other bytes are escaped."""
 
     def __init__(self, stream: LineStream) -> None:
         self._stream = stream
@@ -107,7 +107,7 @@ class _Bytes(io.RawIOBase):
         return len(raw)
 
     def close(self) -> None:
-        """As with the stream itself."""
+        """Does nothing, like `close` of the stream."""
 
     def writable(self) -> bool:
         return True
@@ -117,32 +117,32 @@ class _Bytes(io.RawIOBase):
 
 
 class LogLines(logging.Handler):
-    """The root logger's: what user code logs, with its level, as `logger: message`."""
+    """Handler of the root logger: what user code logs, with its level, as `logger: message`."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, on_lines: OnLines) -> None:
         super().__init__()
-        self._tell = tell
+        self._on_lines = on_lines
         self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             lines = split_lines(self.format(record))
-            self._tell(record.created, "logging", CURRENT.get(), lines, record.levelname)
-        except Exception:  # user code: formatting a record calls __str__; logging asks for this handling
+            self._on_lines(record.created, "logging", CURRENT.get(), lines, record.levelname)
+        except Exception:  # user code: formatting a record calls __str__; `logging` requires handleError
             self.handleError(record)
 
 
-def take_over(tell: Tell) -> tuple[LineStream, LineStream]:
-    """From now on everything printed in this process is passed to `tell`."""
-    streams = LineStream("stdout", 1, tell), LineStream("stderr", 2, tell)
-    logging.getLogger().addHandler(LogLines(tell))
+def capture_output(on_lines: OnLines) -> tuple[LineStream, LineStream]:
+    """From now on everything printed in this process is passed to `on_lines`."""
+    streams = LineStream("stdout", 1, on_lines), LineStream("stderr", 2, on_lines)
+    logging.getLogger().addHandler(LogLines(on_lines))
     logging.getLogger().setLevel(logging.INFO)
-    restore(streams)
+    restore_streams(streams)
     return streams
 
 
-def restore(streams: tuple[LineStream, LineStream]) -> None:
-    """A run that has replaced them must not leave the next one without."""
+def restore_streams(streams: tuple[LineStream, LineStream]) -> None:
+    """A run may have replaced them; the next run needs them."""
     if sys.stdout is not streams[0] or sys.stderr is not streams[1]:
         sys.stdout, sys.stderr = streams
 
@@ -152,7 +152,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def as_line(text: str) -> str:
-    """What a terminal would show in the end: a progress bar writes over itself. And what can be stored."""
+    """The final text of a line that overwrites itself, as a progress bar does; bounded and valid UTF-8."""
     if "\r" in text:
         text = text.rstrip("\r").rpartition("\r")[2]
     if text.isascii():

@@ -1,9 +1,8 @@
-"""Whether a run has left processes behind that print where the slot prints.
+"""Whether a run has left processes behind that write to the slot's stdout or stderr.
 
-What Python starts for a task gets pipes of its own (`task_pipes`). What is started past that, by a shell or
-from a thread of no task, inherits the slot's stdout and stderr, and may outlive its run: its lines would then
-stand in the log of the next one. Looked for only after a run that has started something. Linux only:
-elsewhere none is found.
+Processes that Python starts for a task get pipes (`task_pipes`). Others, started by a shell or in a thread
+without a task, inherit the slot's stdout and stderr. If they outlive the run, their lines would be in the log
+of the next run. The check is made after a run that has started a process. Linux only.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _STREAMS = (1, 2)
 
 
 class LeftProcesses:
-    """`descriptors`: the slot's own stdout and stderr, wherever 1 and 2 may point by now."""
+    """`descriptors`: copies of the slot's stdout and stderr; user code may have changed 1 and 2."""
 
     def __init__(self, descriptors: tuple[int, ...]) -> None:
         self._ours = {_name(f"/proc/self/fd/{one}") for one in descriptors} - {None}
@@ -28,7 +27,7 @@ class LeftProcesses:
         sys.addaudithook(self._on_event)
 
     def are_there(self) -> bool:
-        """Now that the run is over. Asked once for each run."""
+        """Call it once after each run."""
         has_started, self._has_started = self._has_started, False
         return has_started and any(self._prints_here(pid) for pid in _others())
 
@@ -48,13 +47,13 @@ def _others() -> Iterator[str]:
 
 
 def _resource_tracker() -> str:
-    """A helper of `multiprocessing` that stays for good, and prints nothing."""
+    """A helper process of `multiprocessing` that stays, and prints nothing."""
     module: Any = sys.modules.get("multiprocessing.resource_tracker")
     return str(getattr(getattr(module, "_resource_tracker", None), "_pid", None))
 
 
 def _name(link: str) -> str | None:
-    """None for a process that has ended, or is another user's."""
+    """None if the process has ended, or belongs to another user."""
     try:
         return str(Path(link).readlink())
     except OSError:

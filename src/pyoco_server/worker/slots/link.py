@@ -1,7 +1,6 @@
 """The worker's end of a slot's socket: whole messages in order, and a callback when the link ends.
 
-Every message is passed on from where it was read, without a task in between: a run of one quick task has
-four of them.
+Every message is handled where it is read, without an asyncio task: a run of one quick task has four messages.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pyoco_server.worker.slots import messages as m
 
 # Up to this many lines are sent one by one between two ticks.
 LINES_AT_ONCE = 100
-GATHERED_BYTES_MAX = 16 * 1024
+BUFFERED_BYTES_MAX = 16 * 1024
 
 # stream, task, attempt, level
 Origin = tuple[str, str | None, int | None, str | None]
@@ -30,7 +30,7 @@ class LinkWriter:
         self._size = 0
         self._lines = 0
         self._sent_at = 0.0
-        # Lines of one origin that follow each other are one message.
+        # Consecutive lines of one origin are one message.
         self._origin: Origin | None = None
         self._printed_at = 0.0
         self._printed: list[str] = []
@@ -52,7 +52,7 @@ class LinkWriter:
             self._printed += lines
             self._lines += len(lines)
             self._size += sum(map(len, lines))
-            if self._lines <= LINES_AT_ONCE or self._size >= GATHERED_BYTES_MAX:
+            if self._lines <= LINES_AT_ONCE or self._size >= BUFFERED_BYTES_MAX:
                 self._send()
 
     def tick(self) -> None:

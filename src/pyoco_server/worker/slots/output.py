@@ -1,7 +1,7 @@
-"""Everything a run prints in a slot's process, from its first line to its last. Owns where each line is sent.
+"""Everything that is printed in a slot's process. Owns where each line is sent.
 
-While a run is executed, lines go to the worker as messages. Outside of runs (a resolver that prints while it
-is loaded) they go to the process's own stderr, which the worker passes on to its own.
+During a run, lines are sent to the worker as messages. Outside of runs (a resolver may print while it is
+loaded) they go to stderr, which the worker writes to its own stderr.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 
 from pyoco_server.engine.tasks.current_attempt import CurrentAttempt, install_thread_inheritance
 from pyoco_server.worker.recording.facts import Numbering
-from pyoco_server.worker.slots.capture import restore, take_over
+from pyoco_server.worker.slots.capture import capture_output, restore_streams
 from pyoco_server.worker.slots.left_processes import LeftProcesses
 from pyoco_server.worker.slots.link_writer import LinkWriter
 from pyoco_server.worker.slots.task_pipes import TaskPipes
@@ -24,7 +24,7 @@ class Output:
         self._writer = writer
         self._run_id: str | None = None
         self._numbering = Numbering(fence=0)
-        self._streams = take_over(self._on_lines)
+        self._streams = capture_output(self._on_lines)
         self._pipes = TaskPipes(self._on_lines)
         self._pipes.install(self._on_fork)
         # A task may close descriptors 1 and 2, or point them elsewhere.
@@ -42,12 +42,12 @@ class Output:
         self._pipes.drain(task)
 
     def end(self) -> bool:
-        """True: processes of the run may still print here, so that no other run may be executed here."""
+        """True: processes of the run may still print here, so no other run may be executed here."""
         self._pipes.forget()
         for stream in self._streams:
             stream.end_lines_of()
         self._run_id = None
-        restore(self._streams)
+        restore_streams(self._streams)
         for descriptor, (kept, known) in zip(DESCRIPTORS, self._kept, strict=True):
             if not _is_same(descriptor, known):
                 os.dup2(kept, descriptor)

@@ -1,6 +1,6 @@
-"""What comes out of a slot's own stdout and stderr: from below Python, or from processes it started.
+"""Reads a slot's stdout and stderr: what native code and processes of the slot write there.
 
-The worker holds the reading ends, so that the last words of a process that was killed are not lost.
+The worker holds the reading ends, so that the last lines of a killed process are not lost.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ READ_BYTES = 64 * 1024
 class PipeReader:
     """One of the two streams."""
 
-    def __init__(self, stream: str, heard: Callable[[str, list[str]], None]) -> None:
+    def __init__(self, stream: str, on_lines: Callable[[str, list[str]], None]) -> None:
         self._stream = stream
-        self._heard = heard
-        self._begun = b""
+        self._on_lines = on_lines
+        self._partial = b""
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
 
     def open(self) -> None:
-        """The process has its end: from here on only it has."""
+        """The process was started: close this process's copy of its end."""
         os.close(self.writer)
         self.writer = -1
         asyncio.get_running_loop().add_reader(self._reader, self.drain)
@@ -39,17 +39,17 @@ class PipeReader:
             if not data:
                 self.close()
                 return
-            *whole, rest = (self._begun + data).split(b"\n")
-            self._begun = rest[: 4 * LINE_CHARS_MAX]
+            *whole, rest = (self._partial + data).split(b"\n")
+            self._partial = rest[: 4 * LINE_CHARS_MAX]
             if whole:
-                self._heard(self._stream, decoded_lines(whole))
+                self._on_lines(self._stream, decoded_lines(whole))
 
     def end_line(self) -> None:
-        """The run has ended, and with it a line that it has not."""
+        """The run has ended: its incomplete line is complete now."""
         self.drain()
-        if self._begun:
-            self._heard(self._stream, decoded_lines([self._begun]))
-            self._begun = b""
+        if self._partial:
+            self._on_lines(self._stream, decoded_lines([self._partial]))
+            self._partial = b""
 
     def close(self) -> None:
         if self._reader >= 0:

@@ -1,4 +1,4 @@
-"""One slot, seen from the worker: its process, its link, and the run that it executes.
+"""One slot, on the worker's side: its process, its link, and the run that it executes.
 
 The process has a process group of its own, so that killing the group also ends the processes that user code
 has started. It ends with the worker, by PDEATHSIG and because its link closes.
@@ -56,7 +56,7 @@ class Edition(NamedTuple):
     """Which state of the user's code a slot has loaded."""
 
     number: int = 0
-    path: Path | None = None  # first on the path of imports
+    path: Path | None = None  # first on the import path
 
 
 class Slot:
@@ -78,7 +78,7 @@ class Slot:
         self._execution: Execution | None = None
 
     async def start(self) -> None:
-        """Ready when it has loaded the resolver. Raises ResolverBroken, or SlotDied, when it cannot."""
+        """Returns when the resolver is loaded. Raises ResolverBroken or SlotDied if that fails."""
         ours, theirs = socket.socketpair()
         module = "pyoco_server.worker.slots.child"
         parallelism, path = str(self._config.flow_parallelism), str(self.edition.path or "")
@@ -108,11 +108,11 @@ class Slot:
         return self._runs % 2 == 0
 
     def is_alive(self) -> bool:
-        """Asks the kernel, which knows of a death a moment before the event loop does."""
+        """Asks the kernel, which reports the end of a process before the event loop does."""
         assert self._process is not None
-        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         try:
-            return self.is_usable and os.waitid(os.P_PID, self._process.pid, look) is None
+            return self.is_usable and os.waitid(os.P_PID, self._process.pid, options) is None
         except ChildProcessError:
             return False
 
@@ -121,7 +121,7 @@ class Slot:
         return self._runs == 0
 
     async def perform(self, claimed: Claimed, recorder: Recorder) -> Ending:
-        """Execute it here. Raises SlotDied when the process ends before the run does."""
+        """Execute the run. Raises SlotDied if the process ends before the run does."""
         run, numbering = claimed.stored.run, claimed.numbering
         self._runs += 1
         execution = self._execution = Execution(recorder, self._link, self._is_still(self._runs))

@@ -1,8 +1,8 @@
-"""What the processes of a task print: each task that starts one gets pipes of its own, read by a thread.
+"""What the processes of a task print: each task that starts one gets pipes, which a thread reads.
 
-A process started with `subprocess` gets them in place of the stdout and stderr it would have inherited; one
-that is forked (`multiprocessing`, `os.fork`) finds them there. What is started past all that prints into the
-slot's own descriptors, which the worker reads.
+A process started with `subprocess` gets them instead of inheriting stdout and stderr. A forked process
+(`multiprocessing`, `os.fork`) gets them after the fork. All other processes write to the slot's own
+descriptors, which the worker reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
-from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, Tell, decoded_lines
+from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, OnLines, decoded_lines
 
 READ_BYTES = 64 * 1024
 STREAMS = ("stdout", "stderr")
@@ -27,25 +27,23 @@ _popen_init = subprocess.Popen.__init__
 
 
 class _Pipe:
-    def __init__(self, where: CurrentAttempt | None, stream: str) -> None:
-        self.where = where
+    def __init__(self, attempt: CurrentAttempt | None, stream: str) -> None:
+        self.attempt = attempt
         self.stream = stream
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
-        self.begun = b""
-        self.is_over = (
-            False  # its run has ended: it is still read, so that the writer does not block, and dropped
-        )
+        self.partial = b""
+        self.is_over = False  # its run has ended: it is read so that writers do not block, and dropped
 
     def lines(self, data: bytes) -> list[bytes]:
-        *whole, rest = (self.begun + data).split(b"\n")
-        self.begun = rest[: 4 * LINE_CHARS_MAX]
+        *whole, rest = (self.partial + data).split(b"\n")
+        self.partial = rest[: 4 * LINE_CHARS_MAX]
         return whole
 
 
 class TaskPipes:
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, on_lines: OnLines) -> None:
+        self._on_lines = on_lines
         self._lock = threading.Lock()
         self._pipes: dict[CurrentAttempt | None, tuple[_Pipe, _Pipe]] = {}
         self._selector = selectors.DefaultSelector()
@@ -53,13 +51,13 @@ class TaskPipes:
         self._is_forked = False
 
     def install(self, on_fork: Callable[[], None]) -> None:
-        """`on_fork` is called in a forked child: it must not touch what is its parent's."""
+        """`on_fork` is called in a forked child, which must not use the resources of its parent."""
 
         def init(popen: Any, *args: Any, **kwargs: Any) -> None:
-            where = CURRENT.get()
+            attempt = CURRENT.get()
             # Six positions: args, bufsize, executable, stdin, stdout, stderr.
-            if where is not None and len(args) < 5 and not self._is_forked:
-                out, err = self._of(where)
+            if attempt is not None and len(args) < 5 and not self._is_forked:
+                out, err = self._of(attempt)
                 if kwargs.get("stdout") is None:
                     kwargs["stdout"] = out.writer
                 if kwargs.get("stderr") is None:
@@ -67,7 +65,7 @@ class TaskPipes:
             _popen_init(popen, *args, **kwargs)
 
         def after_fork() -> None:
-            self._is_forked = True  # what it starts inherits the descriptors that it is given here
+            self._is_forked = True  # its own processes inherit the descriptors that are set here
             on_fork()
             pair = self._pipes.get(CURRENT.get())
             if pair is not None:
@@ -79,18 +77,18 @@ class TaskPipes:
         os.register_at_fork(before=self._before_fork, after_in_child=after_fork)
 
     def drain(self, task: str | None = None) -> None:
-        """Pass on what the processes of this task (None: of all) have printed until now."""
+        """Pass on what the processes of this task (None: of all tasks) have printed so far."""
         with self._lock:
-            for where, pair in self._pipes.items():
-                if task is None or (where and where.task == task):
+            for attempt, pair in self._pipes.items():
+                if task is None or (attempt and attempt.task == task):
                     for pipe in pair:
                         self._read(pipe, to_the_end=True)
-                        if pipe.begun:
-                            self._say(pipe, [pipe.begun])
-                            pipe.begun = b""
+                        if pipe.partial:
+                            self._pass_on(pipe, [pipe.partial])
+                            pipe.partial = b""
 
     def forget(self) -> None:
-        """The run is over. Its pipes end with the last process that has them."""
+        """The run is over. Its pipes end with the last process that uses them."""
         self.drain()
         with self._lock:
             for pair in self._pipes.values():
@@ -100,20 +98,20 @@ class TaskPipes:
             self._pipes.clear()
 
     def _before_fork(self) -> None:
-        # `subprocess` itself does not come by here: it has been given its pipes.
-        where = CURRENT.get()
-        if where is not None and not self._is_forked:
-            self._of(where)
+        # `subprocess` does not call this: its pipes are set by `init`.
+        attempt = CURRENT.get()
+        if attempt is not None and not self._is_forked:
+            self._of(attempt)
 
-    def _of(self, where: CurrentAttempt | None) -> tuple[_Pipe, _Pipe]:
+    def _of(self, attempt: CurrentAttempt | None) -> tuple[_Pipe, _Pipe]:
         with self._lock:
-            if where not in self._pipes:
-                pair = _Pipe(where, STREAMS[0]), _Pipe(where, STREAMS[1])
-                self._pipes[where] = pair
+            if attempt not in self._pipes:
+                pair = _Pipe(attempt, STREAMS[0]), _Pipe(attempt, STREAMS[1])
+                self._pipes[attempt] = pair
                 for pipe in pair:
                     self._selector.register(pipe.reader, selectors.EVENT_READ, pipe)
                 self._start_reading()
-            return self._pipes[where]
+            return self._pipes[attempt]
 
     def _start_reading(self) -> None:
         if self._reader is None:
@@ -138,7 +136,7 @@ class TaskPipes:
                 return
             lines = pipe.lines(data)
             if lines:
-                self._say(pipe, lines)
+                self._pass_on(pipe, lines)
             if not to_the_end:
                 return
 
@@ -147,12 +145,12 @@ class TaskPipes:
             self._selector.unregister(pipe.reader)
         os.close(pipe.reader)
         pipe.reader = -1
-        if pipe.begun:
-            self._say(pipe, [pipe.begun])
+        if pipe.partial:
+            self._pass_on(pipe, [pipe.partial])
 
-    def _say(self, pipe: _Pipe, lines: list[bytes]) -> None:
+    def _pass_on(self, pipe: _Pipe, lines: list[bytes]) -> None:
         if not pipe.is_over:
-            self._tell(clock.now(), pipe.stream, pipe.where, decoded_lines(lines), None)
+            self._on_lines(clock.now(), pipe.stream, pipe.attempt, decoded_lines(lines), None)
 
 
 def _plain(descriptor: int) -> Any:

@@ -1,4 +1,4 @@
-"""A checked workflow into a pyoco `Flow`. Only what the graph names is looked up; the rest never loads."""
+"""A checked workflow into a pyoco `Flow`. Only tasks that the graph names are loaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_flow(
 
 
 class _Tasks:
-    """The tasks of a workflow by their names in it, each made when it is asked for."""
+    """The tasks of a workflow by their names in it, each made at its first use."""
 
     def __init__(
         self, config: WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
@@ -52,13 +52,13 @@ class _Tasks:
         if wanted.callable is not None:
             task = Task(func=self._callables.get(wanted.callable), name=name)
         else:
-            task = copied(self._find_used(name, wanted.use or name), name)
+            task = copy_task(self._find_used(name, wanted.use or name), name)
         task.inputs.update(deepcopy(dict(wanted.inputs)))
         task.outputs.extend(wanted.outputs)
         return task
 
     def _find_used(self, name: str, target: str) -> Task:
-        """Another task of the file, if it can stand for itself or was written before; else a plug-in."""
+        """Another task of the file, if it refers to no later task; otherwise a plug-in."""
         other = self._config.get(target)
         if other is None or target == name or (other.use and self._order[target] > self._order[name]):
             return self._plugins.get(target)
@@ -99,9 +99,9 @@ class _Compiler:
         return ensure_expression(expression.source)
 
     def _task(self, term: t.TaskTerm) -> Task:
-        """A node with a name of its own is a task of its own."""
+        """A node with its own name is a separate task."""
         task = self._tasks.get(term.task)
-        return copied(task, term.node) if term.node else task
+        return copy_task(task, term.node) if term.node else task
 
     def _case(self, case: t.Case) -> n.CaseNode:
         value = n.DEFAULT_CASE_VALUE if case.value is None else case.value
@@ -111,8 +111,8 @@ class _Compiler:
         return n.SubFlowNode(self.steps(pipeline))
 
 
-def copied(task: Task, name: str) -> Task:
-    """With its settings and without its place in any flow."""
+def copy_task(task: Task, name: str) -> Task:
+    """A copy with the settings of the task and without its edges."""
     return Task(
         func=task.func,
         name=name,

@@ -1,8 +1,8 @@
 """`callable: module:function` in a workflow: which functions may be named, and fetching them.
 
-A workflow comes over the network, so it names only what the operator of the worker has opened to it. Two
-things must be allowed: the module that is named, before it is imported; and the one that the function really
-belongs to, so that what a module merely imports (`my_tasks:os`) is not opened with it.
+A workflow comes over the network, so it may name only what the operator of the worker allows. Two modules
+must be allowed: the one that is named, before it is imported, and the one that defines the function, so that
+the imports of an allowed module (`my_tasks:os`) are not allowed with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Callables:
         if not self._is_allowed(place):
             raise CodeRefused(f"This worker does not let a workflow call '{path}'. {HOW_TO_ALLOW}")
         found = _function(_import(place, path), attribute, path)
-        if isinstance(found, WaitTask):  # it has no code of its own; the module that names it was checked
+        if isinstance(found, WaitTask):  # it has no code; the module that names it was checked
             return found
         home = getattr(found, "__module__", None)
         if not isinstance(home, str) or not self._is_allowed(home):
@@ -49,7 +49,7 @@ class Callables:
 
 
 def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
-    """Whose code a resolver is: a workflow may call what stands beside the flows.
+    """The modules of a resolver: a workflow may call functions that are beside the flows.
 
     `spec`: how the resolver was named, `module:function` or a file. The standard library is excluded.
     """

@@ -1,8 +1,7 @@
 """`$env.NAME` in a workflow: which variables of the worker it may read.
 
-A workflow comes over the network, and what stands in a worker's environment is the operator's: passwords of
-databases among it. So only what the operator has named is read. Settings of ours are never read, not even if
-they are named.
+A workflow comes over the network, and the environment of a worker may contain secrets. So only the variables
+that the operator has named can be read. Settings of the server can never be read.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ _REFERENCE = "$env."
 
 
 class Readable:
-    """Names, and beginnings of names that end with `*`."""
+    """Names, and prefixes of names, which end with `*`."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         names = tuple(allowed)
         self._names = frozenset(name for name in names if not name.endswith(ANY_END))
-        self._beginnings = tuple(name.removesuffix(ANY_END) for name in names if name.endswith(ANY_END))
+        self._prefixes = tuple(name.removesuffix(ANY_END) for name in names if name.endswith(ANY_END))
 
     def check_expression(self, source: str) -> None:
         """Raises CodeRefused."""
@@ -36,7 +35,7 @@ class Readable:
             self._check(value.removeprefix(_REFERENCE))
 
     def _check(self, name: str) -> None:
-        if is_setting(name) or not (name in self._names or name.startswith(self._beginnings)):
+        if is_setting(name) or not (name in self._names or name.startswith(self._prefixes)):
             raise CodeRefused(
                 f"This worker does not let a workflow read the environment variable '{name}'. "
                 "Add it to PYOCO_FLOW_ENV on the worker, or pass the value as a parameter."

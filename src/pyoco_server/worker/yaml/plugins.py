@@ -1,7 +1,7 @@
 """`use: name` in a workflow: tasks that installed packages register under pyoco's entry points.
 
-pyoco's own loader finds them (and in the modules of its PYOCO_DISCOVERY_MODULES). What it finds is shared by
-all runs of the process, so every user gets a copy.
+pyoco's own loader finds them, also in the modules of PYOCO_DISCOVERY_MODULES. All runs of the process share
+these tasks, so callers make a copy.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ TROUBLE_CHARS_MAX = 200
 
 
 class Plugins:
-    """Loaded at the first question: most runs never ask."""
+    """Loaded at the first use: most runs use none."""
 
     def __init__(self) -> None:
         self._loader: Any = None
 
     def get(self, name: str) -> Task:
-        """As it was registered: copy it before you change it. Raises CodeMissing."""
+        """The registered task: copy it before you change it. Raises CodeMissing."""
         if self._loader is None:
             loader: Any = TaskLoader(SimpleNamespace(tasks={}))
             loader.load()
@@ -39,7 +39,7 @@ class Plugins:
         return found
 
     def _troubles(self) -> str:
-        """A plug-in that could not be loaded may be the one."""
+        """Plug-ins that could not be loaded: one of them may have the task."""
         failed = [report for report in self._loader.plugin_reports if report.get("error")]
-        told = [f"{one['name']}: {one['error']}"[:TROUBLE_CHARS_MAX] for one in failed[:TROUBLES_SHOWN_MAX]]
-        return f" (not loaded: {'; '.join(told)})" if told else ""
+        shown = [f"{one['name']}: {one['error']}"[:TROUBLE_CHARS_MAX] for one in failed[:TROUBLES_SHOWN_MAX]]
+        return f" (not loaded: {'; '.join(shown)})" if shown else ""
