@@ -102,7 +102,8 @@ soak: $(READY)  ## the slow ones
 chaos: $(READY)  ## faults by a seed, then an audit: MINUTES=30 SEED=1 BROKERS=3
 	$(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(ARGS)
 
-docs: $(READY)  ## write the generated pages
+docs: $(READY)  ## record the examples of the API and write the generated pages
+	$(BIN)/python -m tests.api_examples.record
 	$(BIN)/python -m pyoco_server.cli.docs
 
 lock: $(READY)  ## choose development versions anew

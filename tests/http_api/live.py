@@ -36,6 +36,8 @@ async def live(
 ) -> AsyncIterator[Live]:
     app = create_app(config)
     listening = socket.create_server(("127.0.0.1", 0))
+    # asyncio does this for sockets that it makes itself; without it every other answer comes 40 ms later.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = listening.getsockname()[1]
     options = {"log_config": None, "timeout_graceful_shutdown": 1} | options
     server = _Server(uvicorn.Config(app, http=http, **options))

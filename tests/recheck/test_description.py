@@ -91,13 +91,13 @@ async def test_a_gateway_answers_as_the_examples_say(nats_server: NatsServer, tm
             assert shape(answer.json()) == shape(description.example(path, method, status)), path
             return answer.json()
 
-        dry = description.example("/pdca/recheck", "post", "request")
-        assert (await post(face, dry)).status_code == 202
+        named = description.example("/pdca/recheck", "post", "request")
+        assert (await post(face, named | {"dry_run": True})).status_code == 202
         many = description.example("/pdca/recheck_all", "post", "request")
         accepted = expect(
             await post(face, many, path="/pdca/recheck_all"), "/pdca/recheck_all", "post", "202"
         )
-        expect(await post(face, dry | {"dry_run": False}), "/pdca/recheck", "post", "202")
+        expect(await post(face, named | {"dry_run": False}), "/pdca/recheck", "post", "202")
         status = await until_over(face, accepted["request_id"])
         for path in ("/pdca/recheck/{request_id}", "/gui/requests/{request_id}"):
             expect(await face.get(path.format(request_id=accepted["request_id"])), path)

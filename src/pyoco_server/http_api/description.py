@@ -6,14 +6,15 @@ import asyncio
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.document import YAML_TYPE, as_yaml
 
 
 async def openapi_json(request: Request) -> Response:
-    return JSONResponse(_described(request))
+    return json_answer(_described(request))
 
 
 async def openapi_yaml(request: Request) -> Response:

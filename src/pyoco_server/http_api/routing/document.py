@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from pyoco_server.http_api.routing.examples import add_example, load
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.schemas import Schema
 
@@ -22,7 +23,10 @@ def document(info: Mapping[str, str], faces: Iterable[Face], schemes: Mapping[st
     schemas: dict[str, Schema] = {}
     for face in faces:
         schemas.update(face.schemas)
+        examples = load(face.tag)
         for path, method, described in face.describe():
+            if example := examples.get(described["operationId"]):
+                add_example(described, example)
             paths.setdefault(path, {})[method] = described
     return {
         "openapi": OPENAPI_VERSION,

@@ -22,22 +22,17 @@ ServeSocket = Callable[[WebSocket], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body or a response: by media type its schema. `more`: further members of the OpenAPI entry.
-
-    `example` None: there is none.
-    """
+    """A body or a response: by media type its schema. `more`: further members of the OpenAPI entry."""
 
     description: str = ""
     kinds: Mapping[str, Schema] = field(default_factory=dict)
     required: bool = True
     more: Schema = field(default_factory=dict)
-    example: Any = None
 
     def describe(self, *, is_body: bool = False) -> Schema:
         described: Schema = {"required": self.required} if is_body else {"description": self.description}
         if self.kinds:
-            shown = {} if self.example is None else {"example": self.example}
-            described["content"] = {kind: {"schema": schema} | shown for kind, schema in self.kinds.items()}
+            described["content"] = {kind: {"schema": schema} for kind, schema in self.kinds.items()}
         return described | self.more
 
 
@@ -61,6 +56,7 @@ def json_body(schema: Schema, *, required: bool = True) -> Content:
 class Operation:
     """`name`: the operationId, else the name of `serve`. `errors`: besides those of every operation.
 
+    `never`: errors of every operation that this one cannot give.
     `socket`: serves it instead, as a WebSocket.
     `is_hot`: served without Starlette's router. `is_public`: needs no credentials, gives no 401, 403 or 503.
     `more`: further members of the OpenAPI entry.
@@ -74,6 +70,7 @@ class Operation:
     params: Sequence[AnyParam] = ()
     body: Content | None = None
     errors: Sequence[int] = ()
+    never: Sequence[int] = ()
     description: str = ""
     name: str = ""
     is_hot: bool = False
@@ -102,7 +99,7 @@ class Operation:
             described["parameters"] = [param.describe() for param in self.params]
         if self.body is not None:
             described["requestBody"] = self.body.describe(is_body=True)
-        refusals = sorted({*self.errors, *(() if self.is_public else always)})
+        refusals = sorted({*self.errors, *(() if self.is_public else always)}.difference(self.never))
         replies = {str(status): content.describe() for status, content in self.responses.items()}
         wrong = {str(status): refusal(status).describe() for status in refusals}
         return described | {"responses": wrong | replies} | self.more

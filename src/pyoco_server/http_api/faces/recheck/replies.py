@@ -1,10 +1,9 @@
-"""How answers and errors of the recheck face are described: with their headers and an example each."""
+"""How answers and errors of the recheck face are described: with their headers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.http_api.faces.recheck.examples import ERRORS, EXAMPLES
 from pyoco_server.http_api.routing.operation import JSON, Content
 from pyoco_server.http_api.routing.schemas import ref
 
@@ -27,9 +26,8 @@ _TOLD = {429: "Too many requests", 502: "The broker, or Airflow, is away"}
 
 
 def answer(description: str, name: str, **headers: Any) -> Content:
-    """`name`: of the schema, and of the example."""
-    more = {"headers": LIMIT_HEADERS | headers}
-    return Content(description, {JSON: ref(name)}, more=more, example=EXAMPLES[name])
+    """`name`: of the schema."""
+    return Content(description, {JSON: ref(name)}, more={"headers": LIMIT_HEADERS | headers})
 
 
 def empty(description: str) -> Content:
@@ -37,10 +35,9 @@ def empty(description: str) -> Content:
 
 
 def body(name: str) -> Content:
-    return Content(kinds={JSON: ref(name)}, example=EXAMPLES[name])
+    return Content(kinds={JSON: ref(name)})
 
 
 def refusal(status: int) -> Content:
     headers = LIMIT_HEADERS | (_RETRY if status in _TOLD else {})
-    said = _TOLD.get(status, "Error")
-    return Content(said, {JSON: ref("RecheckError")}, more={"headers": headers}, example=ERRORS[str(status)])
+    return Content(_TOLD.get(status, "Error"), {JSON: ref("RecheckError")}, more={"headers": headers})

@@ -262,6 +262,7 @@ OPERATIONS = [
             {200: Content("Its bytes", {"*/*": BINARY}, more={"headers": replies.LIMIT_HEADERS})},
             [params.ARTIFACT_ID, params.SIGNED_TENANT, params.SIGNED_TOKEN],
             errors=[404],
+            never=[401],
             more={"security": []},
         ),
         None,

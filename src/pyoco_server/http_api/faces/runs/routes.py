@@ -27,7 +27,7 @@ from pyoco_server.http_api.requests.idempotency import key_of, key_param
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
-from pyoco_server.http_api.routing.schemas import OBJECT, ref
+from pyoco_server.http_api.routing.schemas import OBJECT, TEXT, record, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.runs import cancel, query, submit, wait
@@ -154,6 +154,7 @@ FACE = Face(
             "Ask it to stop; accepted once, never undone",
             {200: json_of("The snapshot", OBJECT)},
             [params.RUN_ID, key_param()],
+            json_body(record([], {"reason": TEXT}), required=False),
             errors=[404, 409, 413, 415, 422],
         ),
         *watch_routes.OPERATIONS,
