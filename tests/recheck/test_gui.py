@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.operations.rechecks.query import ORDERS
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_rows import erase_strategy, write_outcome, write_strategy
-from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
+from pyoco_server.read_model.recheck_table import ORDERS, RecheckTable, StrategySearch
 from pyoco_server.recheck.catalogue import parse_catalogue
 from pyoco_server.recheck.records import BatchOutcome, StrategyResult
 from pyoco_server.recheck.strategies import Strategy

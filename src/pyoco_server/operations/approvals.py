@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.read_model.waits import OpenWait as OpenWait
-from pyoco_server.read_model.waits import WaitPlace
+from pyoco_server.read_model.waits import OpenWait, WaitPlace
 from pyoco_server.store.store import Store
 
 CURSOR = "approvals"

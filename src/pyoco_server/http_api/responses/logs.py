@@ -25,7 +25,7 @@ from pyoco_server.http_api.routing.schemas import TEXT as STRING
 from pyoco_server.http_api.routing.schemas import Schema
 from pyoco_server.operations.logs.file import log_file
 from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX, LogPage
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.store.runs.log import StoredRun
 
 JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
 KINDS = (JSON, LINES, TEXT)

@@ -21,7 +21,7 @@ from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.logs.cursors import BadToken, LogPosition, LogPositions
 from pyoco_server.operations.logs.follower import LogFollower, NewLines
 from pyoco_server.operations.logs.views import LogView
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.store.runs.log import StoredRun
 
 KIND = "text/event-stream"
 

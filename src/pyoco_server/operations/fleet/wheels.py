@@ -10,10 +10,14 @@ from pathlib import Path
 
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.store.fleet.wheels import HistoryEntry as HistoryEntry
-from pyoco_server.store.fleet.wheels import Origin, check_tags, check_wheel_name
-from pyoco_server.store.fleet.wheels import Wheel as Wheel
-from pyoco_server.store.fleet.wheels import WheelAction as WheelAction
+from pyoco_server.store.fleet.wheels import (
+    HistoryEntry,
+    Origin,
+    Wheel,
+    WheelAction,
+    check_tags,
+    check_wheel_name,
+)
 from pyoco_server.store.fleet.wheels.registry import NOT_FOUND
 from pyoco_server.store.store import Store
 

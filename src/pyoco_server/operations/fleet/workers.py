@@ -11,8 +11,7 @@ from pyoco_server.lifecycle.run import Claim
 from pyoco_server.names import check_worker_id
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.fleet.registry import DRAIN, NOT_FOUND, NOTHING_YET, state_when_read
-from pyoco_server.store.fleet.registry import WorkerState as WorkerState
+from pyoco_server.store.fleet.registry import DRAIN, NOT_FOUND, NOTHING_YET, WorkerState, state_when_read
 from pyoco_server.store.store import Store
 
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)

@@ -10,11 +10,8 @@ from pyoco_server.cursors import TokenRefused, seal, unseal
 from pyoco_server.errors import Forbidden, NotFound, Unavailable
 from pyoco_server.operations.rechecks.catalogue import unknown_strategy
 from pyoco_server.operations.rechecks.context import RecheckContext
-from pyoco_server.read_model.recheck_queries import KeptArtifact as KeptArtifact
-from pyoco_server.read_model.recheck_queries import ListedStrategy as ListedStrategy
-from pyoco_server.read_model.recheck_queries import PastResult as PastResult
-from pyoco_server.read_model.recheck_table import ORDERS as ORDERS
-from pyoco_server.read_model.recheck_table import StrategySearch as StrategySearch
+from pyoco_server.read_model.recheck_queries import KeptArtifact, ListedStrategy, PastResult
+from pyoco_server.read_model.recheck_table import StrategySearch
 from pyoco_server.recheck.records import Request, RequestStatus, Tally, status_of
 
 SIGNED_FOR_SEC = 300

@@ -9,9 +9,9 @@ from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.runs import search
 from pyoco_server.read_model.run_pages import PagePosition
-from pyoco_server.read_model.run_table import Filter as Filter
+from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.runs.log import StoredRun as StoredRun
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 
 INVALID_LIST = "ERR-PYOCO-0017"

@@ -11,8 +11,7 @@ from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.read_model.tag_table import SubmissionPosition
-from pyoco_server.read_model.tag_table import TagFilter as TagFilter
+from pyoco_server.read_model.tag_table import SubmissionPosition, TagFilter
 from pyoco_server.store.store import Store
 
 TOKEN = "runs by tag"

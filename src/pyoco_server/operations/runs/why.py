@@ -14,7 +14,7 @@ from pyoco_server.lifecycle.run import Claim, Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 from pyoco_server.operations.fleet.workers import Entry, alive, lease_overdue_sec
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.runs.refusals import Refusal as Refusal
+from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.store.store import Store
 
 # Of a thousand tasks that wait, so many are told one by one.

@@ -12,9 +12,10 @@ import pytest
 
 from pyoco_server.lifecycle.commands import AddTag, CancelRun
 from pyoco_server.operations.runs.apply import apply
-from pyoco_server.operations.runs.query import Filter, page_of_runs
+from pyoco_server.operations.runs.query import page_of_runs
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.operations.runs.submit import submit as submitted
+from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store

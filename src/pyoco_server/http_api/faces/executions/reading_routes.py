@@ -23,6 +23,7 @@ from pyoco_server.http_api.routing.schemas import BOOLEAN, TEXT, array, count, r
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions import drive
 from pyoco_server.operations.runs import query, verify, why
+from pyoco_server.read_model.run_table import Filter
 from pyoco_server.texts import choose_language
 
 _decode = msgspec.json.decode
@@ -101,7 +102,7 @@ async def list_executions(request: Request) -> Response:
     gateway = ready_gateway(request)
     status, graph_id = params.STATUS.read(request), params.ONLY_GRAPH.read(request) or None
     limit = params.LIMIT.read(request)
-    wanted = query.Filter(
+    wanted = Filter(
         status=params.STATUSES[status] if status else None,
         active=1 if status == "ACTIVE" else None,
         flow=wire.flow_name_of(graph_id) if graph_id else None,

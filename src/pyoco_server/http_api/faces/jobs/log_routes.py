@@ -16,7 +16,7 @@ from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET
 from pyoco_server.http_api.routing.schemas import ref
 from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.store.runs.log import StoredRun
 
 WORDS = LogWords(
     since_token="sinceToken",

@@ -16,8 +16,8 @@ from pyoco_server.http_api.routing.params import ListParam, Param, path, text
 from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.names import TAGS_MAX, check_tag, is_run_id
 from pyoco_server.operations.runs import query
-from pyoco_server.operations.runs.query import StoredRun
-from pyoco_server.operations.runs.run_list import TagFilter
+from pyoco_server.read_model.tag_table import TagFilter
+from pyoco_server.store.runs.log import StoredRun
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 JOB_ID = path("job_id")

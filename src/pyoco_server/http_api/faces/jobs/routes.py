@@ -27,7 +27,7 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
 from pyoco_server.operations.runs import cancel, erase, query, run_list, submit, tagging
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.store.runs.log import StoredRun
 
 
 async def create_job(request: Request) -> Response:

@@ -14,8 +14,9 @@ from pyoco_server.http_api.routing.kinds import (
     uppered,
 )
 from pyoco_server.http_api.routing.params import Param, path, text
-from pyoco_server.operations.fleet.wheels import WheelAction, is_wheel_name
-from pyoco_server.operations.fleet.workers import WorkerState
+from pyoco_server.operations.fleet.wheels import is_wheel_name
+from pyoco_server.store.fleet.registry import WorkerState
+from pyoco_server.store.fleet.wheels import WheelAction
 
 WORKERS_WRONG = "ERR-PYOCO-0019"
 STREAM_SEC_MAX = 600

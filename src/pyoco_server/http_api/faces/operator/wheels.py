@@ -21,7 +21,7 @@ from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.http_api.routing.schemas import BINARY, BOOLEAN, OBJECT, TEXT, array, record
 from pyoco_server.operations.fleet import wheels
-from pyoco_server.operations.fleet.wheels import WheelAction
+from pyoco_server.store.fleet.wheels import WheelAction
 
 
 async def list_wheels(request: Request) -> Response:

@@ -12,10 +12,12 @@ from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.faces.operator import params
 from pyoco_server.http_api.routing.problems import invalid, problem
-from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery, KeptLetter
-from pyoco_server.operations.fleet.wheels import Wheel
-from pyoco_server.operations.fleet.workers import WorkerFilter, WorkerState
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery
+from pyoco_server.operations.fleet.workers import WorkerFilter
+from pyoco_server.store.fleet.registry import WorkerState
+from pyoco_server.store.fleet.wheels import Wheel
+from pyoco_server.store.queue.dead_letters import KeptLetter
+from pyoco_server.store.runs.log import StoredRun
 
 _ID_DIGITS_MAX = 18
 _SOURCE_CHARS_MAX = 512

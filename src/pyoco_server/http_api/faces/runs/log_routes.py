@@ -18,6 +18,7 @@ from pyoco_server.http_api.routing.operation import Content, Operation, events
 from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET
 from pyoco_server.http_api.streaming.log_stream import check_accept, log_stream
 from pyoco_server.operations.runs import query
+from pyoco_server.store.runs.log import StoredRun
 
 WORDS = LogWords(
     since_token="since_token",
@@ -41,7 +42,7 @@ async def stream_logs(request: Request) -> Response:
     return await log_stream(request, gateway, run_id_of(request), since, shown)
 
 
-def shown(stored: query.StoredRun) -> bytes:
+def shown(stored: StoredRun) -> bytes:
     return msgspec.json.encode(wire.snapshot(stored, records=False))
 
 

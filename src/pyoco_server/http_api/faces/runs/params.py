@@ -9,7 +9,8 @@ from starlette.requests import Request
 from pyoco_server.http_api.routing.kinds import ChoiceKind, IntegerKind, NumberKind, TextKind
 from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET, AnyParam, ListParam, Param, path, text
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.runs.query import INVALID_LIST, Filter
+from pyoco_server.operations.runs.query import INVALID_LIST
+from pyoco_server.read_model.run_table import Filter
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 WAIT_SEC_MAX = 60.0

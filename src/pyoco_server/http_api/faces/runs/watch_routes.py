@@ -23,7 +23,7 @@ from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.live.notify import Notify
 from pyoco_server.operations.live.run_views import RunView, RunViews
-from pyoco_server.operations.runs.query import StoredRun
+from pyoco_server.store.runs.log import StoredRun
 
 EVENT_ID = "run events"
 

@@ -28,11 +28,11 @@ from pyoco_server.lifecycle.run import Run, has_no_worker
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.runs.query import StoredRun
 from pyoco_server.operations.runs.retry import RetryRequest
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.printable import lines
 from pyoco_server.read_model.run_tally import Minute
+from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.texts import Language, text
 
 T = TypeVar("T")
