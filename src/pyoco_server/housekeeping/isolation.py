@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
+from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Unavailable
 from pyoco_server.supervision import Backoff, capture_error, count_failure
 
@@ -72,9 +73,8 @@ class Isolation:
         count_failure(f"housekeeping.{self._chore}")
         fields = {"chore": self._chore, "run_id": name, "failures": times}
         log.error("housekeeping failed for one run", exc_info=error, extra=fields)
-        if len(self._failed) >= REMEMBERED_MAX:
-            self._failed.pop(next(iter(self._failed)))
-        self._failed[name] = _Failed(times, asyncio.get_running_loop().time() + BACKOFF.after(times))
+        failed = _Failed(times, asyncio.get_running_loop().time() + BACKOFF.after(times))
+        put_bounded(self._failed, name, failed, REMEMBERED_MAX)
 
 
 async def sum_of_all(counts: Iterable[Awaitable[int]]) -> int:

@@ -1,1 +1,1 @@
-"""The operations of the product, for all callers. Knows neither HTTP nor NATS."""
+"""The operations of the product, in folders by noun, for all APIs and housekeeping. No HTTP, no NATS."""

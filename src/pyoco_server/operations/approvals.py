@@ -1,4 +1,4 @@
-"""What waits for somebody's answer, in pages, as the read model has it when it has caught up with the log."""
+"""List the waits that need an answer, in pages, from the read model after it has caught up with the log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CURSOR = "approvals"
 async def list_approvals(
     store: Store, read_model: ReadModel, *, tenant_id: str | None, limit: int, cursor: str | None
 ) -> tuple[list[OpenWait], str | None]:
-    """The longest waiting first, and the cursor of the next page; None: there are no more."""
+    """The oldest waits first, and the cursor of the next page; None after the last page."""
     secret = await store.secrets.for_tokens()
     await read_model.catch_up()
     scope: Scope = {"tenant": tenant_id, "log": read_model.log_created}
     found = read_model.runs.waiting(tenant_id, limit + 1, _place(secret, scope, cursor))
     shown = found[:limit]
-    goes_on = seal(secret, CURSOR, scope, shown[-1][0]) if len(found) > limit else None
-    return [wait for _, wait in shown], goes_on
+    next_cursor = seal(secret, CURSOR, scope, shown[-1][0]) if len(found) > limit else None
+    return [wait for _, wait in shown], next_cursor
 
 
 def _place(secret: bytes, scope: Scope, cursor: str | None) -> WaitPlace | None:

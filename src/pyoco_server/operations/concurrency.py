@@ -1,6 +1,6 @@
-"""How much of one kind may be under way at once: for each caller, and for all of them together.
+"""Limits how many operations of one kind are in progress: for each caller, and for all callers together.
 
-Counts in this process alone. What is over a limit is refused at once; nothing queues here.
+Counts in this process only. Above a limit a request is refused at once; nothing is queued.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RETRY_AFTER_SEC = 1.0
 
 
 class Concurrency:
-    """`what`: in the plural, for the sentence of a refusal. The settings are named there, too."""
+    """`what` (a plural) and the names of the settings are parts of the error message."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Concurrency:
         self.refused = 0
 
     def enter(self, caller: str) -> Callable[[], None]:
-        """Raises Limited; else gives what must be called when it is over. A second call does nothing."""
+        """Returns a function to call at the end of the operation, also twice. Raises Limited."""
         if self._by_caller[caller] >= self._per_caller:
             self._refuse(f"You have {self._per_caller} {self._what} open", self._per_caller_setting)
         if self.under_way >= self._total:

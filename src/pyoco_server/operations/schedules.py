@@ -1,11 +1,11 @@
-"""Make, list and delete schedules, find their runs, and begin the run that is planned.
+"""Create, list and delete schedules, list their runs, and submit the planned run.
 
-The id of a planned run and of its first commit are derived from its schedule and its instant, and a run
-begins at an empty place of the log or not at all: so two that begin it at once, or one that was stopped in
-the middle, make one run.
+The ids of a planned run and of its first commit are derived from the schedule and the instant, and a first
+commit is accepted only if the run does not exist. So two gateways that submit it at once, or one that
+continues after a crash, create one run.
 
-A run is begun only after the schedule says so (`beginning_at`). A delete that meets such a schedule begins
-that run first. So once a delete is answered, every run that a gateway may still try to begin exists already.
+A run is submitted only after the schedule names its instant (`beginning_at`). A delete of such a schedule
+submits that run first. So when the delete is answered, every run that a gateway may still submit exists.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ BEGIN_TRIES_MAX = 10
 async def create(
     store: Store, wanted: Submission, timing: Timing, workflow: bytes | None, *, now: float
 ) -> Schedule:
-    """Checked as a submission is, whole, before anything is stored. `now`: as `timing` was read.
+    """Validated like a submission, before anything is stored. `now`: the instant that `timing` refers to.
 
-    Without a `workflow` it is a flow that workers know by its name.
+    Without a `workflow` the runs execute a flow that workers have by name.
     """
     if workflow is not None:
         wanted = await with_workflow(wanted, workflow, store.config)
@@ -45,7 +45,7 @@ async def create(
         raise _never()
     await _check_room(store, wanted.tenant_id)
     schedule = Schedule(
-        # One by chance, like any run's: the id that `validate` made is good for it.
+        # The random id that `validate` made for a run; the schedule uses it as its own id.
         schedule_id=begins_with.run_id,
         flow_name=begins_with.flow_name,
         tag=begins_with.tag,
@@ -58,7 +58,7 @@ async def create(
         updated_at=now,
         next_at=next_at,
     )
-    # The request that made it is over when its runs begin: they are no part of its trace.
+    # The request ends before the runs begin, so they are not part of its trace.
     its_runs = replace(begins_with, schedule_id=schedule.schedule_id, traceparent=None)
     await store.schedules.create(schedule, its_runs)
     return schedule
@@ -71,14 +71,14 @@ async def list_schedules(store: Store, *, tenant_id: str | None) -> list[Schedul
 async def runs_of(
     store: Store, read_model: ReadModel, schedule_id: str, limit: int, *, tenant_id: str | None
 ) -> list[Run]:
-    """Those that changed last first, other tries of them included."""
+    """The runs of a schedule and their retries, the last changed first."""
     await _visible(store, schedule_id, tenant_id)
     await read_model.catch_up()
     return read_model.runs.page(Filter(schedule=schedule_id, tenant=tenant_id), limit)
 
 
 async def delete(store: Store, schedule_id: str, *, tenant_id: str | None) -> None:
-    """From now on it begins no run. Those it has begun go on."""
+    """Delete a schedule. It starts no more runs; runs that it has started continue."""
     for _ in range(DELETE_TRIES_MAX):
         stored = await _visible(store, schedule_id, tenant_id)
         if stored.schedule.beginning_at is not None:
@@ -89,14 +89,14 @@ async def delete(store: Store, schedule_id: str, *, tenant_id: str | None) -> No
             await store.schedules.delete(schedule_id, revision=stored.revision)
             return
         except WrongSequence:
-            continue  # a run of it was begun this moment
+            continue  # the schedule has changed: a run of it was started
     raise Unavailable(f"Schedule {schedule_id} changes too fast to be deleted. Try again.")
 
 
 async def begin_planned(store: Store, schedule: Schedule, begins_with: RunSubmitted) -> str:
-    """The id of the run that is planned at `next_at`, begun now, or before, here or elsewhere.
+    """Submit the run that is planned at `next_at`, unless it exists already. Returns its id.
 
-    After an Unavailable it is called again and goes on where it was: nothing is given up.
+    Repeatable after an Unavailable: it continues where it stopped.
     """
     assert schedule.next_at is not None
     for number in range(BEGIN_TRIES_MAX):
@@ -112,7 +112,7 @@ async def begin_planned(store: Store, schedule: Schedule, begins_with: RunSubmit
 
 
 async def _visible(store: Store, schedule_id: str, tenant_id: str | None) -> StoredSchedule:
-    """Another tenant's schedule is not there."""
+    """NotFound also for a schedule of another tenant."""
     stored = await store.schedules.get(schedule_id)
     if stored is None or tenant_id not in (None, stored.schedule.tenant_id):
         message = "There is no such schedule. Check the id, or list schedules with GET /schedules."

@@ -112,7 +112,7 @@ async def test_a_key_that_proved_itself_is_not_compared_again_until_its_record_c
     callers = [await caller(check, key) for _ in range(3)]
     assert len(compared) == 1
     assert callers[0] == callers[1] == callers[2]
-    assert secret_of(key) not in repr(check._proven)
+    assert secret_of(key) not in repr(check._cache)
     before = check.table.find(id_of(key))
     await store.keys.change(id_of(key), lambda record: replace(record, scopes=("admin",)))
     await until(lambda: check.table.find(id_of(key)) is not before)
@@ -123,12 +123,12 @@ async def test_a_key_that_proved_itself_is_not_compared_again_until_its_record_c
 async def test_what_is_remembered_ends_with_the_key_and_has_a_bound(
     store: Store, check: KeyCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authenticate, "REMEMBERED_MAX", 2)
+    monkeypatch.setattr(authenticate, "CACHED_MAX", 2)
     ends_at = time.time() + 3600
     keys = [await known(check, await new_key(store, expires_at=ends_at)) for _ in range(3)]
     for key in keys:
         await caller(check, key)
-    assert len(check._proven) == 2
+    assert len(check._cache) == 2
     monkeypatch.setattr(clock, "now", lambda: ends_at)
     with pytest.raises(Forbidden, match="has expired"):
         await caller(check, keys[2])
@@ -217,12 +217,12 @@ def _slow_hash_of(key: str) -> tuple[HashedSecret, KnownKey]:
 async def test_guessing_at_a_slow_key_has_a_bound(
     store: Store, check: KeyCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slow_keys, "REMEMBERED_MAX", 4)
+    monkeypatch.setattr(slow_keys, "CACHED_MAX", 4)
     key = await with_slow_key(store, check)
     guesses = [caller(check, with_wrong_secret(key)) for _ in range(slow_keys.WAITING_MAX * 2)]
     refused = await asyncio.gather(*guesses, return_exceptions=True)
     assert {type(one) for one in refused} == {Forbidden, Limited}
-    assert len(check._slow._remembered) <= 4
+    assert len(check._slow._answers) <= 4
     assert (await caller(check, key)).id == id_of(key)
 
 

@@ -1,1 +1,1 @@
-"""Who a caller is: API keys, JWTs, tickets; and what `callers` may do."""
+"""Authentication by API keys, JWTs and tickets, and the permissions of `callers`."""

@@ -1,4 +1,4 @@
-"""Make, list, change, revoke and rotate API keys. A secret is returned once and kept nowhere."""
+"""Create, list, change, revoke and rotate API keys. A secret is returned once and never stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def create_key(
     scopes: list[str] | None = None,
     expires_in_sec: float | None = None,
 ) -> tuple[str, ApiKeyRecord]:
-    """The key, shown only here, and its record. Without `scopes` it may do everything within its tenant."""
+    """The key, which cannot be read later, and its record. Without `scopes`: all rights within its tenant."""
     now = clock.now()
     api_key, record = generate_api_key(
         tenant_id=_tenant(tenant_id),
@@ -40,7 +40,7 @@ async def list_keys(store: Store) -> list[ApiKeyRecord]:
 
 
 async def revoke_key(store: Store, key_id: str) -> ApiKeyRecord:
-    """For good. A second time changes nothing: it ended when it was first revoked."""
+    """Revoke a key permanently. A second call changes nothing and keeps the first instant."""
     now = clock.now()
 
     def revoke(record: ApiKeyRecord) -> ApiKeyRecord:
@@ -50,7 +50,7 @@ async def revoke_key(store: Store, key_id: str) -> ApiKeyRecord:
 
 
 async def set_scopes(store: Store, key_id: str, scopes: list[str]) -> ApiKeyRecord:
-    """What the key may do from now on, instead of what it might before. Its secret stays."""
+    """Replace the scopes of a key. Its secret stays."""
     wanted = _scopes(scopes)
 
     def change(record: ApiKeyRecord) -> ApiKeyRecord:
@@ -62,7 +62,7 @@ async def set_scopes(store: Store, key_id: str, scopes: list[str]) -> ApiKeyReco
 
 
 async def rotate_key(store: Store, key_id: str, *, grace_sec: float) -> tuple[str, ApiKeyRecord]:
-    """A new secret for the same key; the present one counts for the grace, one before it no longer."""
+    """A new secret for the same key. The current one stays valid for the grace period; older ones end."""
     made: list[str] = []
 
     def rotate(record: ApiKeyRecord) -> ApiKeyRecord:

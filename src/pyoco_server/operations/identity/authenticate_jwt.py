@@ -1,7 +1,7 @@
-"""From a JWT to its caller. RS256 only, by a key that we have; what a token says of itself is not believed.
+"""Authenticate JWTs: RS256 only, with a key of the JWKS. Nothing in an unverified token is trusted.
 
-A token that has proved itself is remembered by its digest for as long as it counts and the keys are the same:
-most requests come with one that was here a moment ago, and a signature costs more than a look.
+A token that was accepted is cached by its digest until it expires or the keys change: most requests use a
+token that was used a moment ago, and a look-up is cheaper than a signature check.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jwt
 
 from pyoco_server.api_keys import is_tenant_id
+from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unauthenticated
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT, Caller
@@ -21,23 +22,23 @@ from pyoco_server.operations.identity.failed_attempts import FailedAttempts
 from pyoco_server.operations.identity.jwks import ALGORITHM, Jwks
 from pyoco_server.printable import has_control
 
-# The two products of the recheck face; everything else is ours (PYOCO_JWT_AUDIENCE).
+# The two audiences of the recheck face; all other faces use PYOCO_JWT_AUDIENCE.
 RECHECK, GUI = "pdca", "pdca.gui"
 INSTANTS = ("exp", "nbf", "iat")
 TOKEN_CHARS_MAX = 8_192
 SUBJECT_CHARS_MAX = 256
 SCOPES_MAX = 100
-REMEMBERED_MAX = 1024
+CACHED_MAX = 1024
 
 
 class InvalidToken(Unauthenticated):
-    """There is a token, and it is no proof."""
+    """The request has a token that is not valid."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message} Get a new token.", err_id="")
 
 
-class _Proven(NamedTuple):
+class _CachedToken(NamedTuple):
     caller: Caller
     keys_version: int
 
@@ -51,7 +52,7 @@ class JwtCheck:
         self._issuer = config.jwt_issuer
         self._leeway_sec = config.jwt_leeway_sec
         self._audiences = frozenset({RECHECK, GUI, config.jwt_audience})
-        self._proven: dict[bytes, _Proven] = {}
+        self._cache: dict[bytes, _CachedToken] = {}
 
     def start(self) -> None:
         self.jwks.start()
@@ -60,35 +61,29 @@ class JwtCheck:
         await self.jwks.stop()
 
     async def caller(self, token: str, peer: str = "") -> Caller:
-        """InvalidToken; Unavailable while we cannot know; Limited when this peer sent too many bad ones."""
+        """InvalidToken; Unavailable while tokens cannot be checked; Limited after too many invalid ones."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        proven = self._proven.get(digest)
-        if proven is not None and self._still_holds(proven):
-            return proven.caller
+        cached = self._cache.get(digest)
+        if cached is not None and self._is_current(cached):
+            return cached.caller
         self._failures.check(peer)
         try:
-            caller = await self._proved(token)
+            caller = await self._authenticate(token)
         except InvalidToken:
             self._failures.note(peer)
             raise
-        self._remember(digest, _Proven(caller, self.jwks.version))
+        put_bounded(self._cache, digest, _CachedToken(caller, self.jwks.version), CACHED_MAX)
         return caller
 
     def still_good(self, caller: Caller) -> bool:
-        """It has not expired, and the key that signed it has not been withdrawn."""
+        """Whether the token has not expired and the JWKS still has the key that signed it."""
         is_signed = caller.signed_by is None or self.jwks.has(caller.signed_by)
         return is_signed and time.time() < caller.good_until
 
-    def _still_holds(self, proven: _Proven) -> bool:
-        return proven.keys_version == self.jwks.version and self.still_good(proven.caller)
+    def _is_current(self, cached: _CachedToken) -> bool:
+        return cached.keys_version == self.jwks.version and self.still_good(cached.caller)
 
-    def _remember(self, digest: bytes, proven: _Proven) -> None:
-        self._proven.pop(digest, None)
-        while len(self._proven) >= REMEMBERED_MAX:
-            del self._proven[next(iter(self._proven))]
-        self._proven[digest] = proven
-
-    async def _proved(self, token: str) -> Caller:
+    async def _authenticate(self, token: str) -> Caller:
         kid = _kid(token)
         key = await self.jwks.key(kid)
         if key is None:
@@ -100,11 +95,11 @@ class JwtCheck:
                 algorithms=[ALGORITHM],
                 issuer=self._issuer,
                 leeway=self._leeway_sec,
-                # The audience is ours to judge: a known but wrong one is another answer than a strange one.
+                # Checked below: a known but wrong audience gets another error than an unknown one.
                 options={"require": ["exp", "sub", "iss", "aud"], "verify_aud": False},
             )
         except jwt.InvalidTokenError as error:
-            raise InvalidToken(_said_of(error)) from None
+            raise InvalidToken(_error_text(error)) from None
         except (OverflowError, ValueError, TypeError):  # an instant that is no number, or no finite one
             raise InvalidToken("The token is not valid.") from None
         _check_instants(claims)
@@ -137,7 +132,7 @@ class JwtCheck:
 
 
 def _kid(token: str) -> str:
-    """Nothing else of the header counts; it is only asked to be one that we can mean."""
+    """The only member of the header that is used. The others are checked for what is supported."""
     if len(token) > TOKEN_CHARS_MAX:
         raise InvalidToken(f"The token is longer than {TOKEN_CHARS_MAX} characters.")
     try:
@@ -155,14 +150,14 @@ def _kid(token: str) -> str:
 
 
 def _check_instants(claims: Mapping[str, Any]) -> None:
-    """Numbers, as RFC 7519 has them. The library also takes text of digits and truth values."""
+    """Instants must be numbers (RFC 7519). The library also accepts strings of digits and booleans."""
     for name in INSTANTS:
         if name in claims and type(claims[name]) not in (int, float):
             raise InvalidToken(f"The token's {name} must be a number.")
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """A text of words or a list of them, in any case."""
+    """A string of words or a list of strings, in upper or lower case."""
     given = claims.get("scope")
     words = given.split() if isinstance(given, str) else given
     if not isinstance(words, list) or not all(isinstance(one, str) for one in words):
@@ -170,7 +165,7 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(one.lower() for one in words[:SCOPES_MAX])
 
 
-def _said_of(error: jwt.InvalidTokenError) -> str:
+def _error_text(error: jwt.InvalidTokenError) -> str:
     match error:
         case jwt.ExpiredSignatureError():
             return "The token has expired."

@@ -10,13 +10,13 @@ import msgspec
 
 from pyoco_server.errors import Forbidden
 
-# Whose things are those of a caller who names no tenant.
+# The tenant of callers without one.
 DEFAULT_TENANT = "default"
 API_KEY_PRINCIPAL = "api_key:"
 
 
 class Scope(StrEnum):
-    """What a caller may be limited to. Within its tenant, but for those in `BY_NAME`."""
+    """The permissions of a caller. Within its tenant, except for those in `BY_NAME`."""
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
@@ -31,16 +31,16 @@ class Scope(StrEnum):
     ADMIN = "admin"  # everything, also what is added later
 
 
-# Scopes that reach beyond the caller's tenant: a wheel is code on workers that all tenants share. A key made
-# without scopes has none of these.
+# Scopes that reach beyond the caller's tenant: a wheel is code on workers that all tenants share. A key that
+# was created without scopes has none of these.
 BY_NAME = frozenset({Scope.WHEELS_WRITE, Scope.OPS_READ_ALL, Scope.ADMIN})
 _INCLUDED_IN: dict[str, str] = {Scope.OPS_READ: Scope.OPS_READ_ALL}
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """`tenant_id` None: authentication is off: there is one tenant only. `id`: a key's id or a token's sub.
+    """`tenant_id` None: authentication is off and there is one tenant. `id`: a key's id or a token's sub.
 
-    `audiences`: those of a token that are known here; None for a caller without one. `issuer`: of the token.
+    `audiences`: the known audiences of a token; None for a caller without a token. `issuer`: of the token.
     """
 
     tenant_id: str | None = None
@@ -53,7 +53,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def principal(self) -> str | None:
-        """One name for both kinds of callers: a token whose sub equals a key's id is another principal."""
+        """A unique name of the caller: a token whose sub equals a key's id is another principal."""
         if self.id is None:
             return None
         if self.audiences is None:
@@ -62,7 +62,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api_key_id(self) -> str | None:
-        """What a run stores of its submitter: the key's id, or a token's principal, which cannot be one."""
+        """What a run stores of its submitter: the key's id, or the principal of a token (with a colon)."""
         return self.id if self.audiences is None else self.principal
 
     def may(self, scope: str) -> bool:
@@ -73,7 +73,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     def require(self, scope: str) -> None:
         if not self.may(scope):
-            # No id of the specification fits: the key is valid, it is just not for this.
+            # No error id of the specification fits: the key is valid, but has not this scope.
             raise Forbidden(f"This needs the scope {scope}, which this caller does not have.", err_id="")
 
 

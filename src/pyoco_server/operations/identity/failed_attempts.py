@@ -1,7 +1,7 @@
-"""How often a peer may fail to authenticate: a token bucket for each address, in this gateway's memory.
+"""Limits failed authentications: a token bucket for each address, in the memory of this gateway.
 
-A key or token that has proved itself before is not asked for again (`authenticate`), so callers behind the
-same address as an attacker keep working; what is limited is the checking of proofs that were never good.
+Keys and tokens that were accepted before are cached (`authenticate`), so callers behind the same address as
+an attacker keep working. Only the check of credentials that were never accepted is limited.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 import logging
 
+from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Limited
 from pyoco_server.token_bucket import BucketLevel, take
 
 log = logging.getLogger(__name__)
 
-PEERS_MAX = 4_096  # beyond these the address that failed longest ago is forgotten
+PEERS_MAX = 4_096  # above this, the address with the oldest failure is forgotten
 IPV6_PREFIX = 64  # one subscriber has at least so many addresses
 
 
@@ -46,10 +47,8 @@ class FailedAttempts:
         if not self._per_minute:
             return
         network = _network(peer)
-        level, taken = take(self._levels.pop(network, None), self._per_minute, elapsed())
-        while len(self._levels) >= PEERS_MAX:
-            del self._levels[next(iter(self._levels))]
-        self._levels[network] = level
+        level, taken = take(self._levels.get(network), self._per_minute, elapsed())
+        put_bounded(self._levels, network, level, PEERS_MAX)
         if taken.allowed and taken.remaining == 0:
             log.warning("too many failed authentications", extra={"peer": network})
 
@@ -58,7 +57,7 @@ def _network(peer: str) -> str:
     try:
         address = ipaddress.ip_address(peer)
     except ValueError:
-        return peer  # a socket of this machine, or a name that a proxy gave
+        return peer  # a Unix socket, or a name from a proxy
     if address.version == 4:
         return peer
     return str(ipaddress.ip_network((int(address), IPV6_PREFIX), strict=False))

@@ -1,8 +1,7 @@
-"""The keys that tokens are checked with: a JWKS, from a file or a URL, kept fresh while it can be read.
+"""The keys of JWTs: a JWKS from a file or a URL, read again every few seconds.
 
-Read every few seconds, and at once (but not more often than the pause) when a token names a key that is not
-known: so a new key is usable before the next round. What cannot be read changes nothing: a half-written file,
-or a server that is away, leaves the keys as they were.
+When a token names an unknown key, the JWKS is read at once (with a minimum pause between reads), so a new key
+is usable before the next interval. If the JWKS cannot be read or parsed, the keys stay as they are.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Jwks:
         self._one_at_a_time = asyncio.Lock()
         self._loop = Loop("JWKS", self._look_unless_just_done, interval_sec=REFRESH_SEC)
         self.is_loaded = False
-        # Raised when the keys change: what was proved with others must be proved again.
+        # Incremented when the keys change: cached tokens must then be checked again.
         self.version = 0
 
     def start(self) -> None:
@@ -55,7 +54,7 @@ class Jwks:
         await self._loop.stop(FETCH_TIMEOUT_SEC)
 
     async def key(self, kid: str) -> RSAPublicKey | None:
-        """Unavailable while there never were any keys to look in."""
+        """Unavailable until the JWKS was read for the first time."""
         if kid not in self._keys:
             await self._look_unless_just_done()
         if not self.is_loaded:
@@ -102,7 +101,7 @@ class Jwks:
 
 
 def keys_in(read: bytes) -> Keys:
-    """The usable ones by `kid`. ValueError for what is no JWKS at all."""
+    """The usable keys by `kid`. ValueError if this is not a JWKS."""
     written = msgspec.json.decode(read)
     listed = written.get("keys") if isinstance(written, dict) else None
     if not isinstance(listed, list):
@@ -122,7 +121,7 @@ def _is_for_us(jwk: dict[str, Any]) -> bool:
 
 
 def _public_key(jwk: dict[str, Any]) -> RSAPublicKey | None:
-    """Only the public half, whatever else somebody has written down."""
+    """From the public members only, even if the file contains a private key."""
     try:
         key = RSAAlgorithm.from_jwk({name: jwk[name] for name in ("kty", "n", "e")})
     except (InvalidKeyError, KeyError, ValueError, TypeError, AttributeError):

@@ -1,7 +1,7 @@
-"""API keys that upstream made: their hash takes a tenth of a second, so it is computed beside the loop, once.
+"""API keys with the slow hash of the upstream product: it takes 0.1 s, so it is computed in a thread, once.
 
-After the first success the record is rewritten with a fast hash; until that is here, and for those who try
-wrong secrets, answers are remembered. One thread and a short queue: guessing must not cost others anything.
+After the first success the record is rewritten with a fast hash. Until the new record arrives, and for wrong
+secrets, answers are cached. One thread with a short queue computes, so that guesses do not slow other callers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from pyoco_server.api_keys import HashedSecret, matches, rehash
+from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Limited, Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.read_model.key_table import KnownKey
@@ -20,7 +21,7 @@ from pyoco_server.store.store import Store
 log = logging.getLogger(__name__)
 
 WAITING_MAX = 16
-REMEMBERED_MAX = 256
+CACHED_MAX = 256
 
 _Question = tuple[bytes, bytes]
 
@@ -31,15 +32,15 @@ class SlowKeys:
         self._pepper = store.config.auth_pepper
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="slow-keys")
         self._waiting: dict[_Question, asyncio.Task[bool]] = {}
-        self._remembered: dict[_Question, bool] = {}
+        self._answers: dict[_Question, bool] = {}
 
     def stop(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def fits(self, secret: str, kept: HashedSecret, known: KnownKey) -> bool:
-        """Never the secret itself is remembered, only what it was asked against and its digest."""
+        """The cache contains the digest of the secret and the hash it was compared with, never the secret."""
         question = (kept.hash, hashlib.sha256(secret.encode()).digest())
-        answer = self._remembered.get(question)
+        answer = self._answers.get(question)
         if answer is not None:
             return answer
         task = self._waiting.get(question)
@@ -48,7 +49,7 @@ class SlowKeys:
                 raise Limited("Too many API keys of the old kind are being checked.", retry_after_sec=1.0)
             task = asyncio.get_running_loop().create_task(self._find_out(question, secret, kept, known))
             self._waiting[question] = task
-        return await asyncio.shield(task)  # whoever hangs up must not end it for the others
+        return await asyncio.shield(task)  # a client that disconnects must not end the check for others
 
     async def _find_out(self, question: _Question, secret: str, kept: HashedSecret, known: KnownKey) -> bool:
         try:
@@ -56,7 +57,7 @@ class SlowKeys:
             answer = await loop.run_in_executor(self._thread, matches, secret, kept, self._pepper)
             if answer:
                 await self._rewrite(secret, kept, known)
-            self._remember(question, answer)
+            put_bounded(self._answers, question, answer, CACHED_MAX)
             return answer
         finally:
             del self._waiting[question]
@@ -68,11 +69,6 @@ class SlowKeys:
             await self._keys.replace(record, revision=known.revision)
             log.info("an API key got a fast hash", extra=fields)
         except WrongSequence:
-            pass  # changed meanwhile, perhaps revoked: the next success tries again
+            pass  # the record has changed, or was revoked: the next success tries again
         except Unavailable as error:
             log.warning("an API key keeps its slow hash for now", extra=fields | {"error": error.message})
-
-    def _remember(self, question: _Question, answer: bool) -> None:
-        while len(self._remembered) >= REMEMBERED_MAX:
-            del self._remembered[next(iter(self._remembered))]
-        self._remembered[question] = answer

@@ -1,6 +1,6 @@
-"""Tickets: a caller's right to open one address once, within a minute, for those who cannot send a header.
+"""Tickets: the right of a caller to open one address once, within a minute, without a header.
 
-A browser's `EventSource` and `WebSocket` send none, and a key in an address would stay in logs and histories.
+`EventSource` and `WebSocket` in browsers send no headers, and a key in a URL would stay in logs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def issue(store: Store, caller: Caller, path: str) -> Issued:
 
 
 async def redeem(store: Store, ticket: str, path: str) -> Caller:
-    """Whose it is. Forbidden for one that is unknown, used, too old, or for another address."""
+    """The caller of the ticket. Forbidden if it is unknown, used, expired, or for another address."""
     hashed = _hashed(ticket)
     stored, revision = await store.tickets.find(hashed)
     is_good = stored is not None and stored.path == path and clock.now() < stored.expires_at

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from pyoco_server import clock
+from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.ids import new_token
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
@@ -92,9 +93,7 @@ async def plan_of(store: Store, request: Request) -> list[Batch]:
             plan = _decode_plan(await store.artifacts.get(request.plan_object))
         except NotFound:
             return []
-        while len(_kept) >= KEPT_MAX:
-            del _kept[next(iter(_kept))]
-        _kept[request.plan_object] = plan
+        put_bounded(_kept, request.plan_object, plan, KEPT_MAX)
     return plan
 
 

@@ -1,5 +1,4 @@
-"""What can be done with a run: `submit`, `cancel`, `retry`, `erase`, tag, read, list, verify, and `why` it
-waits.
+"""The operations on runs: submit, cancel, retry, erase, tag, read, list, verify, and explain (`why`).
 
-`apply` is the one door through which a run changes; all verbs go through it.
+All changes of a run go through `apply`.
 """

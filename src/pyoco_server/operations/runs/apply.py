@@ -1,4 +1,4 @@
-"""The one door through which a run changes: load, decide, commit, project, and publish the job it owes.
+"""The only way to change a run: load, decide, commit, project, and publish the job that it owes.
 
 When two callers change a run at once, the log accepts one commit and the other caller decides again on the
 new state. A refusal, or "nothing to do", is returned only after a majority of the brokers confirms the state
@@ -54,9 +54,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     """Which request a commit belongs to.
 
-    `commit_id`: with one, the same commands can be applied again after an Unavailable and have one effect.
-    `meta`: who asks. `earlier`: finds the outcome of an earlier commit with this `commit_id`. It is called
-    after each reading, so the earlier commit is either found or makes our append fail.
+    `commit_id`: with it, the same commands can be applied again after an Unavailable and have one effect.
+    `meta`: the caller. `earlier`: finds the outcome of an earlier commit with this `commit_id`. It is called
+    after each read, so the earlier commit is either found or makes our append fail.
     """
 
     commit_id: str | None = None
@@ -100,8 +100,8 @@ async def apply(
             committed = await store.runs.append(stored, decision, commit_id, leads_to=decided[1], meta=meta)
         except Overtaken as overtaken:
             if overtaken.now is None:
-                # Only the mark of an erased run is left: nothing can begin here while it lives. Where a run
-                # was known and the leader has not even a mark, the log it was in is lost.
+                # Only the mark of an erased run is left, and no run can begin while it exists. If a run was
+                # read before and the leader has not even a mark, the log of the run is lost.
                 return _nothing(None, Refused(Reason.GONE if stored is None else Reason.UNKNOWN))
             stored, at_leader = _with_newer_revision(overtaken.now, stored), True
             await _step_aside(tries)

@@ -1,4 +1,4 @@
-"""Ask a run to stop. Always accepted; a run that is over stays as it ended."""
+"""Cancel a run. The request is always accepted; a run that has ended does not change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def cancel_run(
     tenant_id: str | None = None,
     reservation: Reservation | None = None,
 ) -> Applied:
-    """`reservation`: of a request that may come twice, and then gets what came of it the first time."""
+    """`reservation`: of a request with an idempotency key. A repetition gets the first outcome."""
     stored = visible(await store.runs.load(run_id, at_leader=True), run_id, tenant_id)
     asked = CancelRun(by=by, reason=reason)
     if reservation is not None:
@@ -33,13 +33,13 @@ async def cancel_run(
     if applied.refused is not None and applied.refused.reason in (Reason.UNKNOWN, Reason.GONE):
         visible(None, run_id, tenant_id)
     if any(isinstance(event, RunCancelled) for event in applied.events):
-        # The run ended in this commit and no worker logs it. The cancel is valid without this line, too.
+        # The run ended in this commit, so no worker writes this line. The cancel is valid without it.
         await note_soon(store, run_id, CANCELLED_UNCLAIMED)
     return applied
 
 
 def as_requested(applied: Applied) -> StoredRun:
-    """The run right after the request was taken: CANCELLING, also where the end came in the same commit."""
+    """The run right after the request: CANCELLING, also if it ended in the same commit."""
     assert applied.after is not None
     asked = tuple(event for event in applied.events if isinstance(event, CancelRequested))
     return fold_some(applied.before, asked) if asked and applied.before else applied.after

@@ -1,6 +1,6 @@
-"""Erase a run that is over: from the log, the snapshots, what it printed and its large results. For good.
+"""Erase an ended run: its log, snapshot, output and large results. This cannot be undone.
 
-What is left is the mark of the erasure in the log, which vanishes by itself (`ERASED_MARK_TTL`).
+A mark of the erasure stays in the log and expires (`ERASED_MARK_TTL`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 
 class StillLive(Conflict):
-    """A run that is not over is cancelled first."""
+    """The run has not ended. It must be cancelled first."""
 
 
 async def erase_run(store: Store, run_id: str, *, by: str | None, tenant_id: str | None) -> None:
-    """NotFound for what is not there (any more), StillLive for a run that is not over.
+    """NotFound if the run does not exist (any more), StillLive if it has not ended.
 
-    The commit is what erases it; what it leaves elsewhere is cleared away after. It was noted before, so that
-    housekeeping does this again: after a failure in between, and for what is written late.
+    The commit erases the run; its data elsewhere is removed after it. The run is noted before the commit, so
+    that housekeeping repeats the removal after a failure, and removes what is written late.
     """
     stored = visible(await store.runs.load_confirmed(run_id, whole=True), run_id, tenant_id)
     if not stored.run.is_terminal:
@@ -43,4 +43,4 @@ async def erase_run(store: Store, run_id: str, *, by: str | None, tenant_id: str
         await clear(store, run_id, earlier)
     except Unavailable as error:
         fields = {"run_id": run_id, "error": error.message}
-        log.warning("an erased run has left something; housekeeping removes it", extra=fields)
+        log.warning("data of an erased run is left; housekeeping removes it", extra=fields)

@@ -1,4 +1,4 @@
-"""What a run's flow looks like: its tasks, and which of them wait for which. Read from the run's own log."""
+"""The graph of a run's flow: its tasks and their dependencies, from the log of the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyoco_server.store.store import Store
 
 
 class FlowNode(NamedTuple):
-    """`join`: of those it comes after, `all_success`, `any_success` or `all_done` lets it begin."""
+    """`join`: which ends of the tasks in `after` let it start: `all_success`, `any_success` or `all_done`."""
 
     name: str
     after: list[str]
@@ -19,7 +19,7 @@ class FlowNode(NamedTuple):
 
 
 class FlowGraph(NamedTuple):
-    """`is_wired`: who waits for whom is known. Else the tasks stand in their planned order."""
+    """`is_wired`: the dependencies are known. Otherwise the tasks are in their planned order."""
 
     run_id: str
     tasks: list[FlowNode]

@@ -1,8 +1,7 @@
-"""What a run leaves behind beside its log: removed when it is erased, and objects that no log refers to.
+"""Removes data of runs outside the log: everything of an erased run, and objects that no log refers to.
 
-A run is noted first (`store.runs.leftovers`), so that housekeeping repeats what was interrupted. After a
-while it is looked at once more, for what was written by a process that did not know yet that the run is
-over.
+A run is noted first (`store.runs.leftovers`), so that housekeeping repeats an interrupted removal. It is
+checked once more after a while, for data from a process that had not yet seen the end of the run.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 async def clear(store: Store, run_id: str, earlier: Collection[str] = ()) -> None:
-    """Everything of a run that is not in the log any more. `earlier`: see `Results.remove_all`."""
+    """Remove everything of an erased run. `earlier`: see `Results.remove_all`."""
     await store.logs.erase(run_id)
     await store.results.remove_all(run_id, earlier)
     await store.refusals.erase(run_id)
@@ -29,10 +28,10 @@ async def clear(store: Store, run_id: str, earlier: Collection[str] = ()) -> Non
 
 
 async def clear_up(store: Store, noted: RunNote[tuple[str, ...]], *, not_begun_sec: float) -> bool:
-    """What a noted run has left. False for a run that lives, or may begin yet: it stays noted.
+    """Remove the leftovers of a noted run. False if the run is live or may still begin: it stays noted.
 
-    `not_begun_sec`: a run whose results are being copied is noted before it begins. After this long it does
-    not begin any more.
+    `not_begun_sec`: a retry is noted before its results are copied and it begins. After this long it does not
+    begin any more.
     """
     run_id = noted.run_id
     stored = await store.runs.load(run_id, at_leader=True)
@@ -51,9 +50,9 @@ async def clear_up(store: Store, noted: RunNote[tuple[str, ...]], *, not_begun_s
     return True
 
 
-async def _referenced(store: Store, over: StoredRun) -> set[str]:
-    """By any event of its log, also one that a later one has superseded. A run that is over gets no more."""
-    history = await store.runs.history(over.run.run_id, at_leader=True, upto=over.log_seq)
+async def _referenced(store: Store, ended: StoredRun) -> set[str]:
+    """The objects that any event of the log refers to, also a superseded one. An ended run gets no more."""
+    history = await store.runs.history(ended.run.run_id, at_leader=True, upto=ended.log_seq)
     events = (event for commit in history for event in commit.events)
     kept = (
         reference_of(event.output)

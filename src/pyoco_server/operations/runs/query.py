@@ -1,13 +1,13 @@
-"""Read runs: one as the log has it, many as the read model has them."""
+"""Read runs: one from the log, lists from the read model."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 
 from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.operations.runs import search
 from pyoco_server.read_model.run_pages import PagePosition
 from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
@@ -16,15 +16,19 @@ from pyoco_server.store.store import Store
 
 INVALID_LIST = "ERR-PYOCO-0017"
 CURSOR = "runs"
+LOOKED_AT_MAX = 4_000
+PORTION = 200
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 async def get_run(
     store: Store, run_id: str, *, tenant_id: str | None = None, whole: bool = False
 ) -> StoredRun:
-    """404 is only said after a look at the leader; another tenant's run is not there. It has all its tasks.
+    """The run with all its tasks. NotFound after a read at the leader, and for a run of another tenant.
 
-    Of several copies one may lag: whoever has just cancelled a run, or heard of its end, must not be shown it
-    as it was before. So where there are copies, all looks are at the leader.
+    On a cluster a copy may lag. A client that has cancelled a run, or received its end, must not see an older
+    state, so with several copies every read is at the leader.
     """
     has_copies = store.has_copies
     stored = await store.runs.load(run_id, at_leader=has_copies, whole=whole)
@@ -49,25 +53,61 @@ async def page_of_runs(
     *,
     text: str | None = None,
 ) -> tuple[list[Run], str | None]:
-    """A page, and the cursor of the next one; None when all that match were shown as they are now."""
+    """A page, and the cursor of the next one; None after the last page."""
     secret = await store.secrets.for_tokens()
     await read_model.catch_up()
     scope: Scope = wanted._asdict() | {"log": read_model.log_created} | ({"text": text} if text else {})
     place = _place(secret, scope, cursor)
     if text:
-        runs, goes_on = await search.next_page(read_model, wanted, limit, place, text)
+        runs, following = await _search(read_model, wanted, limit, place, text)
     else:
-        runs, goes_on = read_model.next_page(wanted, limit, place)
-    return runs, seal(secret, CURSOR, scope, goes_on) if goes_on else None
+        runs, following = read_model.next_page(wanted, limit, place)
+    return runs, seal(secret, CURSOR, scope, following) if following else None
 
 
 async def get_many(store: Store, run_ids: list[str]) -> list[StoredRun]:
-    """Those of them that still are there, as their snapshots have them: `lacks` says what those leave out.
+    """Those that still exist, from their snapshots: `lacks` names what a snapshot leaves out.
 
-    So a page costs at most its length times `max_run_snapshot_bytes`, however long the logs are.
+    So a page costs at most its length times `max_run_snapshot_bytes`, at any length of the logs.
     """
     found = await asyncio.gather(*(store.runs.load(run_id, at_leader=store.has_copies) for run_id in run_ids))
     return [stored for stored in found if stored is not None and not stored.run.gone]
+
+
+async def _search(
+    read_model: ReadModel, wanted: Filter, limit: int, place: PagePosition | None, text: str
+) -> tuple[list[Run], PagePosition | None]:
+    """At most `limit` runs that contain the text, and the next position; None: there are no more.
+
+    There is no index for this. A request looks at a bounded number of runs, the newest first, and returns the
+    next position also when it has found few or none. The client decides how far back to look.
+    """
+    if wanted == Filter(tenant=wanted.tenant) and _ID.fullmatch(text):
+        run = read_model.find(text)  # a whole id needs no search
+        if run is not None and wanted.tenant in (None, run.tenant_id):
+            return [run], None
+    found: list[Run] = []
+    sought = text.casefold()
+    for _ in range(LOOKED_AT_MAX // PORTION):
+        portion = PORTION
+        while True:
+            runs, goes_on = read_model.next_page(wanted, portion, place)
+            fitting = [run for run in runs if _has(run, sought)]
+            if len(found) + len(fitting) <= limit:
+                break
+            portion //= 2  # too many for the page: it ends within this portion
+        found += fitting
+        if goes_on is None or len(found) >= limit:
+            return found, goes_on
+        place = goes_on
+        await asyncio.sleep(0)  # other requests can run between two portions
+    return found, place
+
+
+def _has(run: Run, sought: str) -> bool:
+    """In what a list shows of a run."""
+    shown = (run.run_id, run.flow_name, run.tag, *run.tags, run.worker_id or "", run.error or "")
+    return any(sought in one.casefold() for one in shown)
 
 
 def _place(secret: bytes, scope: Scope, cursor: str | None) -> PagePosition | None:

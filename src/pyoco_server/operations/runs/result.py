@@ -1,4 +1,4 @@
-"""What a run has come to: the result of its last task, or of its last tasks by name, whole at any size."""
+"""The result of a run: the output of its last task, or of its last tasks by name, at any size."""
 
 from __future__ import annotations
 
@@ -21,41 +21,44 @@ _NOT_KEPT = {
 }
 
 
-# Up to this much is read once and kept; beyond it, it is read through first, and then again while it is sent.
+# Results up to this size are read once and kept. Larger ones are read twice: to check them, and to send them.
 IN_MEMORY_BYTES_MAX = 8 * 1024 * 1024
 
 
 async def result(
     store: Store, views: RunViews, run_id: str, *, tenant_id: str | None, wait_sec: float
 ) -> AsyncIterator[bytes]:
-    """JSON, piece by piece. Conflict if the run has not completed (in time), NotFound if nothing was kept.
+    """JSON in pieces. Conflict if the run has not completed (in time), NotFound if the result was not kept.
 
-    ResultDamaged, before the first piece, if what is stored is not what was recorded.
+    ResultDamaged, before the first piece, if a stored object differs from its record.
     """
     stored = await wait_for_end(views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
     if stored.run.ended is not RunStatus.COMPLETED:
         raise _no_result(stored.run)
     found = results(stored.run)
-    return _pieces(store, run_id, found, await _checked(store, run_id, found))
+    return _pieces(store, run_id, found, await _check_stored(store, run_id, found))
 
 
 async def whole_result(store: Store, run: Run) -> bytes:
-    """The same as JSON in one piece, of a run that completed and is whole. NotFound if nothing was kept."""
+    """The same in one piece, for a completed run with all its tasks. NotFound if it was not kept."""
     found = results(run)
-    known = await _checked(store, run.run_id, found)
+    known = await _check_stored(store, run.run_id, found)
     return b"".join([piece async for piece in _pieces(store, run.run_id, found, known)])
 
 
 def _no_result(run: Run) -> Conflict:
-    """What there is instead, in words for people and in members for programs."""
+    """The status and the error of the run: in the message, and in `details` for programs."""
     status = run.status.value
     why = {RunStatus.FAILED: f": {run.error}", RunStatus.CANCELLED: ""}.get(run.status, " still")
     message = f"Run {run.run_id} has no result, because it is {status}{why}."
     return Conflict(message, details={"run_id": run.run_id, "status": status, "error": run.error})
 
 
-async def _checked(store: Store, run_id: str, found: Mapping[str, TaskRecord]) -> dict[str, bytes]:
-    """All of it, before the first byte is sent: after it, all we could do is hang up. Those that are kept."""
+async def _check_stored(store: Store, run_id: str, found: Mapping[str, TaskRecord]) -> dict[str, bytes]:
+    """Check all objects before the first byte is sent: later an error cannot be reported any more.
+
+    Returns the small ones by task.
+    """
     known: dict[str, bytes] = {}
     room = IN_MEMORY_BYTES_MAX
     for name, record in found.items():

@@ -1,4 +1,4 @@
-"""Another try of a run that is over: a new run of the same, which begins with the results the old one had."""
+"""Retry an ended run: a new run with the same submission that starts with the results of the old one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.lifecycle.task_order import TaskOrder, begins_at, task_order_of
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.identity.callers import Caller
-from pyoco_server.operations.runs.params import check_params, invalid_member
 from pyoco_server.operations.runs.query import visible
-from pyoco_server.operations.runs.submit import Carried, submit
+from pyoco_server.operations.runs.submit import Carried, check_params, invalid_member, submit
 from pyoco_server.store.runs.codec import encode_commit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.results import Recorded, ResultDamaged
@@ -35,9 +34,9 @@ NAMED_MAX = 30  # tasks in a sentence
 
 
 class RetryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is executed again: what had not succeeded, and with `task` that one and whatever comes after it.
+    """Tasks that had not succeeded are executed again; with `task`, also that task and all tasks after it.
 
-    `from_start`: everything. `params`: instead of those that the run had.
+    `from_start`: all tasks are executed again. `params` replaces the parameters of the run.
     """
 
     from_start: bool = False
@@ -50,9 +49,9 @@ class RetryRequest(msgspec.Struct, frozen=True, kw_only=True):
 async def retry(
     store: Store, run_id: str, wanted: RetryRequest, caller: Caller, *, reservation: Reservation | None = None
 ) -> StoredRun:
-    """Conflict for a run that still lives: two of them would be at the same work.
+    """Conflict for a run that has not ended: two runs would do the same work.
 
-    `reservation`: of a request that may come twice; it names the new run and its first commit.
+    `reservation`: of a request with an idempotency key. It has the ids of the new run and its first commit.
     """
     new_id = reservation.resource_id if reservation else new_uuid()
     commit_id = reservation.command_id if reservation else None
@@ -70,7 +69,7 @@ async def retry(
     store.room.check()  # before results are copied
     kept = await _kept(store, stored, submission)
     if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
-        store.leftovers.note_soon(new_id)  # should the run not begin, nothing refers to the copies
+        store.leftovers.note_soon(new_id)  # if the run does not begin, nothing refers to the copies
     results = [event for one in await _copy_results(store, old, new_id, kept) for event in carry_over(*one)]
     commits = _commits(submission, results, store.config.commit_max_bytes)
     return await submit(store, submission, commits, commit_id=commit_id)
@@ -102,7 +101,7 @@ def _submission(
 
 
 def _check_size(submission: RunSubmitted, bytes_max: int) -> None:
-    """A flow.yaml that was accepted with small parameters may not fit one message with large ones."""
+    """A flow.yaml that was accepted with small parameters may not fit one message with larger ones."""
     size = len(encode_commit([submission]))
     if size > bytes_max:
         raise TooLarge(
@@ -112,10 +111,10 @@ def _check_size(submission: RunSubmitted, bytes_max: int) -> None:
         )
 
 
-async def _kept(store: Store, over: StoredRun, submission: RunSubmitted) -> dict[str, TaskRecord]:
-    """What need not be executed again, by the log that is over: nothing is added to its order any more."""
-    old = over.run
-    history = await store.runs.history(old.run_id, at_leader=True, upto=over.log_seq)
+async def _kept(store: Store, ended: StoredRun, submission: RunSubmitted) -> dict[str, TaskRecord]:
+    """The records of the tasks that are not executed again. The log of an ended run does not change."""
+    old = ended.run
+    history = await store.runs.history(old.run_id, at_leader=True, upto=ended.log_seq)
     order = task_order_of((event for commit in history for event in commit.events), submission.graph)
     if submission.retry_from is not None:
         _check_fork(old, order, submission.retry_from)
@@ -150,7 +149,8 @@ def _named(tasks: Collection[str]) -> str:
 async def _copy_results(
     store: Store, old: Run, run_id: str, kept: dict[str, TaskRecord]
 ) -> list[tuple[str, TaskRecord]]:
-    """Large results are copied: those of the old run go when it is erased. What is missing is made again."""
+    """Large results are copied, because erasing the old run removes its objects. A task whose result is
+    missing is executed again."""
     found: list[tuple[str, TaskRecord]] = []
     for name, record in kept.items():
         if record.kept is OutputKept.REFERENCED:
@@ -168,7 +168,7 @@ async def _copy_results(
 
 
 def _commits(submission: RunSubmitted, results: Carried, bytes_max: int) -> Iterator[Carried]:
-    """As much with the submission as one message holds, and the rest after it."""
+    """The first batch fits into one message with the submission; the rest follows in further commits."""
     batch: list[TaskStarted | TaskSucceeded] = []
     room = bytes_max - len(encode_commit([submission]))
     for event in results:

@@ -1,4 +1,4 @@
-"""Runs by tag, those submitted last first, in pages that stay as they are while runs come and change."""
+"""Runs by tag, newest first, in pages that do not shift while runs are added or change."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WORD_BYTES = 8
 
 
 class NotOfThisList(Invalid):
-    """A token that was made for another list, or not by us."""
+    """The token is of another list, or was not issued by this server."""
 
 
 async def newest_runs(
     store: Store, read_model: ReadModel, wanted: TagFilter, limit: int, token: str | None
 ) -> tuple[list[Run], str | None]:
-    """A page, and the token of the next one; None when this was the last."""
+    """A page, and the token of the next one; None after the last page."""
     secret = await store.secrets.for_tokens()
     await read_model.catch_up()
     scope = _scope(wanted)
@@ -55,7 +55,7 @@ def _opened(secret: bytes, scope: Scope, token: str | None) -> SubmissionPositio
 
 
 def _written(last: SubmissionPosition) -> list[int]:
-    """Tokens are made of whole numbers: the instant by its bits, the id in pieces of eight bytes."""
+    """Tokens contain integers only: the bits of the instant, and the id in pieces of eight bytes."""
     (instant,) = struct.unpack(">q", struct.pack(">d", last.created))
     text = last.run_id.encode()
     pieces = (text[start : start + _WORD_BYTES] for start in range(0, len(text), _WORD_BYTES))

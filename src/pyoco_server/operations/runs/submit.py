@@ -19,8 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server import clock
+from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Conflict, Unavailable
+from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.commands import CarryResults, DiscardRun, SubmitRun
 from pyoco_server.lifecycle.commit_meta import CommitMeta
@@ -30,7 +31,6 @@ from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
 from pyoco_server.lifecycle.status import Driver, TaskStatus
 from pyoco_server.names import check_routing_tag, check_run_id, check_tags
 from pyoco_server.operations.runs.apply import Reading, apply
-from pyoco_server.operations.runs.params import check_params, invalid_member
 from pyoco_server.printable import has_control
 from pyoco_server.store.runs.log import Overtaken, StoredRun, new_commit_id
 from pyoco_server.store.store import Store
@@ -45,7 +45,7 @@ Carried = Sequence[TaskStarted | TaskSucceeded]
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks for, not validated yet."""
+    """The request of a caller, not validated yet."""
 
     flow_name: str
     params: dict[str, Any] = {}
@@ -112,6 +112,43 @@ def validate(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
         workflow_yaml_sha256=wanted.workflow_yaml_sha256,
         workflow_yaml_bytes=wanted.workflow_yaml_bytes,
     )
+
+
+def check_params(params: dict[str, Any], config: NatsBackendConfig) -> None:
+    encoded = _encoded(params)
+    size = len(encoded)
+    if _is_nested_too_deeply(encoded, params):
+        raise invalid_member("params", f"params are nested deeper than {DEPTH_MAX} levels.")
+    if size > config.params_max_bytes:
+        raise TooLarge(
+            f"params have {size} bytes; at most {config.params_max_bytes} are accepted. "
+            "Store the data elsewhere and pass its address.",
+            err_id="ERR-PYOCO-0002",
+        )
+
+
+def invalid_member(member: str, message: str) -> Invalid:
+    return Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
+
+
+def _encoded(params: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(params)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise invalid_member("params", f"params must be JSON: {error}.") from error
+
+
+def _is_nested_too_deeply(encoded: bytes, params: dict[str, Any]) -> bool:
+    """Deeper values can be encoded here, but not deeper in the call stack elsewhere."""
+    if encoded.count(b"[") + encoded.count(b"{") <= DEPTH_MAX:
+        return False  # the usual case: nothing to measure
+    level: list[Any] = [params]
+    for _ in range(DEPTH_MAX):
+        within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for values in within for inner in values if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _validate_start(start_at: float | None, now: float) -> float | None:

@@ -1,7 +1,7 @@
-"""Submit a run with the flow that it executes: a `flow.yaml`, checked whole before anything is stored.
+"""Submit a run together with its flow: a `flow.yaml` that is fully validated before anything is stored.
 
-Its text lives in the run's first event and in its jobs, its digest and size in the snapshot. The parameters
-of the run are the defaults of the flow.
+The first event and the jobs of the run contain the text; the snapshot contains its digest and size. The
+parameters of the run are the defaults of the flow.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pyoco_server.store.store import Store
 from pyoco_server.workflow_yaml import extract_flow_defaults, parse_workflow_yaml_bytes
 
 TOO_LARGE = "ERR-PYOCO-0016"
-# Around the text in its commit: names, ids, tags. Generous.
+# An upper bound for the rest of the commit: names, ids, tags.
 AROUND_BYTES = 16 * 1024
 
 
 async def submit_yaml(store: Store, wanted: Submission, workflow: bytes) -> StoredRun:
-    """`wanted` says how the run is called, where it goes and whose it is. All else is in the workflow."""
+    """`wanted` has the name, tags and owner of the run. Everything else is in the workflow."""
     return await submit(store, await with_workflow(wanted, workflow, store.config))
 
 
 async def with_workflow(wanted: Submission, workflow: bytes, config: NatsBackendConfig) -> Submission:
     check_size(len(workflow), config)
-    # Reading a large one takes a moment in which other callers want to be answered.
+    # In a thread: to parse a large file would delay other requests.
     parsed = await asyncio.to_thread(parse_workflow_yaml_bytes, workflow)
     text, params = workflow.decode("utf-8"), extract_flow_defaults(parsed)
     _check_commit(text, params, config)
@@ -54,7 +54,7 @@ def check_size(size: int, config: NatsBackendConfig) -> None:
 
 
 def _check_commit(text: str, params: dict[str, object], config: NatsBackendConfig) -> None:
-    """Text and defaults go into one message of the log, where quotes and line ends take two bytes."""
+    """Text and defaults are in one message of the log, in which quotes and line ends take two bytes."""
     size = len(msgspec.json.encode(text)) + len(msgspec.json.encode(params)) + AROUND_BYTES
     if size > config.commit_max_bytes:
         raise TooLarge(

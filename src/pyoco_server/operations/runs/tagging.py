@@ -1,4 +1,4 @@
-"""Give a run a tag, or take one away: at any time, also when it is over, and without disturbing it."""
+"""Add a tag to a run, or remove one: at any time, also after its end, without effect on its execution."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyoco_server.store.store import Store
 
 
 async def add_tag(store: Store, run_id: str, text: str, *, tenant_id: str | None = None) -> StoredRun:
-    """The run with the tag; one that it has already changes nothing."""
+    """The run with the tag. Nothing changes if it has the tag already."""
     return await _change_tags(store, run_id, AddTag(tag=check_tag(text), tags_max=TAGS_MAX), tenant_id)
 
 
 async def remove_tag(store: Store, run_id: str, text: str, *, tenant_id: str | None = None) -> StoredRun:
-    """The run without it; one that it does not have changes nothing."""
+    """The run without the tag. Nothing changes if it does not have the tag."""
     return await _change_tags(store, run_id, RemoveTag(tag=as_tag(text)), tenant_id)
 
 

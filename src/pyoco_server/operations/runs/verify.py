@@ -1,9 +1,9 @@
-"""Is the log of a run what was written, and its snapshot what the log says? Compares; mends nothing.
+"""Verify the log and the snapshot of a run. Compares; repairs nothing.
 
-Three things: each commit's chain follows from the one before, no number is missing, and folding the log
-gives the stored snapshot (but for `heartbeat_at`, and for what it may leave out where it was written under
-another limit). A commit without a chain is counted and no problem: it is older than the chain, or of another
-producer. A snapshot may be behind while it is being written.
+Three checks: the hash of each commit follows from the commit before, no number is missing, and the folded log
+equals the stored snapshot (except for `heartbeat_at`, and for what a snapshot may leave out if it was written
+under another limit). A commit without a hash is counted and is not a problem: it is older than the chain, or
+from another producer. A snapshot may be behind for a short time, until it is written.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyoco_server.store.store import Store
 SIDE_BY_SIDE = 8
 BEHIND_SEC_MAX = 10.0
 _POSITIONS = ("commits", "log_seq")
-# What a snapshot may leave out, and what says so: differs by the limit under which it was written.
+# What a snapshot may leave out, and the members that say so. They depend on the limit when it was written.
 _BY_LIMIT = ("tasks", "task_records", "tasks_truncated", "task_records_truncated", "pyoco")
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """`head`: the chain of the last commit. `unchained`: how many commits carry none."""
+    """`head`: the hash of the last commit. `unchained`: how many commits have no hash."""
 
     ok: bool
     commits: int
@@ -39,7 +39,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def verify(store: Store, run_id: str) -> Verified | None:
-    """None without such a run. The snapshot is read before the log: so it can only be behind."""
+    """None if there is no such run. The snapshot is read before the log, so it can only be behind."""
     snapshot = await store.runs.snapshots.get(run_id)
     commits = await store.runs.history(run_id, at_leader=True)
     if not commits and snapshot is None:
@@ -74,10 +74,10 @@ async def _verify(store: Store, run_ids: Sequence[str]) -> list[tuple[str, Verif
 
 
 def _log_problems(commits: Sequence[Commit]) -> Iterator[str]:
-    """An erased run has only its mark left, whatever number that has."""
+    """Of an erased run only the mark is left, with any number."""
     expected = commits[0].number if _is_mark(commits) else 1
     for commit in commits:
-        number = commit.number or expected  # another producer's has none
+        number = commit.number or expected  # commits of other producers have none
         if number != expected:
             yield f"commit {number}: commit {expected} should stand there"
         if commit.chain_holds is False:
@@ -103,11 +103,11 @@ def _snapshot_problems(
     if run is None or run.gone:
         yield "the run is erased, but its snapshot is there"
         return
-    yield from _compared(snapshot, commits, max_bytes)
+    yield from _compare(snapshot, commits, max_bytes)
 
 
-def _compared(snapshot: RunSnapshot, commits: Sequence[Commit], max_bytes: int) -> Iterator[str]:
-    """With the log as far as the snapshot has come."""
+def _compare(snapshot: RunSnapshot, commits: Sequence[Commit], max_bytes: int) -> Iterator[str]:
+    """Compares with the part of the log that the snapshot contains."""
     known = snapshot.pyoco.commits
     behind = len(commits) - known
     if behind < 0 or known == 0 or (behind and clock.now() - commits[-1].at > BEHIND_SEC_MAX):
@@ -125,7 +125,7 @@ def _compared(snapshot: RunSnapshot, commits: Sequence[Commit], max_bytes: int) 
 
 
 def _is_of_this_limit(snapshot: RunSnapshot, max_bytes: int) -> bool:
-    """Not of a version that measured otherwise, nor written when the limit was another."""
+    """False for a snapshot of a version that measured differently, or of a time with another limit."""
     if snapshot.pyoco.sizes is None:
         return False
     return lack_for(run_of(snapshot), max_bytes) is snapshot.pyoco.lacks
@@ -136,7 +136,7 @@ def _folded(commits: Sequence[Commit]) -> Run | None:
 
 
 def _plain(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Without heartbeats, which are no history, and without positions, which were compared."""
+    """Without heartbeats, which are not in the log, and without positions, which were compared before."""
     members: dict[str, Any] = msgspec.to_builtins(snapshot)
     del members["heartbeat_at"]
     core = members["pyoco"]

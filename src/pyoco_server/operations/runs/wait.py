@@ -1,4 +1,4 @@
-"""Wait for what happens to a run: pushed by the feed, never polled."""
+"""Wait for the end of a run. The feed delivers it; nothing is polled."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pyoco_server.supervision import wait_for_event
 async def wait_for_end(
     views: RunViews, run_id: str, *, timeout_sec: float, tenant_id: str | None = None
 ) -> StoredRun:
-    """The run, with all its tasks, as soon as it is over, or as it is when the time is up.
+    """The run with all its tasks, as soon as it has ended, or in its state at the timeout.
 
-    It is read once, when the waiting begins; its end is what the feed tells, and is not read again.
+    It is read once at the beginning. Its end comes from the feed and is not read again.
     """
-    over = asyncio.Event()
+    ended = asyncio.Event()
 
-    def ring() -> None:
+    def on_change() -> None:
         if view.stored.run.is_terminal:
-            over.set()
+            ended.set()
 
     view = await views.subscribe(run_id, tenant_id=tenant_id)
-    view.attach(ring)
+    view.attach(on_change)
     try:
-        ring()
-        await wait_for_event(over, timeout_sec)
+        on_change()
+        await wait_for_event(ended, timeout_sec)
         return view.stored
     finally:
-        view.detach(ring)
+        view.detach(on_change)
         views.unsubscribe(run_id, view)

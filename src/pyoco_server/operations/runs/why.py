@@ -1,4 +1,4 @@
-"""Why does a run stand as it stands? What it waits for, or which rule decided its end. Finds no words."""
+"""Explains the state of a run: what it waits for, or which rule ended it. The texts are in `texts`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.store.store import Store
 
-# Of a thousand tasks that wait, so many are told one by one.
-TOLD_MAX = 20
-# Nobody who waits behind so many wants to know it more exactly.
+# At most so many tasks are listed one by one.
+TASKS_MAX = 20
+# The count of runs ahead in the queue stops here.
 AHEAD_MAX = 1_000
-# The leases of so many workers are read; of the others the entry in the registry counts.
+# The leases of so many workers are read; for the others the registry entry decides.
 LEASES_READ_MAX = 20
 
 
 class Because(msgspec.Struct, frozen=True):
-    """A sentence by its name, and what stands in it."""
+    """The name of a sentence, and the values in it."""
 
     name: str
     fields: dict[str, Any] = {}
@@ -77,14 +77,14 @@ async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Bec
 
 
 async def _with_lease(store: Store, workers: list[Entry]) -> list[Entry]:
-    """Without those whose lease is overdue: their entries read alive for longer."""
+    """Without workers whose lease is overdue: their registry entries look alive for longer."""
     read, others = workers[:LEASES_READ_MAX], workers[LEASES_READ_MAX:]
     overdue = await asyncio.gather(*(lease_overdue_sec(store, one["instance_id"]) for one in read))
     return [one for one, sec in zip(read, overdue, strict=True) if sec is None] + others
 
 
 async def _at_worker(store: Store, claim: Claim) -> list[Because]:
-    """A lease that is overdue is the first sign. When it has stood still for its time, it is taken over."""
+    """An overdue lease is the first sign of a loss. After the lease period the run is taken over."""
     silent_sec, config = await lease_overdue_sec(store, claim.instance_id), store.config
     if silent_sec is None:
         return [Because("at_worker", {"worker": claim.worker_id})]
@@ -94,19 +94,19 @@ async def _at_worker(store: Store, claim: Claim) -> list[Because]:
 
 
 def _tried_again(run: Run) -> Iterator[Because]:
-    """The engine makes another attempt of these, in a moment."""
+    """Tasks that the engine retries soon."""
     failed = [
         (name, record)
         for name, record in run.tasks.items()
         if record.state is TaskStatus.PENDING and record.error is not None
     ]
-    for name, record in failed[:TOLD_MAX]:
+    for name, record in failed[:TASKS_MAX]:
         fields = {"task": name, "attempt": record.attempt + 1, "error": record.error}
         yield Because("trying_again", fields)
 
 
 def _in_line(run: Run, workers: list[Entry], read_model: ReadModel) -> Because:
-    """`workers`: those alive that serve its tag."""
+    """`workers`: the live workers that serve its tag."""
     since = run.job_owed_since
     if not workers:
         return Because("no_worker", {"tag": run.tag, "since": since})
@@ -124,11 +124,11 @@ def _of_clients(run: Run) -> Iterator[Because]:
     for name, record in run.tasks.items():
         by_state.setdefault(record.state, []).append((name, record))
     yield from _waits(run)
-    for name, record in by_state.get(TaskStatus.RUNNING, ())[:TOLD_MAX]:
+    for name, record in by_state.get(TaskStatus.RUNNING, ())[:TASKS_MAX]:
         yield Because("running", {"task": name, "worker": record.worker_id, "until": run.due.get(name)})
-    for name, record in by_state.get(TaskStatus.READY, ())[:TOLD_MAX]:
+    for name, record in by_state.get(TaskStatus.READY, ())[:TASKS_MAX]:
         yield Because("ready", {"task": name, "attempt": record.attempt + 1})
-    yield from _pending(run, by_state.get(TaskStatus.PENDING, [])[:TOLD_MAX])
+    yield from _pending(run, by_state.get(TaskStatus.PENDING, [])[:TASKS_MAX])
 
 
 def _pending(run: Run, pending: list[tuple[str, TaskRecord]]) -> Iterator[Because]:
@@ -144,7 +144,7 @@ def _pending(run: Run, pending: list[tuple[str, TaskRecord]]) -> Iterator[Becaus
 
 def _waits(run: Run) -> Iterator[Because]:
     waiting = [(name, record.wait) for name, record in run.tasks.items() if record.wait is not None]
-    for name, wait in waiting[:TOLD_MAX]:
+    for name, wait in waiting[:TASKS_MAX]:
         assert wait is not None
         fields = {"task": name, "key": wait.key, "since": wait.since, "until": wait.deadline_at}
         yield Because("waiting", fields)

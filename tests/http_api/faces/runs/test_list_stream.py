@@ -285,8 +285,8 @@ async def test_text_finds_runs_in_pages_and_bounds_what_it_looks_at(
 async def test_a_search_says_where_to_go_on_also_when_it_found_nothing(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.operations.runs.search.LOOKED_AT_MAX", 4)
-    monkeypatch.setattr("pyoco_server.operations.runs.search.PORTION", 2)
+    monkeypatch.setattr("pyoco_server.operations.runs.query.LOOKED_AT_MAX", 4)
+    monkeypatch.setattr("pyoco_server.operations.runs.query.PORTION", 2)
     oldest = await submit(client, "needle")
     for _ in range(5):
         await submit(client, "hay")
