@@ -1,4 +1,4 @@
-"""A token bucket: so many requests at once, refilled evenly over a minute. Pure; time comes in."""
+"""A token bucket: a limit of requests per minute, refilled evenly. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 WINDOW_SEC = 60.0
-# Refilling is counted in floats: so much may be missing from a token for whoever waited as long as was said.
+# Tokens are floats. A caller that waited exactly `retry_after_sec` may lack this much of a token.
 ROUNDING = 1e-5
 
 
@@ -20,7 +20,7 @@ class BucketLevel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Taken(NamedTuple):
-    """`remaining`: how many more would be let through now; `reset_sec`: until it is full again."""
+    """`remaining`: how many more requests are allowed now. `reset_sec`: until the bucket is full again."""
 
     allowed: bool
     limit: int
@@ -30,7 +30,7 @@ class Taken(NamedTuple):
 
 
 def take(level: BucketLevel | None, per_minute: int, now: float) -> tuple[BucketLevel, Taken]:
-    """The level after one more was asked for; unchanged but for the time when it was refused."""
+    """The level after one more request. If it is refused, only the time of the level changes."""
     filled = level_at(level, per_minute, now)
     allowed = filled.tokens >= 1.0 - ROUNDING
     left = BucketLevel(filled.tokens - 1.0, filled.at) if allowed else filled
@@ -45,7 +45,7 @@ def take(level: BucketLevel | None, per_minute: int, now: float) -> tuple[Bucket
 
 
 def level_at(level: BucketLevel | None, per_minute: int, now: float) -> BucketLevel:
-    """Clocks of gateways differ a little: time never runs backwards in a bucket."""
+    """Clocks of gateways differ slightly, so the time of a bucket never goes back."""
     if level is None:
         return BucketLevel(float(per_minute), now)
     at = max(level.at, now)

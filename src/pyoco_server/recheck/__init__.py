@@ -1,5 +1,5 @@
-"""Rechecks, pure: what a strategy, a request and a result are, what is accepted, and how results are judged.
+"""Rechecks: strategies, requests, batches and results as values, their validation, and the judging.
 
-Values and rules only. No clock, no broker, no HTTP: `store` keeps these values, `operations.rechecks` acts on
-them, and the recheck face speaks of them.
+Pure: no clock, no broker, no HTTP. `request_body` is parsed first, `records` are stored, `judging` applies
+the `thresholds`. `operations.rechecks` acts on these values.
 """

@@ -1,4 +1,4 @@
-"""A catalogue file: strategies and, in the same file, profiles of thresholds. Read whole or refused whole."""
+"""Parses a catalogue file: strategies and profiles of thresholds. One error refuses the whole file."""
 
 from __future__ import annotations
 

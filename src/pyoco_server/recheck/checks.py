@@ -1,4 +1,4 @@
-"""Reading what somebody wrote: a member of a JSON object is what it should be, or the refusal says so."""
+"""Validates members of JSON objects. Each function returns the value, or raises Invalid with its place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text_at(value: Any, place: str, least: int, most: int) -> str:
 
 
 def whole_number_at(value: Any, place: str, least: int, most: int) -> int:
-    """`14.0` is 14: the two have the same digest, so they must mean the same."""
+    """`14.0` is accepted as 14: both have the same digest, so they must have the same meaning."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value or value in (float("inf"), float("-inf")) or int(value) != value:
         raise invalid(place, f"must be a whole number, {least} to {most}.")
@@ -47,7 +47,7 @@ def flag_at(value: Any, place: str) -> bool:
 
 
 def texts_at(value: Any, place: str, *, most: int, chars_max: int) -> tuple[str, ...]:
-    """A list of texts, each once, in the order of their first occurrence."""
+    """A list of strings without duplicates, in the order of first occurrence."""
     if not isinstance(value, list) or len(value) > most:
         raise invalid(place, f"must be a list of at most {most} texts.")
     for number, one in enumerate(value):

@@ -1,6 +1,6 @@
-"""From what a flow returned to results. Invents no number: what is missing, or no number, is null.
+"""Judges the output of a flow. A metric that is missing or not a number is null.
 
-A strategy for which there is no `metrics` object failed, whatever the reason, and its health is unknown.
+A strategy without a `metrics` object has failed, for any reason, and its health is unknown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReturnedArtifact(NamedTuple):
 
 
 def returned_by_strategy(output: Any, strategies: Sequence[str]) -> dict[str, Any]:
-    """What the flow says of each. Several last tasks: each may speak of some of the strategies."""
+    """The part of the output for each strategy. With several last tasks, each may have some strategies."""
     if not isinstance(output, dict):
         return {}
     named = {one: output[one] for one in strategies if one in output}
@@ -70,7 +70,7 @@ def failed_result(strategy: str, why: str) -> StrategyResult:
 
 
 def artifacts_in(returned: Any) -> list[ReturnedArtifact]:
-    """Those that can be kept: of a known kind, with a content, not too many and not too large."""
+    """The artifacts with a content within the limits of number and size."""
     listed = returned.get("artifacts") if isinstance(returned, dict) else None
     return list(_attached(listed))[:ARTIFACTS_MAX] if isinstance(listed, list) else []
 

@@ -28,7 +28,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`plan`: its batches; None when they are many, and then they lie in the object named `plan_object`."""
+    """`plan`: its batches; None if there are many, which are in the object `plan_object`."""
 
     request_id: str
     tenant: str
@@ -58,7 +58,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StrategyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of one strategy in one request. `error`: why there are no metrics."""
+    """The result of one strategy in one request. `error`: why there are no metrics."""
 
     strategy: str
     health: StrategyHealth
@@ -73,7 +73,7 @@ class StrategyResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class BatchOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of one batch: written once, all of it."""
+    """The outcome of one batch. It is written once."""
 
     request_id: str
     batch: int
@@ -88,7 +88,7 @@ class RequestStatus(StrEnum):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """What is added up from batch to batch."""
+    """Sums over the outcomes of a request."""
 
     batches: int = 0
     success: int = 0
@@ -113,7 +113,7 @@ def tally(outcomes: Iterable[BatchOutcome]) -> Tally:
 
 
 def status_of(request: Request, counted: Tally) -> RequestStatus:
-    """Failed when half or more of the strategies failed. Nothing to do is done at once."""
+    """FAILED if at least half of the strategies failed. A request without batches is a SUCCESS at once."""
     if request.dry_run or request.batches == 0:
         return RequestStatus.SUCCESS
     if counted.batches < request.batches:
@@ -122,7 +122,7 @@ def status_of(request: Request, counted: Tally) -> RequestStatus:
 
 
 def batches_of(strategies: Iterable[tuple[str, str]], size: int) -> list[Batch]:
-    """`strategies`: id and flow of each. A batch never mixes flows; flows come in order of first mention."""
+    """`strategies`: id and flow of each. A batch has one flow; flows are in the order of first occurrence."""
     by_flow: dict[str, list[str]] = {}
     for strategy_id, flow in strategies:
         by_flow.setdefault(flow, []).append(strategy_id)

@@ -1,4 +1,4 @@
-"""A strategy of the catalogue: what it is called, what it trades, who evaluates it, how it is judged."""
+"""A strategy of the catalogue: id, title, instrument, the flow that evaluates it, threshold profile."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def strategy_id_at(value: Any, place: str) -> str:
 
 
 def parse_strategy(value: Any, place: str, profiles: Collection[str]) -> Strategy:
-    """An entry as somebody wrote it, whole: what it does not say has its default."""
+    """A complete entry: members that are left out get their default."""
     entry = object_at(value, place)
     strategy_id = strategy_id_at(member(entry, "id"), f"{place}.id")
     profile = text_at(entry.get("threshold_profile", DEFAULT_PROFILE), f"{place}.threshold_profile", 1, 64)
@@ -65,7 +65,7 @@ def parse_strategy(value: Any, place: str, profiles: Collection[str]) -> Strateg
 
 
 def _named(value: Any, place: str) -> str | None:
-    """NFC, so that a search finds it however it was typed."""
+    """Normalised to NFC, so that a search finds it in any Unicode form."""
     return None if value is None else unicodedata.normalize("NFC", text_at(value, place, 1, TEXT_CHARS_MAX))
 
 

@@ -1,4 +1,4 @@
-"""When is a strategy healthy: rules about metrics, by profile. A value at its boundary is healthy."""
+"""The health of a strategy: rules about its metrics, by profile. A value at the boundary is healthy."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def health_of(metrics: Mapping[str, float | None], profile: Profile) -> Strategy
 
 
 def profile_of(name: str, profiles: Profiles) -> Profile:
-    """One that is not there any more: the default one, which may have been written anew."""
+    """For a profile that does not exist any more: the default, which the catalogue may redefine."""
     return profiles.get(name) or profiles.get(DEFAULT_PROFILE) or BUILT_IN
 
 
 def parse_profiles(value: Any) -> dict[str, dict[str, Rule]]:
-    """`{name: {metric: {op, value}}}`, as a catalogue has it."""
+    """From `{name: {metric: {op, value}}}` in a catalogue."""
     named = object_at(value, "threshold_profiles")
     if len(named) > PROFILES_MAX:
         raise invalid("threshold_profiles", f"has more than {PROFILES_MAX} profiles.")

@@ -1,4 +1,4 @@
-"""Spans of time as callers write them: a window of a request, a range of a list. Both ends belong to it."""
+"""Time spans in requests: the window of a recheck, and the range of a list. Both ends are included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def window_at(value: Any, place: str) -> dict[str, Any]:
-    """As it was written, once it is known to make sense."""
+    """The validated window, unchanged."""
     window = object_at(value, place)
     has_ends = "from" in window or "to" in window
     if has_ends == ("lookback_days" in window):
@@ -29,7 +29,7 @@ def window_at(value: Any, place: str) -> dict[str, Any]:
 
 
 def instant_at(value: Any, place: str, *, ends_day: bool) -> datetime:
-    """RFC 3339; a day alone begins or ends the range with it."""
+    """RFC 3339. A date alone is its first or, with `ends_day`, its last instant."""
     try:
         if isinstance(value, str) and _DAY.fullmatch(value):
             return datetime.combine(date.fromisoformat(value), time.max if ends_day else time.min, UTC)

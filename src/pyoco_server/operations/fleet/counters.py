@@ -1,11 +1,11 @@
-"""What this gateway has seen happen since it came up: delays, durations, events, dead letters. Numbers only.
+"""Counters of this gateway since its start: delays, durations, events, dead letters.
 
-Every gateway hears of every commit, so each counts all of them: whoever looks at two takes one of them, or
-the larger, never the sum. A restart begins at nothing, as counters may; commits that are only read again (to
-fill an index anew) are not counted. Instants are those of whoever wrote the event, so a delay between two
-machines is as good as their clocks, and never below nothing.
+Every gateway receives every commit and counts all of them, so the figures of several gateways must not be
+added. A restart begins at zero. Commits that are read again to rebuild an index are not counted. Instants are
+those of the process that wrote the event; a delay between two machines is as exact as their clocks, and never
+negative.
 
-It is called for every commit of the log: a few additions, no lock, no name made of parts.
+`commit` is called for every commit of the log, so it does only a few additions, without locks.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 
-# From a millisecond to an hour; the spaces grow as people's patience does. Each is a line for every number.
+# From a millisecond to an hour. Each bound is one line in the output for every histogram.
 BOUNDS_SEC = (0.001, 0.0025, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0, 600.0, 3600.0)
-# Reasons are written by whoever publishes a letter: beyond so many they are counted as one.
+# Any publisher can choose a reason. Above this many different ones, all others are counted as one.
 REASONS_MAX = 32
 OTHER = "other"
 
@@ -62,7 +62,7 @@ class Counters:
 
     def commit(self, before: Run | None, after: Run, events: Sequence[Event]) -> None:
         self.commits += 1
-        executed = after.fence > 0  # else its results were taken over from another run
+        executed = after.fence > 0  # otherwise its results were carried over from another run
         for event in events:
             self.events[type(event)] += 1
             if not executed:

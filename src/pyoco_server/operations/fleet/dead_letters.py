@@ -1,8 +1,8 @@
-"""Dead letters: look at them, newest first, and give a run of one another try as a new run.
+"""List dead letters, newest first, and redrive one as a new run.
 
-A letter is redriven once. The id of the run it becomes is derived from the letter, and a run begins at an
-empty place of the log or not at all: so two who redrive one letter at once, or one who did not hear the
-answer, make one run. Whoever wants a second one says so, and gets the next derived id.
+A letter is redriven once. The id of the new run is derived from the letter, and a first commit is accepted
+only if the run does not exist. So two concurrent redrives, or a repetition after a lost answer, create one
+run. With `again` a further run is created with the next derived id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 
 INVALID_JOB = "invalid_job"
-# How many letters one question may look at; where it stopped, the next one goes on.
+# How many letters one request reads at most; the next page continues there.
 LOOKED_AT_MAX = 2_000
 REDRIVES_MAX = 100
 CURSOR = "dead letters"
@@ -41,7 +41,7 @@ class DeadLetterQuery(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`next_cursor`: for those not looked at yet; None when there are none. May come without letters."""
+    """`next_cursor`: for the letters that were not read yet; None at the end. A page may have no letters."""
 
     letters: list[KeptLetter]
     next_cursor: str | None
@@ -70,7 +70,7 @@ async def get_letter(store: Store, read_model: ReadModel, caller: Caller, seq: i
 
 
 async def redrive(store: Store, caller: Caller, kept: KeptLetter, *, again: bool = False) -> StoredRun:
-    """A new run of what the letter is about. Conflict if there is nothing to run, or a run already."""
+    """A new run from the letter. Conflict if there is nothing to run, or if it was redriven already."""
     submission = replace(
         await _submission(store, kept.letter),
         at=clock.now(),
@@ -91,7 +91,7 @@ async def redrive(store: Store, caller: Caller, kept: KeptLetter, *, again: bool
 
 
 def redriven_as(store: Store, read_model: ReadModel, kept: KeptLetter) -> str | None:
-    """The run that this letter has become first, as far as the log has been read."""
+    """The first run that this letter was redriven as, according to the read model."""
     run_id = _derived_id(store, kept, 0)
     return run_id if read_model.find(run_id) is not None else None
 
@@ -123,10 +123,10 @@ async def _submission(store: Store, letter: DeadLetter) -> RunSubmitted:
 
 
 def _derived_id(store: Store, kept: KeptLetter, number: int) -> str:
-    """The sequence alone would name another letter after the stream was made anew: so who and when, too."""
+    """With run and time: after a stream was created again, the sequence alone would name another letter."""
     letter = kept.letter
-    told = (store.config.dlq_stream, kept.seq, letter.run_id, letter.timestamp, number)
-    return str(uuid.uuid5(_NAMESPACE, repr(told)))
+    name = (store.config.dlq_stream, kept.seq, letter.run_id, letter.timestamp, number)
+    return str(uuid.uuid5(_NAMESPACE, repr(name)))
 
 
 def _is_visible(letter: DeadLetter, read_model: ReadModel, caller: Caller) -> bool:
@@ -134,7 +134,7 @@ def _is_visible(letter: DeadLetter, read_model: ReadModel, caller: Caller) -> bo
 
 
 def _tenant_of(letter: DeadLetter, read_model: ReadModel) -> str | None:
-    """A letter does not name its tenant; its run does, and so does its job."""
+    """A letter does not contain the tenant; its run and its job do."""
     run = read_model.find(letter.run_id) if letter.run_id else None
     if run is not None:
         return run.tenant_id

@@ -1,4 +1,4 @@
-"""Which flows there are: those that workers say they know, those that were run; and how that went."""
+"""The known flows: those that live workers list and those of past runs, with figures of their latest runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 
 FLOWS_MAX = 200
-# How many of its latest runs speak for a flow.
+# How many of its latest runs the figures of a flow are from.
 LOOKED_AT_MAX = 30
 
 
 class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
-    """`tags`: of the workers that know it. `durations_sec`: of the latest completed runs, oldest first."""
+    """`tags`: of the workers that have it. `durations_sec`: of the latest completed runs, oldest first."""
 
     flow_name: str
     description: str
@@ -31,45 +31,45 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     last_status: str | None
     last_tag: str | None
     last_at: float | None
-    # What it may be given: `{name, required, default?, type?}` each. None: nobody says.
+    # Its parameters: `{name, required, default?, type?}` each. None: no worker lists them.
     params: list[dict[str, Any]] | None = None
 
 
 async def known_flows(store: Store, read_model: ReadModel, tenant_id: str | None) -> list[KnownFlow]:
     await read_model.catch_up()
-    told = _told(await workers.alive(store))
-    names = sorted({*told, *read_model.runs.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
-    return [_known(read_model, name, told.get(name, {}), tenant_id) for name in names]
+    listed = _listed(await workers.alive(store))
+    names = sorted({*listed, *read_model.runs.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
+    return [_known(read_model, name, listed.get(name, {}), tenant_id) for name in names]
 
 
-def _told(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By name: what living workers say of it."""
-    told: dict[str, dict[str, Any]] = {}
+def _listed(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What the entries of live workers list, by name of the flow."""
+    listed: dict[str, dict[str, Any]] = {}
     for entry in entries:
         flows = entry.get("flows")
         for name, about in (flows if isinstance(flows, dict) else {}).items():
-            known = told.setdefault(name, {"about": str(about), "tags": {}, "workers": 0, "params": None})
+            known = listed.setdefault(name, {"about": str(about), "tags": {}, "workers": 0, "params": None})
             known["tags"] |= dict.fromkeys(entry["tags"])
             known["workers"] += 1
             known["params"] = known["params"] or _params(entry, name)
-    return told
+    return listed
 
 
-def _known(read_model: ReadModel, name: str, told: Mapping[str, Any], tenant_id: str | None) -> KnownFlow:
+def _known(read_model: ReadModel, name: str, listed: Mapping[str, Any], tenant_id: str | None) -> KnownFlow:
     runs = read_model.runs.page(Filter(flow=name, tenant=tenant_id), LOOKED_AT_MAX)
     last = runs[0] if runs else None
     return KnownFlow(
         flow_name=name,
-        description=told.get("about", ""),
-        tags=list(told.get("tags", ())),
-        workers=told.get("workers", 0),
+        description=listed.get("about", ""),
+        tags=list(listed.get("tags", ())),
+        workers=listed.get("workers", 0),
         ended=_ended(runs),
         durations_sec=[_duration(run) for run in reversed(runs) if run.ended == "COMPLETED"],
         last_run_id=last.run_id if last else None,
         last_status=last.status.value if last else None,
         last_tag=last.tag if last else None,
         last_at=last.updated_at if last else None,
-        params=told.get("params"),
+        params=listed.get("params"),
     )
 
 

@@ -1,7 +1,7 @@
 """Current figures for monitoring (REQ-0014): of one tenant, or of the whole installation.
 
-A handful of requests to the broker, side by side, and sums that the read model keeps: what it costs depends
-on the number of tags and living workers, not on that of runs.
+Takes a few concurrent requests to the broker, and sums from the read model. The cost depends on the number of
+tags and live workers, not on the number of runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.queue.jobs import TagQueue
 from pyoco_server.store.store import Store
 
-# A gateway that is catching up answers all the same: how far behind it is, is one of the numbers.
+# A gateway that is still catching up answers too, and reports its lag.
 CATCH_UP_SEC = 1.0
 TAGS_MAX = 200
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a tenant may see: its own runs, and the workers that all tenants share."""
+    """The figures for a tenant: its own runs, and the workers that all tenants share."""
 
     runs: Mapping[str, int]
     runs_today: Mapping[str, int]
-    # None where the registry of workers is away.
+    # None if the registry of workers is unavailable.
     workers_alive: int | None
     workers_draining: int | None
     slots: int | None
@@ -41,10 +41,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class FleetFigures:
-    """What only operators may see: figures of all tenants together."""
+    """The figures for operators: of all tenants together."""
 
     figures: Figures
-    dead_letters: int | None  # None where that stream is away
+    dead_letters: int | None  # None if that stream is unavailable
     queues: Mapping[str, TagQueue]
     waiting_sec: Mapping[str, float]
     lag: int
@@ -58,8 +58,8 @@ async def figures(store: Store, read_model: ReadModel, tenant_id: str) -> Figure
     return _figures(read_model, alive, tenant_id)
 
 
-async def standing(store: Store, read_model: ReadModel) -> FleetFigures:
-    """Of all tenants. Raises Unavailable when the broker is away; what one stream says may be missing."""
+async def fleet_figures(store: Store, read_model: ReadModel) -> FleetFigures:
+    """Of all tenants. Raises Unavailable if the broker is away; figures of one stream may be missing."""
     catch_up, alive, dead_letters, queues = await asyncio.gather(
         _caught_up(store, read_model),
         _if_there(store, workers.alive(store)),
@@ -94,7 +94,7 @@ def _figures(read_model: ReadModel, alive: list[dict[str, Any]] | None, tenant_i
 
 
 async def _if_there(store: Store, asking: Awaitable[T]) -> T | None:
-    """None when one stream is away and the broker is not: the other figures are shown all the same."""
+    """None if only one stream is unavailable: the other figures are shown."""
     try:
         return await asking
     except Unavailable:

@@ -10,14 +10,14 @@ from pyoco_server.store.store import Store
 
 MAX_DELIVER = "max_deliver"
 EXECUTION_ERROR = "execution_error"
-# Reasons of runs that are reasons of letters too; any other failure is an execution error.
+# Reasons of failed runs that are also reasons of letters. Any other failure is an execution error.
 OWN_LETTERS = (MAX_DELIVER, "flow_not_found", "invalid_job")
-# The leader of the letters may have another clock than that of the log, by whose clock a run has ended.
+# The end of a run has the time of the leader of the log, a letter that of the leader of its own stream.
 CLOCKS_APART_SEC = 60.0
 
 
 def letter_reason(run: Run) -> str:
-    """Of the letter that a failed run leaves."""
+    """The reason of the letter for a failed run."""
     return run.reason if run.reason in OWN_LETTERS else EXECUTION_ERROR
 
 
@@ -27,7 +27,7 @@ async def has_dead_letter(store: Store, run: Run, reason: str) -> bool:
 
 
 async def publish_dead_letter(store: Store, run: Run, reason: str) -> bool:
-    """Whether it was published; the id makes a second one soon after the first leave one letter."""
+    """Whether it was published. The message id prevents a second letter shortly after the first."""
     submission = await store.runs.submission(run.run_id)
     letter = DeadLetter(
         timestamp=clock.now(),

@@ -1,10 +1,10 @@
-"""Watches how much the broker can still store, and refuses new work while a reserve is left.
+"""Watches the free storage of the broker, and refuses new work when only a reserve is left.
 
-Erasing needs writes, and so do cancels and the ends of runs: at the last byte nothing could free space any
-more. So new work ends earlier, at PYOCO_DISK_RESERVE_BYTES, and begins again by itself.
+Erasing, cancels and the ends of runs need writes too, so on a full disk nothing could free space. New work is
+refused below PYOCO_DISK_RESERVE_BYTES and accepted again when there is more space.
 
-The disk is known of an embedded broker. Of any broker: what the account and the streams that every run needs
-may still take, where they are limited.
+The disk is watched if the broker is embedded. For every broker the limits of the account and of the streams
+that every run needs are watched, if there are limits.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_SEC = 1.0
 ASK_EVERY_SEC = 5.0
-# A small disk, or a small limit, has a smaller reserve: this part of it.
+# The reserve is at most this part (one fourth) of the disk or of the limit.
 RESERVE_SHARE = 4
-# New work begins again with this much more than the reserve, so that one run does not end it at once.
+# New work is accepted again above this multiple of the reserve, so that the state does not flap.
 RESUME_SHARE = 1.25
 MIB = 2**20
 
 
 class Left(NamedTuple):
-    """What may still be stored somewhere, and what is to be left of it."""
+    """The free space somewhere, and the reserve that is kept there."""
 
     where: str
     free_bytes: int
@@ -53,7 +53,7 @@ class StorageWatch:
         self.used_bytes: int | None = None
 
     async def start(self) -> None:
-        """What is so already is known before the first request."""
+        """The state is read once before the first request."""
         with contextlib.suppress(Unavailable):
             await self._look()
         self._loop.start()
@@ -81,7 +81,7 @@ class StorageWatch:
         return None
 
     async def _look(self) -> None:
-        """The disk first: it is known also while the broker is away."""
+        """The disk first: it can be read while the broker is away, too."""
         known = [*self._disk_left(), *self._limits]
         try:
             if asyncio.get_running_loop().time() - self._asked_at >= ASK_EVERY_SEC:
@@ -124,7 +124,7 @@ class StorageWatch:
         if most > 0:
             return [self._left("the account at the broker", most - used_bytes, most)]
         disk = self.disk
-        # The embedded broker takes as much as its disk has, counted before it compresses.
+        # The limit of the embedded broker is the size of its disk, compared with uncompressed bytes.
         return (
             [] if disk is None else [self._left("its store", disk.total_bytes - used_bytes, disk.total_bytes)]
         )

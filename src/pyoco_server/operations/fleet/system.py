@@ -1,4 +1,4 @@
-"""How the broker stands, for whoever keeps it: streams and buckets with their sizes against their limits."""
+"""The state of the broker for operators: streams and buckets with their sizes and limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from pyoco_server.jetstream.api import NANOSECONDS
 from pyoco_server.store.store import Store
 
-# What `max_bytes` or `max_msgs` say where there is no limit.
+# Values of `max_bytes` and `max_msgs` that mean no limit.
 _NO_LIMIT = (None, 0, -1)
 
 
@@ -16,7 +16,7 @@ async def system(store: Store) -> dict[str, Any]:
     streams = await store.streams()
     return {
         "broker_version": store.broker_version,
-        # Of the event log, as it is.
+        # The actual number of replicas of the event log.
         "replicas": streams[store.config.events_stream]["config"].get("num_replicas", 1),
         "reconnects": store.reconnects,
         "streams": [_stream(one) for one in streams.values()],
@@ -37,5 +37,5 @@ def _stream(info: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _limit(said: int | None) -> int | None:
-    return None if said in _NO_LIMIT else said
+def _limit(value: int | None) -> int | None:
+    return None if value in _NO_LIMIT else value

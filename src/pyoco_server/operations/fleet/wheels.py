@@ -1,6 +1,6 @@
-"""Wheels for whoever may have them: list, take in, fetch, delete, and what happened to them (REQ-0025).
+"""List, upload, download and delete wheels, and list their history (REQ-0025).
 
-With tenants a wheel is its uploader's alone; one of another tenant is not there.
+With tenants, only the tenant that uploaded a wheel sees it; for others it does not exist.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_wheel_name(name: str) -> bool:
 
 
 def check(name: str, tags: Sequence[str]) -> None:
-    """What can be found wrong before there are any bytes."""
+    """The checks that are possible before the file is received."""
     check_wheel_name(name)
     check_tags(tags)
 

@@ -1,4 +1,4 @@
-"""Who works here: list workers, hide or drain one, say whether one lives (REQ-0015, REQ-0022)."""
+"""List workers, hide or drain one, and check whether one is alive (REQ-0015, REQ-0022)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyoco_server.store.fleet.registry import DRAIN, NOT_FOUND, NOTHING_YET, Wor
 from pyoco_server.store.store import Store
 
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
-# An entry bears its worker's clock, and the time it was stored the broker's.
+# The instants in an entry are of the worker's clock; the time of its storage is of the broker's.
 CLOCKS_APART_SEC = 60.0
-# So many renewals of its lease a worker may miss before it is said to be lost.
+# A lease is overdue after this many missed renewals.
 LEASE_OVERDUE = 2.5
-# How many a page is kept up to date about.
+# How many workers a live list contains at most.
 TOLD_MAX = 500
 
 Entry = dict[str, Any]
@@ -35,7 +35,7 @@ _OF_THE_LAST_RUN = ("last_run_id", "last_run_status", "last_run_started_at", "la
 
 
 class WorkerFilter(NamedTuple):
-    """Which workers: `gone` too, or only those that run or wait; of one state; those hidden too."""
+    """`gone`: also workers that are not alive. `state`: only of this state. `hidden`: also hidden workers."""
 
     gone: bool = False
     state: WorkerState | None = None
@@ -45,7 +45,7 @@ class WorkerFilter(NamedTuple):
 async def list_workers(
     store: Store, read_model: ReadModel, wanted: WorkerFilter, *, limit: int, caller: Caller
 ) -> list[Entry]:
-    """Those seen last come first. A tenant is shown nothing of others' runs and wheels."""
+    """The last seen first. A tenant sees nothing of the runs and wheels of others."""
     found = await (_all(store) if wanted.gone else alive(store))
     shown = [
         entry
@@ -55,7 +55,7 @@ async def list_workers(
     shown.sort(key=_last_seen, reverse=True)
     del shown[limit:]
     for entry in shown:
-        entry.pop("flow_params", None)  # long, and asked for with the flows
+        entry.pop("flow_params", None)  # long, and part of the list of flows
     if caller.tenant_id is None:
         return shown
     own_wheels = {wheel.name for wheel in await store.wheels.list() if wheel.tenant_id == caller.tenant_id}
@@ -63,7 +63,7 @@ async def list_workers(
 
 
 async def alive(store: Store) -> list[Entry]:
-    """Those that run or wait. Costs the same however many workers there once were."""
+    """Workers that are running or idle. The cost does not depend on the number of past workers."""
     since = clock.now() - store.config.worker_disconnect_timeout_sec - CLOCKS_APART_SEC
     found = await store.registry.list(written_since=since)
     return [entry for entry in _as_read(store, found) if entry["state"] in ACTIVE]
@@ -72,9 +72,10 @@ async def alive(store: Store) -> list[Entry]:
 async def patch(
     store: Store, worker_id: str, *, hidden: bool | None = None, draining: bool | None = None
 ) -> float:
-    """So from now on, whatever the worker itself writes meanwhile; None stays as it is. When that was.
+    """Change an entry; concurrent writes of the worker do not undo it. None: no change. Returns the instant.
 
-    Draining is asked of the process that runs now, which says itself when it does; Conflict without one.
+    Draining is requested from the current process of the worker, which reports when it drains. Conflict if no
+    process is alive.
     """
     try:
         check_worker_id(worker_id)
@@ -96,9 +97,9 @@ async def patch(
 
 
 async def liveness(store: Store, claim: Claim) -> Entry:
-    """The members that a run shows of its worker; none when the broker does not say.
+    """The members of a run about its worker; none if the broker is away.
 
-    Another process that was started under the same id is not the one that has the run.
+    Another process that was started with the same id does not hold the run.
     """
     try:
         entry = await store.registry.get(claim.worker_id)
@@ -117,9 +118,9 @@ async def liveness(store: Store, claim: Claim) -> Entry:
 
 
 async def lease_overdue_sec(store: Store, instance_id: str) -> float | None:
-    """For how long a process has not renewed its lease, once that is too long; None while it is well.
+    """For how long a process has not renewed its lease, if that is too long; None otherwise.
 
-    The first sign of a loss: the entry in the registry reads alive for longer.
+    This is the first sign of a loss: the registry entry looks alive for longer.
     """
     silent_sec = await store.leases.silent_sec(instance_id) if instance_id else None
     allowed_sec = LEASE_OVERDUE * store.config.worker_lease_interval_sec
@@ -127,7 +128,7 @@ async def lease_overdue_sec(store: Store, instance_id: str) -> float | None:
 
 
 def is_gone(store: Store, entry: Entry, now: float) -> bool:
-    """It said goodbye, or was not heard of for too long."""
+    """The worker has stopped, or has sent no heartbeat for too long."""
     return state_when_read(entry, now, store.config.worker_disconnect_timeout_sec) not in ACTIVE
 
 
@@ -141,7 +142,7 @@ def _as_read(store: Store, entries: list[Entry]) -> list[Entry]:
 
 
 def _read(entry: Entry, state: WorkerState) -> Entry:
-    """A process that is gone drains no more; `drain_requested` is the wish, `draining` what came of it."""
+    """`drain_requested`: an operator wants it. `draining`: the worker reports it. Both only while it lives."""
     wish = entry.get(DRAIN)
     shown = {**_ALWAYS, **entry} | {
         "state": state,
@@ -187,7 +188,7 @@ def _for_tenant(entry: Entry, tenant_id: str, read_model: ReadModel, own_wheels:
 
 
 def _own_wheels_only(report: Entry, own_wheels: set[str]) -> Entry:
-    """Names, and texts in which names may stand; how many there are is nobody's secret."""
+    """Removes names of others' wheels, and texts that may contain them. Counts are not secret."""
 
     def is_own(item: Any) -> bool:
         return (item.get("wheel_name") if isinstance(item, dict) else item) in own_wheels

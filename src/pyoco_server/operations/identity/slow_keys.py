@@ -1,7 +1,7 @@
 """API keys with the slow hash of the upstream product: it takes 0.1 s, so it is computed in a thread, once.
 
 After the first success the record is rewritten with a fast hash. Until the new record arrives, and for wrong
-secrets, answers are cached. One thread with a short queue computes, so that guesses do not slow other callers.
+secrets, answers are cached. One thread with a short queue computes them: guesses must not slow other callers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""What can be done with rechecks: accept and start them, judge what came of them, and look at it all."""
+"""The operations on rechecks: `accept` and start them, `settle` their batches, `query` them, and change the
+catalogue. `workers` and `airflow` execute batches."""

@@ -1,8 +1,8 @@
-"""Batches as DAG runs of Airflow, through its REST API: triggered, asked after, and read when they are over.
+"""Executes batches as DAG runs of Airflow, through its REST API.
 
-A DAG run is named after the batch, so that triggering it twice is a conflict at Airflow and success here. All
-tries for one thing together have a budget; requests are spaced. Every trouble has one of five reasons, and is
-Unavailable for the caller: what Airflow does not like is nothing that the caller could change.
+The id of a DAG run is that of the batch, so a second trigger is a conflict in Airflow and a success here. All
+tries of one request share a time budget, and requests are throttled. Every failure has one of five reasons
+and is Unavailable for the caller, because the caller cannot fix it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pyoco_server.recheck.records import Batch, Request, run_id_of
 from pyoco_server.tracing import CORRELATION_HEADER, TRACEPARENT_HEADER
 
 DAG = "pdca_recheck"
-# What this task of the DAG returns (its XCom) is what a flow of ours would return.
+# The return value (XCom) of this task of the DAG is the output of the batch.
 TASK = "evaluate"
-# Within the ten seconds that a caller waits at most.
+# Less than the ten seconds that a client waits at most.
 BUDGET_SEC = 9.0
 TRY_SEC = 3.0
 TRIES_MAX = 3
@@ -88,12 +88,12 @@ class Airflow:
         at = _instant(run.get("end_date"))
         if state != "success":
             return EndedBatch(at, error=f"the DAG run ended {state}")
-        return EndedBatch(at, output=await self._returned(run_id))
+        return EndedBatch(at, output=await self._read_output(run_id))
 
     async def stop(self) -> None:
         await self._client.aclose()
 
-    async def _returned(self, run_id: str) -> Any:
+    async def _read_output(self, run_id: str) -> Any:
         where = f"{_address(run_id)}/taskInstances/{TASK}/xcomEntries/return_value?stringify=false"
         answer = await self._ask("xcomEntries.get", "GET", where, fine=(404,))
         value = _object(answer).get("value") if answer.status_code != 404 else None
@@ -111,7 +111,7 @@ class Airflow:
         fine: tuple[int, ...] = (),
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
-        """An answer that is fine, in as many tries as are worth it and fit the budget."""
+        """Send a request, with retries within the budget. `fine`: accepted statuses besides 2xx."""
         trouble = AirflowTrouble(AirflowReason.TIMEOUT)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BUDGET_SEC):
@@ -134,7 +134,7 @@ class Airflow:
         fine: tuple[int, ...],
         headers: dict[str, str] | None,
     ) -> httpx.Response:
-        await self._turn()
+        await self._throttle()
         outcome = "ok"
         try:
             answer = await self._client.request(method, where, json=body, headers=headers)
@@ -153,15 +153,15 @@ class Airflow:
         finally:
             self._counters.airflow[endpoint, str(outcome)] += 1
 
-    async def _turn(self) -> None:
-        """So many a second: each waits for its place in the row."""
+    async def _throttle(self) -> None:
+        """Wait until the next request is allowed."""
         now = asyncio.get_running_loop().time()
         self._next_at = max(self._next_at, now) + 1 / REQUESTS_PER_SEC
         await asyncio.sleep(self._next_at - 1 / REQUESTS_PER_SEC - now)
 
 
 def _traced(request: Request) -> dict[str, str]:
-    """What the request came with, for Airflow's own log and for the DAG's tasks."""
+    """The trace headers of the request, for the log of Airflow and for the tasks of the DAG."""
     traced = {CORRELATION_HEADER: request.correlation_id or request.request_id}
     return traced | ({TRACEPARENT_HEADER: request.traceparent} if request.traceparent else {})
 

@@ -1,8 +1,7 @@
-"""Change the catalogue: one entry, or a whole file. Who reads it afterwards sees the change."""
+"""Change the catalogue: one entry, or a whole file. Later reads see the change."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ class Imported(NamedTuple):
 
 
 async def put_entry(context: RecheckContext, tenant: str, strategy_id: str, entry: Any) -> Strategy:
-    """The whole entry, from now on. What it does not say has its default, not its former value."""
+    """Replace an entry. Members that are left out get their default, not their former value."""
     profiles = (await context.model.catch_up()).profiles(tenant)
     named = {"id": strategy_id} | entry if isinstance(entry, dict) else entry
     strategy = parse_strategy(named, "strategy", profiles)
@@ -36,14 +35,14 @@ async def put_entry(context: RecheckContext, tenant: str, strategy_id: str, entr
 
 
 async def delete_entry(context: RecheckContext, tenant: str, strategy_id: str) -> None:
-    """Its results stay, and are its again when it comes back."""
+    """Delete an entry. Its results stay, and belong to it if it is created again."""
     if (await context.model.catch_up()).find(tenant, strategy_id) is None:
         raise unknown_strategy(strategy_id)
     await context.store.rechecks.delete_strategy(tenant, strategy_id)
 
 
 async def import_catalogue(store: Store, tenant: str, catalogue: Catalogue) -> Imported:
-    """Write what the broker does not have so yet. What the file does not name stays."""
+    """Write the entries that differ from the stored ones. Entries that the file does not name stay."""
     known = await store.rechecks.strategies(tenant)
     changed = [one for one in catalogue.strategies if known.get(one.id) != one]
     profiles = await store.rechecks.profiles(tenant)
@@ -59,7 +58,7 @@ async def import_at_start(store: Store, catalogue: Catalogue) -> None:
 
 
 def catalogue_of_file(path: str) -> Catalogue:
-    """ConfigError names the file and what is wrong in it."""
+    """Raises ConfigError with the name of the file and the error."""
     try:
         if Path(path).stat().st_size > FILE_BYTES_MAX:
             raise ConfigError(f"{path} is larger than {FILE_BYTES_MAX} bytes.")
@@ -70,10 +69,6 @@ def catalogue_of_file(path: str) -> Catalogue:
         raise
     except Invalid as wrong:
         raise ConfigError(f"The catalogue {path} is not valid: {wrong.message}") from wrong
-
-
-async def read_catalogue(path: str) -> Catalogue:
-    return await asyncio.to_thread(catalogue_of_file, path)
 
 
 def unknown_strategy(strategy_id: str) -> NotFound:

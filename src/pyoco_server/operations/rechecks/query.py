@@ -1,4 +1,4 @@
-"""Look at strategies, results, requests and artifacts. All from the index, once it has caught up."""
+"""Read strategies, results, requests and artifacts, from the index after it has caught up."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def progress(context: RecheckContext, tenant: str, request_id: str) -> Req
     reading = await context.model.catch_up()
     request = reading.request(request_id, tenant)
     if request is None:
-        # On a cluster the list may have been filled from a broker that was cut off from the others.
+        # On a cluster the index may have read from a broker that was cut off from the others.
         if context.store.has_copies and await context.store.rechecks.request(tenant, request_id) is not None:
             raise Unavailable("This request is stored, and not in the list yet. Try again.")
         raise NotFound("There is no such request. Check the id.", err_id="")
@@ -80,7 +80,7 @@ async def progress(context: RecheckContext, tenant: str, request_id: str) -> Req
 
 
 async def sign_artifact(context: RecheckContext, tenant: str, artifact_id: int) -> tuple[KeptArtifact, str]:
-    """The artifact, and a token that opens it for a while without another proof."""
+    """The artifact, and a token that opens it for `SIGNED_FOR_SEC` without other credentials."""
     artifact = (await context.model.catch_up()).artifact(artifact_id, tenant)
     if artifact is None:
         raise _no_artifact()

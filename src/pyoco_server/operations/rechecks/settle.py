@@ -1,7 +1,7 @@
-"""Settle a batch whose run is over: judge what it returned, keep its artifacts, store the outcome. Once.
+"""Settle a batch whose run has ended: judge its output, store its artifacts, then its outcome. Once.
 
-The artifacts come first and the outcome last, so that what is listed can be had. Whoever does it a second
-time, here or elsewhere, finds the same objects and the outcome there.
+The outcome is stored last, so that every listed artifact exists. A second try, also on another gateway, finds
+the same objects and the outcome.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 async def settle(context: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnded | None:
-    """None when it is settled, or nobody can ask for it any more."""
+    """None if the batch is settled, or its request does not exist any more."""
     ended = await context.executor.ended(run_id)
     if isinstance(ended, NotEnded):
         return ended
@@ -83,7 +83,7 @@ async def _store_artifacts(store: Store, where: str, returned: Any) -> tuple[Art
 
 async def _store_artifact(store: Store, name: str, attached: ReturnedArtifact) -> Artifact:
     digest = sha256(attached.content).hexdigest()
-    name = f"{name}/{digest}"  # so that what an outcome refers to is never replaced
+    name = f"{name}/{digest}"  # with the digest: an object that an outcome refers to is never replaced
     await store.artifacts.create(name, attached.content, digest)
     return Artifact(
         kind=attached.kind,

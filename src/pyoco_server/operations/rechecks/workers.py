@@ -1,4 +1,4 @@
-"""Batches as runs of our own: submitted like any other, and read when they are over."""
+"""Executes batches as runs on the workers of this installation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pyoco_server.recheck.records import Batch, Request, run_id_of
 from pyoco_server.store.runs.results import ResultDamaged
 from pyoco_server.store.store import Store
 
-# Above this, reading takes long enough that others should be answered meanwhile.
+# Larger outputs are parsed in a thread, so that other requests are not delayed.
 ASIDE_BYTES = 256 * 1024
 
 
 # A broker that was cut off from its cluster answers reads from an old state for ten seconds, and a gateway
-# needs some more to leave it. The outcome of a batch is final, so a missing result is looked for this long.
+# needs some more time to leave it. The outcome of a batch is final, so a missing result is retried this long.
 OLD_READ_SEC_MAX = 60.0
 
 
@@ -43,7 +43,7 @@ class OwnWorkers:
             correlation_id=request.correlation_id or request.request_id,
             traceparent=request.traceparent,
         )
-        # The commit has an id that follows from the run's: a second try finds the first, and ends it.
+        # The id of the commit is derived from that of the run, so a second try completes the first one.
         await submit(self._store, wanted, commit_id=run_id.replace("-", ""))
 
     async def ended(self, run_id: str) -> EndedBatch | NotEnded:
@@ -68,7 +68,7 @@ class OwnWorkers:
 
 
 def flow_params(request: Request, batch: Batch) -> dict[str, Any]:
-    """What an evaluating flow gets."""
+    """The parameters of a flow that evaluates a batch."""
     return {
         "request_id": request.request_id,
         "strategies": list(batch.strategies),

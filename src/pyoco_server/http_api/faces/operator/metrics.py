@@ -24,7 +24,7 @@ from pyoco_server.http_api.routing.schemas import TEXT
 from pyoco_server.http_api.server.connections import REASONS, Connections
 from pyoco_server.operations.concurrency import Concurrency
 from pyoco_server.operations.fleet.counters import Counters, Histogram
-from pyoco_server.operations.fleet.metrics import Figures, FleetFigures, figures, standing
+from pyoco_server.operations.fleet.metrics import Figures, FleetFigures, figures, fleet_figures
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.callers import Scope
 from pyoco_server.operations.rechecks.context import RecheckCounters
@@ -45,7 +45,7 @@ async def metrics(request: Request) -> Response:
     if caller.tenant_id is not None and not caller.may(Scope.OPS_READ_ALL):
         own = await figures(gateway.store, gateway.read_model, caller.tenant_id)
         return Response(_text(_shown_to_tenants(own)), media_type=TEXT_FORMAT)
-    now = await standing(gateway.store, gateway.read_model)
+    now = await fleet_figures(gateway.store, gateway.read_model)
     at_once = {
         "streams": gateway.streams.concurrency,
         "log_searches": gateway.log_pages.searches.concurrency,
