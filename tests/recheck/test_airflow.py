@@ -262,7 +262,7 @@ async def test_requests_are_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
         NatsBackendConfig(recheck_executor="airflow", airflow_url="http://x"), RecheckCounters()
     )
     for _ in range(6):
-        await adapter._turn()
+        await adapter._throttle()
     assert waits[0] == 0
     assert waits[5] == pytest.approx(1.0, abs=0.2)
     await adapter.stop()

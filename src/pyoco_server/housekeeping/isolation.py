@@ -12,8 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
-from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Unavailable
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.supervision import Backoff, capture_error, count_failure
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ CLOCKS_APART_SEC = 60.0
 # A lease is overdue after this many missed renewals.
 LEASE_OVERDUE = 2.5
 # How many workers a live list contains at most.
-TOLD_MAX = 500
+LIVE_LIST_MAX = 500
 
 Entry = dict[str, Any]
 
@@ -142,7 +142,7 @@ def _as_read(store: Store, entries: list[Entry]) -> list[Entry]:
 
 
 def _read(entry: Entry, state: WorkerState) -> Entry:
-    """`drain_requested`: an operator wants it. `draining`: the worker reports it. Both only while it lives."""
+    """`drain_requested`: an operator wants it. `draining`: the worker reports it. Both need a live worker."""
     wish = entry.get(DRAIN)
     shown = {**_ALWAYS, **entry} | {
         "state": state,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from pyoco_server import clock
 from pyoco_server.api_keys import HMAC, SALT_BYTES, ApiKeyError, HashedSecret, matches, parse_api_key
-from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Forbidden
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.identity.failed_attempts import FailedAttempts
 from pyoco_server.operations.identity.slow_keys import SlowKeys

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import jwt
 
 from pyoco_server.api_keys import is_tenant_id
-from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unauthenticated
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT, Caller
 from pyoco_server.operations.identity.failed_attempts import FailedAttempts
 from pyoco_server.operations.identity.jwks import ALGORITHM, Jwks

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import logging
 
-from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.clock import elapsed
 from pyoco_server.errors import Limited
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.token_bucket import BucketLevel, take
 
 log = logging.getLogger(__name__)

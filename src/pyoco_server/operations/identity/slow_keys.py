@@ -12,9 +12,9 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from pyoco_server.api_keys import HashedSecret, matches, rehash
-from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Limited, Unavailable
 from pyoco_server.jetstream.errors import WrongSequence
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.read_model.key_table import KnownKey
 from pyoco_server.store.store import Store
 

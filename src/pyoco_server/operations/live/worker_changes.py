@@ -110,7 +110,7 @@ class WorkerChangesReader:
     async def _look(self) -> None:
         wanted = workers.WorkerFilter(gone=True, hidden=True)
         found = await workers.list_workers(
-            self._store, self._read_model, wanted, limit=workers.TOLD_MAX, caller=self._caller
+            self._store, self._read_model, wanted, limit=workers.LIVE_LIST_MAX, caller=self._caller
         )
         self._compare(found)
         if (silence_sec := self._next_silence_sec(found)) is not None:

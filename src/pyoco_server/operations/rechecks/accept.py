@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from pyoco_server import clock
-from pyoco_server.bounded_dict import put_bounded
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.ids import new_token
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.idempotency.request_digest import RequestDigest

@@ -1,6 +1,6 @@
 """Removes data of runs outside the log: everything of an erased run, and objects that no log refers to.
 
-A run is noted first (`store.runs.leftovers`), so that housekeeping repeats an interrupted removal. It is
+A run is noted first (`store.run_notes`), so that housekeeping repeats an interrupted removal. It is
 checked once more after a while, for data from a process that had not yet seen the end of the run.
 """
 
