@@ -1,4 +1,4 @@
-"""The application: faces, guard, error tables, and a gateway that lives as long as it does."""
+"""The application: faces, middleware, error handlers, and the gateway that starts and stops with it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FACES = [
 
 
 class GatewayApp(Starlette):
-    """Starlette behind a guard, with a short way past its router, and a description of what it serves."""
+    """Starlette behind the request guard, authentication and hot routes; and its OpenAPI document."""
 
     described: dict[str, Any] | None = None
 
@@ -97,9 +97,8 @@ def create_app(
 ) -> GatewayApp:
     """`uvicorn pyoco_server.http_api:create_app --factory`; without a config: from the environment.
 
-    `broker`: the one that this process runs itself; its disk and its troubles are part of `/ready`.
-
-    Configures logging, unless the program it is part of has done so (docs/decisions/0028).
+    `broker`: the embedded broker of this process; its disk and its problems are part of `/ready`. Configures
+    logging, unless the program has done so (docs/decisions/0028).
     """
     config = _configure_logging(config)
     app = GatewayApp(lifespan=_lifespan)

@@ -1,4 +1,4 @@
-"""`/openapi.json` and `/openapi.yaml`: the description of the API, as it is derived from the routes."""
+"""`/openapi.json` and `/openapi.yaml`: the description of the API, derived from its operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def openapi_json(request: Request) -> Response:
 
 
 async def openapi_yaml(request: Request) -> Response:
-    # Written in a thread: it takes about 100 ms, and other requests are answered meanwhile.
+    # In a thread: it takes about 100 ms.
     body = await asyncio.to_thread(as_yaml, _described(request))
     return Response(body, media_type=YAML_TYPE)
 

@@ -1,4 +1,4 @@
-"""Errors as answers: which face's table is asked is a matter of the path. No face: the runs face's words."""
+"""Errors as responses. The path selects the error table; paths of no face use that of the runs face."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyoco_server.http_api.faces.runs import wire as runs
 from pyoco_server.http_api.middleware.addresses import first_step, path_of
 from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal
 
-# What access logs commonly say of a request whose client did not wait.
+# The status that access logs commonly have for a request whose client disconnected.
 CLIENT_CLOSED_REQUEST = 499
 
 # By the first part of the path.
@@ -35,7 +35,7 @@ def error_answer(request: HTTPConnection, error: Exception) -> Response:
 
 
 def refusal(error: PyocoError) -> dict[str, Any]:
-    """Inside of an answer that goes on: what status it would have been, and the sentence."""
+    """An error inside of a stream: the status that a response would have had, and the message."""
     return {"status": runs.ERRORS.status_of(error), "message": error.public_message}
 
 
@@ -44,12 +44,12 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 async def on_disconnect(request: Request, error: Exception) -> Response:
-    """The client has gone: the answer is sent to no one."""
+    """The client has disconnected: nothing receives this response."""
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses (no such route, method, body) in the face's words."""
+    """What Starlette itself refuses (route, method, body), in the format of the face."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         return error_answer(request, nothing_here())

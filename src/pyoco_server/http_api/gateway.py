@@ -1,4 +1,4 @@
-"""What a gateway process has besides routes: the store, the read model, and housekeeping with its lease.
+"""The services of a gateway process: the store, the read model, live changes and housekeeping.
 
 Starting does not wait for the broker: `/health` answers at once and `/ready` lists what is missing. Every
 step of the start is repeated until it succeeds; `/ready` is green only while every service works.
@@ -125,16 +125,16 @@ class Gateway:
 
     def _warnings(self) -> dict[str, Any]:
         """Problems that do not make the gateway unready, if there are any."""
-        said = list(dict.fromkeys(problem.public for problem in self.store.problems))
-        return {"warnings": said} if said else {}
+        found = list(dict.fromkeys(problem.public for problem in self.store.problems))
+        return {"warnings": found} if found else {}
 
     def standing(self) -> dict[str, Any]:
-        """The part of `ready` that a page shows while it is open."""
+        """The part of `ready` that an open dashboard shows."""
         reasons = list(self._reasons())
         return {"ready": not reasons, "reasons": reasons}
 
     def check(self) -> None:
-        """For every data route: without the broker nothing is answered from memory."""
+        """Raises Unavailable without the broker: no data route answers from memory."""
         if self.store.why_not_ready is not None:
             raise Unavailable(f"Not ready: {self.store.why_not_ready}.")
 
@@ -247,5 +247,5 @@ class Gateway:
 
 
 async def _freeze_memory() -> None:
-    """What is alive now stays until the end: the garbage collector need not look at it again."""
+    """Objects that exist now live until the end: the garbage collector need not check them again."""
     gc.freeze()

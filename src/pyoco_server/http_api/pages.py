@@ -1,7 +1,7 @@
-"""`/`, `/docs` and `/static/*`: dashboard and API reference, as built into the package; else how to get them.
+"""`/`, `/docs` and `/static/*`: dashboard and API reference, if they are built into the package.
 
-What is below `/static` has its digest in its name and never changes. The page itself is asked for each time;
-it tells the dashboard what the gateway is set to.
+Files below `/static` have a digest in their name and never change. The page itself is not cached: it contains
+settings of the gateway for the dashboard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_BUILT = (
     "The API answers at /runs, its description at /openapi.json."
 )
 
-# Everything from here, nothing from elsewhere, and no script or style that is not a file of ours.
+# Everything comes from this gateway; no inline script or style.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -49,7 +49,7 @@ _PAGE = {
     "Cache-Control": "no-cache",
 }
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-# As `index.html` has it; what it becomes is the gateway's setting.
+# As in `index.html`; it is replaced by one with the settings of the gateway.
 _OPENING = '<html lang="en" data-lang="auto" data-auth="" data-key-header="X-API-Key">'
 
 
@@ -65,7 +65,7 @@ async def index(request: Request) -> Response:
 
 
 async def reference(request: Request) -> Response:
-    """The API's description to read and try out. Its scripts are ours too, so it has the same policy."""
+    """The API reference. Its scripts are files of this package too, so it has the same policy."""
     page = BUILT / "docs.html"
     if not page.is_file():
         return error_answer(request, NotFound(NOT_BUILT, err_id=""))
@@ -101,7 +101,7 @@ def _page(config: NatsBackendConfig, accept_language: str | None) -> str:
 
 
 def _files() -> dict[str, Path]:
-    """Only what is there can be asked for: a name is looked up, never joined to a path."""
+    """By name. A requested name is looked up here and never joined to a path."""
     return {path.name: path for path in (BUILT / "static").glob("*")}
 
 

@@ -1,3 +1,1 @@
-"""What every request passes before its route: limits, host checks, credentials, scopes; and what is logged
-of it.
-"""
+"""What a request passes before its route: limits, host checks, credentials, scopes; and what is logged."""

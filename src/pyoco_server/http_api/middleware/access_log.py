@@ -1,8 +1,8 @@
-"""What the HTTP server itself logs must not contain secrets: in paths, in queries, or in headers.
+"""Removes secrets from the log lines of the HTTP server: in paths, queries and headers.
 
-At DEBUG the server's WebSocket side logs every header of a handshake, and at INFO the address with its query.
-What it refuses before we see it (bytes that are not HTTP) it logs too; that line gets the id of the error.
-A client without a key must not fill the log, so what it says of refused sockets is left out.
+At DEBUG uvicorn logs every header of a WebSocket handshake, and at INFO the address with its query. Its line
+about bytes that are not HTTP gets the id of the error. Its lines about refused sockets are left out, so that
+a client without a key cannot fill the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOGGERS = ("uvicorn.access", "uvicorn.error")
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 # Any value may be a ticket, a token, a signature or a search text.
 _VALUE = re.compile(r"(?<==)[^&\s]+")
-# Of a refused handshake, by uvicorn and by its library. There is a line of ours, and those are bounded.
+# Lines of uvicorn and its library about a refused handshake. The refusal log has one, with a rate limit.
 _REFUSED_SOCKET = (
     '%s - "WebSocket %s" %d',
     '%s - "WebSocket %s" 403',
@@ -58,7 +58,7 @@ def _harmless(text: str) -> str:
 
 
 def redact_server_logs(api_key_header: str = "X-API-Key") -> None:
-    """Callable twice: the filter is there once."""
+    """May be called again: the filter is added once."""
     _without_keys.headers.add(api_key_header.lower())
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_without_keys)

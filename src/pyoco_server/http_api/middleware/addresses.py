@@ -1,4 +1,4 @@
-"""Where a request came in: names, ports and paths, as text. Decides nothing."""
+"""Names, ports and paths of requests, as text. Decides nothing."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import re
 
 from starlette.types import Scope
 
-# A name or an address, and a port. Nothing before an `@` and no `\`: readers do not agree what those mean.
+# A name or an address, and a port. No `@` and no `\`: parsers disagree about their meaning.
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 # First steps of paths whose face authenticates its callers and limits bodies itself.
 SELF_AUTHENTICATING = frozenset({"pdca", "gui"})
-# Answered without a caller and without a broker.
+# Served without a caller and without a broker.
 PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/openapi.yaml", "/static"})
 PUBLIC_BELOW = "/static/"
 
 
 def host_name(place: str) -> str:
-    """Without its port; empty for what is no host at all."""
+    """Without its port; empty if the text is no host."""
     found = _PLACE.fullmatch(place)
     return (found[1] or found[2]).lower() if found else ""
 
 
 def is_loopback(name: str) -> bool:
-    """An address of this machine alone, by number or by name; a socket in the file system is one too."""
+    """A loopback address or name, or the path of a Unix socket."""
     if name.lower() == "localhost" or name.startswith("/"):
         return True
     try:
         address = ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)  # IPv4 as a socket of both kinds sees it
+    mapped = getattr(address, "ipv4_mapped", None)  # IPv4 on a dual-stack socket
     return (mapped or address).is_loopback
 
 
 def path_of(scope: Scope) -> str:
-    """As the router sees it: below the path that a proxy was told to put before ours."""
+    """As the router sees it: without the prefix of a proxy (`root_path`)."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path

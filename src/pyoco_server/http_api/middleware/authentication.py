@@ -1,7 +1,7 @@
-"""At the door: who is asking, and may they do this? Before validation, and before the short way to routes.
+"""Authenticates the caller and checks its scope, before any route and before hot routes.
 
-Only here is a request's caller found out; routes ask `caller_of(request)`. Whatever is not public needs
-one, so a new route is closed until somebody opens it. A stream ends when its caller is no longer welcome.
+Routes get the caller from `caller_of(request)`. Every path that is not public needs credentials, so a new
+route is closed by default. An open stream ends when the credentials of its caller are no longer valid.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ class Authentication:
 
 
 def with_security(schema: dict[str, Any], config: NatsBackendConfig) -> dict[str, Any]:
-    """So that the page at /docs can be given a key or a token."""
+    """The document with security schemes, so that /docs accepts a key or a token."""
     schemes = security_schemes(config, config.auth_methods)
     schema.setdefault("components", {}).setdefault("securitySchemes", {}).update(schemes)
     return schema | {"security": [{name: []} for name in schemes]}
 
 
 class _WhileAuthorized:
-    """Lets an answer through. One without an end is ended when its caller's key is: nothing leaves after."""
+    """Passes a response on. An endless one ends when the credentials of its caller are no longer valid."""
 
     __slots__ = ("_caller", "_ended", "_endless", "_send", "_still_good")
 
@@ -121,7 +121,7 @@ class _WhileAuthorized:
 
 
 class _SocketWhileAuthorized:
-    """The same for a socket, in both directions: it is closed when its caller's key has ended."""
+    """The same for a WebSocket, in both directions."""
 
     __slots__ = ("_caller", "_ended", "_receive", "_send", "_still_good")
 

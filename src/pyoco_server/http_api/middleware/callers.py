@@ -1,4 +1,4 @@
-"""What the middleware has found out about a request, in its scope: the caller, and the id of the request."""
+"""What the middleware adds to the scope of a request: its caller and its id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def caller_of(request: HTTPConnection) -> Caller:
 
 
 def limit_key_of(request: HTTPConnection) -> str:
-    """Whose share of a limit a request takes: the caller's, or without authentication the peer's address."""
+    """For limits per caller: the caller, or without authentication the address of the peer."""
     caller = caller_of(request)
     if caller.principal is not None:
         return f"{caller.tenant_id}/{caller.principal}"

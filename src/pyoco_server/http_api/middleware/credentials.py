@@ -1,4 +1,4 @@
-"""How callers prove who they are: an API key or a token in a header, or another method that is added.
+"""Credentials of callers: an API key or a JWT in a header, or another method that is added.
 
 An API key is sent in its own header or as `Authorization: Bearer`. A key begins with `pyoco_`, which no JWT
 does, so the two kinds of bearer tokens cannot be confused. Finds callers; decides nothing else.
@@ -22,25 +22,25 @@ AUTHORIZATION = b"authorization"
 BEARER = b"bearer "
 _KEY_PREFIX = KEY_PREFIX.encode()
 
-# Finds the caller by one kind of proof; None when the request carries none of that kind.
+# Finds the caller by one kind of credential; None when the request has none of that kind.
 Method = Callable[[Scope], Awaitable[Caller | None]]
 
 
 class Authenticators(NamedTuple):
-    """What proofs are checked with; None for a kind that is not accepted anywhere."""
+    """The checks by kind of credential; None for a kind that is not accepted."""
 
     keys: KeyCheck | None = None
     tokens: JwtCheck | None = None
 
     def still_good(self, caller: Caller) -> bool:
-        """For what lasts longer than a moment: a stream that began with a good proof."""
+        """For open streams: whether the credentials they were opened with are still valid."""
         if caller.audiences is not None:
             return self.tokens is not None and self.tokens.still_good(caller)
         return self.keys is None or self.keys.still_good(caller)
 
 
 class Credentials:
-    """Those that are accepted in one place: what headers say first, then the other methods in their order."""
+    """The credentials that are accepted: headers first, then the other methods in their order."""
 
     def __init__(self, config: NatsBackendConfig, checks: Authenticators, *more: Method) -> None:
         self._key_header = config.http_api_key_header
@@ -54,7 +54,7 @@ class Credentials:
         return caller
 
     async def find(self, scope: Scope) -> Caller | None:
-        """None when the request carries no proof at all; a bad one is refused."""
+        """None when the request has no credentials; invalid ones are refused."""
         for method in self._methods:
             caller = await method(scope)
             if caller is not None:
@@ -62,10 +62,10 @@ class Credentials:
         return None
 
     def challenge(self, error: Unauthenticated) -> str:
-        """What `WWW-Authenticate` says."""
+        """The value of `WWW-Authenticate`."""
         if isinstance(error, InvalidToken):
-            said = error.public_message.replace('"', "'")
-            return f'Bearer realm="pyoco-server", error="invalid_token", error_description="{said}"'
+            why = error.public_message.replace('"', "'")
+            return f'Bearer realm="pyoco-server", error="invalid_token", error_description="{why}"'
         by_bearer = ['Bearer realm="pyoco-server"']
         by_key = [f'ApiKey realm="pyoco-server", header="{self._key_header}"'] if self._takes_keys else []
         return ", ".join(by_bearer + by_key if self._takes_tokens else by_key + by_bearer)
@@ -79,7 +79,7 @@ class Credentials:
 
 
 def security_schemes(config: NatsBackendConfig, methods: Collection[str]) -> dict[str, Any]:
-    """How OpenAPI describes these kinds of proof."""
+    """The OpenAPI security schemes of these methods."""
     by_key = {"type": "apiKey", "in": "header", "name": config.http_api_key_header}
     by_token = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     known = {"api_key": by_key, "jwt": by_token}
@@ -90,14 +90,14 @@ def security_schemes(config: NatsBackendConfig, methods: Collection[str]) -> dic
 
 
 class _Sent(NamedTuple):
-    """A proof as it was sent; `is_key`: an API key, else a JWT."""
+    """A credential as it was sent; `is_key`: an API key, else a JWT."""
 
     is_key: bool
     value: bytes
 
 
 class ByHeader:
-    """The API key's header and `Authorization: Bearer`. Where both are sent, they must say the same."""
+    """The API key's header and `Authorization: Bearer`. If both are sent, they must be equal."""
 
     def __init__(self, config: NatsBackendConfig, checks: Authenticators) -> None:
         self._header = config.http_api_key_header.lower().encode()
@@ -115,7 +115,7 @@ class ByHeader:
         return await self._tokens.caller(sent.value.decode("latin-1"), _peer(scope))
 
     def _sent(self, scope: Scope) -> _Sent | None:
-        """None when there is none. Forbidden when there are two: which one counts is not ours to guess."""
+        """None when there is none. Raises Forbidden when there are two different ones."""
         by_header, by_bearer = set[_Sent](), set[_Sent]()
         for name, value in scope["headers"]:
             if name == AUTHORIZATION and value[: len(BEARER)].lower() == BEARER:
@@ -125,7 +125,7 @@ class ByHeader:
             elif name == self._header and value and self._keys is not None:
                 by_header.add(_Sent(True, value))
         if by_header and self._tokens is None:
-            # A proxy's own bearer token may pass through; only a key is taken for one of ours.
+            # A bearer token of a proxy is ignored; only an API key counts.
             by_bearer = {one for one in by_bearer if one.value.startswith(_KEY_PREFIX)}
         sent = by_header | by_bearer
         if len(sent) > 1:

@@ -1,8 +1,8 @@
-"""Before any route: an id for every answer and a line for every refusal, a cap on bodies, no strangers.
+"""The outermost middleware: request ids, the refusal log, the limit of bodies, host and origin checks.
 
-Without authentication anything that reaches the port may run code on the workers. So the gateway answers
-only on loopback (unless that is allowed), only to names it knows (DNS rebinding sends others) and only to
-pages it served itself (browsers send `Origin` and `Sec-Fetch-Site`).
+Without authentication anything that reaches the port may run code on the workers. So the gateway then serves
+only loopback connections (unless configured otherwise), only known host names (against DNS rebinding) and
+only its own pages (browsers send `Origin` and `Sec-Fetch-Site`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.ids import new_ulid
 from pyoco_server.log_context import set_context
 
-# Each decides something, and none may come twice: then two readers could read two different ones.
+# None of these may come twice: two parsers could then use different values.
 _LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"content-length"})
-_OWN_SITE = (b"same-origin", b"none")  # `none`: typed by a person, or a bookmark
-LENGTH_DIGITS_MAX = 18  # a number with thousands of them is not even worth reading
+_OWN_SITE = (b"same-origin", b"none")  # `none`: entered by the user, or a bookmark
+LENGTH_DIGITS_MAX = 18  # longer numbers are refused without parsing
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# Wheels are larger than any other body: their route has a limit of its own, and counts for itself.
+# Wheels are larger than other bodies: their route counts the bytes against its own limit.
 COUNTED_BY_THE_ROUTE = ("POST", "/wheels")
 # These faces check the size of a body after they have authenticated the caller.
 COUNTED_BY_THE_FACE = tuple(f"/{step}/" for step in SELF_AUTHENTICATING)
@@ -36,11 +36,10 @@ NOT_LOOPBACK = (
     "Authentication is off: only connections to a loopback address are served. Set PYOCO_HTTP_AUTH_MODE, "
     "or PYOCO_ALLOW_UNAUTHENTICATED=1 if everything that can reach this address may run code on the workers."
 )
-# In the scope: what the answer's `X-Request-Id` will say.
 
 
 class BodyTooLarge(TooLarge):
-    """Raised out of `receive`; whoever reads the body is ended by it, and it is answered like any error."""
+    """Raised by `receive`: it ends the code that reads the body, and is answered like any error."""
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__(f"The body is larger than {bytes_max} bytes.", err_id="ERR-PYOCO-0002")
@@ -78,10 +77,10 @@ class RequestGuard:
         except BodyTooLarge as error:
             if not answer.started:
                 await error_answer(HTTPConnection(scope), error)(scope, receive, answer)
-        except Exception as error:  # the framework's last resort stands outside and knows no request id
+        except Exception as error:  # Starlette's own handler is outside and has no request id
             if answer.started and visit.error is not error:
                 raise
-            if not answer.started:  # else it was answered and logged, and the framework raises it once more
+            if not answer.started:  # else Starlette has answered it and raises it again
                 await error_answer(HTTPConnection(scope), error)(scope, receive, answer)
 
     def _refused(self, scope: Scope) -> PyocoError | None:
@@ -115,14 +114,14 @@ class RequestGuard:
         if origin is not None:
             place = origin.decode("latin-1").partition("://")[2]
             if host_name(place) in self._own_hosts.allowed:
-                return False  # named in PYOCO_ALLOWED_HOSTS: may be of another site
+                return False  # an allowed host may be another site
             if place != host:
                 return True
         return site is not None and site.lower() not in _OWN_SITE
 
 
 class _Answer:
-    """Every answer passes here: it gets the request's id, and is logged when it refuses."""
+    """Adds the request id to every response, and logs refusals."""
 
     __slots__ = ("_refusals", "_scope", "_send", "_visit", "started")
 
@@ -135,7 +134,7 @@ class _Answer:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "websocket.close" and not self.started:
-            # What the router says where it has no socket. The server would make a bare 403 of it.
+            # From the router, where there is no such socket. The server would answer a bare 403.
             missing = error_answer(HTTPConnection(self._scope), nothing_here())
             await missing(self._scope, _no_more, self)
             return

@@ -1,4 +1,4 @@
-"""Which names and addresses mean this gateway: in `Host`, at our end of a connection, in its own URLs."""
+"""The names and addresses of this gateway: in `Host`, at its end of a connection, in its URLs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.types import Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.middleware.addresses import host_name, is_loopback
 
-# Remembered so that a request costs a look-up. Callers choose what they send: so there is a bound.
+# Cached, so that a request costs one lookup. Bounded, because callers choose the values.
 KNOWN_MAX = 64
 
 
@@ -21,7 +21,7 @@ class OwnHosts:
         self._known_loopback: set[str] = set()
 
     def has(self, host: str, scope: Scope) -> bool:
-        """Whether this `Host` is ours: known by name, or the very address that the connection came in at."""
+        """Whether this `Host` is a known name, or the local address of the connection."""
         if host in self._known_hosts:
             return True
         name = host_name(host)
@@ -31,7 +31,7 @@ class OwnHosts:
         return is_ours
 
     def is_at_loopback(self, scope: Scope) -> bool:
-        """Whether the connection came in at an address that only this machine can reach."""
+        """Whether the local address of the connection is loopback."""
         address = _local_address(scope)
         if address in self._known_loopback:
             return True
@@ -41,7 +41,7 @@ class OwnHosts:
         return found
 
     def url_of(self, request: HTTPConnection) -> str:
-        """The start of an address that leads back here. The caller's `Host` counts only if it is ours."""
+        """The base of URLs of this gateway. The `Host` of the request is used only if it is valid."""
         if self._public_url:
             return self._public_url
         if self.has(request.headers.get("host", ""), request.scope):

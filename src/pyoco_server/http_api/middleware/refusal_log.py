@@ -1,8 +1,8 @@
-"""One line for every answer of 400 and above, of every face and of sockets: which error, where, and why.
+"""Logs every response with status 400 or above, of every face and of sockets: error, path and cause.
 
-The guard sees the status of every answer and has the line written here; the code that makes the answer notes
-the error in the request's `Visit`. A line has no body, no query and no proof of a caller. Refusals of one
-caller have a line each up to a rate; beyond it one line counts them (`LineBudget`).
+The guard sees the status of every response and calls `write`; the code that makes the response notes the
+error in the `Visit` of the request. A line has no body, no query and no credentials. Above a rate per caller,
+one line counts the refusals (`LineBudget`).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ log = logging.getLogger(__name__)
 # In the scope: the `Visit` of this request.
 VISIT = "pyoco.visit"
 PATH_CHARS_MAX = 256
-# Parameters of paths, and the field of the line that has their value. A job and an execution are runs.
+# Path parameters, and the log field of each. Jobs and executions are runs.
 SUBJECTS = {"run_id": "run_id", "job_id": "run_id", "executionId": "run_id", "worker_id": "worker_id"}
-# Lines about one caller's refusals: so many at once, and then so many a second.
+# Lines about the refusals of one caller: a burst, then a rate.
 CALLER_LINES_BURST = 1_000
 CALLER_LINES_PER_SEC = 10.0
-# Of all callers together.
+# Of all callers.
 ALL_LINES_BURST = 5_000
 ALL_LINES_PER_SEC = 100.0
-CALLERS_MAX = 1_000  # remembered; the one that was refused longest ago is forgotten
+CALLERS_MAX = 1_000  # an LRU cache
 LEFT_OUT_EVERY_SEC = 10.0
-# What is shorter stands in many a text that has nothing to do with it.
+# Shorter values occur in unrelated text.
 SECRET_CHARS_MIN = 6
 
 
 class NotReady(Unavailable):
-    """What `/ready` answers: nothing has failed, the answer is no. It is asked all the time."""
+    """The 503 of `/ready`: no request has failed. It is polled, so it is logged at INFO."""
 
 
 class Visit:
-    """One request, for its line: its id and, once it is refused, the error."""
+    """One request, for its log line: its id, and the error if it is refused."""
 
     __slots__ = ("error", "request_id")
 
@@ -57,7 +57,7 @@ class Visit:
 
 
 def note_refusal(scope: Scope, error: Exception) -> None:
-    """The first one counts: it is the cause of what follows."""
+    """The first error is kept: it is the cause of those that follow."""
     visit: Visit | None = scope.get(VISIT)
     if visit is not None and visit.error is None:
         visit.error = error
@@ -94,22 +94,22 @@ class RefusalLog:
             **_about_caller(error),
         }
         if error is not None:
-            # Of an error that we raised, what led to it may quote the body (a parser does).
-            told = exception_fields(error, chain=not _is_expected(error))
-            fields |= self._without_secrets(scope, told)
+            # The cause of an expected error may quote the body (a parser does), so it is left out.
+            described = exception_fields(error, chain=not _is_expected(error))
+            fields |= self._without_secrets(scope, described)
         unexpected = error if level >= logging.ERROR else None
         log.log(level, message, exc_info=unexpected, extra=fields)
 
-    def _without_secrets(self, scope: Scope, told: dict[str, Any]) -> dict[str, Any]:
+    def _without_secrets(self, scope: Scope, fields: dict[str, Any]) -> dict[str, Any]:
         secrets = sorted(set(self._secrets(scope)), key=len, reverse=True)
         for name in ("exc_message", "exc_traceback"):
             for secret in secrets:
-                told[name] = told[name].replace(secret, HIDDEN)
-            told[name] = without_secrets(told[name])
-        return told
+                fields[name] = fields[name].replace(secret, HIDDEN)
+            fields[name] = without_secrets(fields[name])
+        return fields
 
     def _secrets(self, scope: Scope) -> Iterator[str]:
-        """What this request proves itself with, whichever way it came."""
+        """Credentials and query values of this request."""
         values = [value.decode("latin-1") for name, value in scope["headers"] if name in self._secret_headers]
         values += [value.partition(" ")[2] for value in values]
         values += [value for _, value in parse_qsl(scope["query_string"].decode("latin-1"))]
@@ -117,7 +117,7 @@ class RefusalLog:
 
 
 class LineBudget:
-    """Lines that may be written: so many at once, then so many a second, for each caller and for all."""
+    """A rate limit of log lines, for each caller and for all. Lines beyond it are counted and reported."""
 
     def __init__(self, message: str, now: Callable[[], float] = time.monotonic) -> None:
         self._message = message
@@ -193,14 +193,14 @@ def _place(scope: Scope, status: int) -> dict[str, Any]:
 
 
 def _subject(scope: Scope) -> dict[str, str]:
-    """Which run or worker was asked about, by the names that the lines of workers use."""
+    """The run or worker in the path, by the field names that workers use too."""
     params: dict[str, Any] = scope.get("path_params") or {}
     named = {SUBJECTS[name]: str(value) for name, value in params.items() if name in SUBJECTS}
     return {name: without_secrets(value)[:PATH_CHARS_MAX] for name, value in named.items()}
 
 
 def _route(scope: Scope, status: int) -> str | None:
-    """The path as it is described: parameters by name. None where there is nothing at this path."""
+    """The path with the names of its parameters. None where there is no such path."""
     params: dict[str, Any] = scope.get("path_params") or {}
     if not params:
         return None if status == 404 else loggable_path(scope)[:PATH_CHARS_MAX]
@@ -210,7 +210,7 @@ def _route(scope: Scope, status: int) -> str | None:
 
 
 def _about_caller(error: Exception | None) -> dict[str, Any]:
-    """Which key was refused, where that is known; never the key itself."""
+    """The id of the refused key, if it is known; never the key."""
     if isinstance(error, Unauthenticated | Forbidden) and isinstance(error.details, dict):
         return error.details
     return {}

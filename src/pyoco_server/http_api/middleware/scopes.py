@@ -1,4 +1,4 @@
-"""Which scope a request needs: by the first part of its path, and by whether it only reads.
+"""The scope that a request needs, by the first step of its path and by whether it only reads.
 
 One table for all faces, checked before any route. `tests/http_api/routing/test_route_classes.py` compares it
 with the routes that exist: each is public, of the caller's tenant, or needs a scope that is given by name.
@@ -10,12 +10,12 @@ from pyoco_server.operations.identity.callers import Caller, Scope
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-# to look, to do
+# to read, to write
 _RUNS = (Scope.RUNS_READ, Scope.RUNS_WRITE)
 _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "runs": _RUNS,
     "jobs": _RUNS,
-    # For an address that its caller may look at.
+    # A ticket is for an address that its caller may read.
     "tickets": (Scope.RUNS_READ, Scope.RUNS_READ),
     "schedules": _RUNS,
     "dlq": _RUNS,
@@ -26,11 +26,11 @@ _NEEDED: dict[str, tuple[Scope, Scope]] = {
     "workers": (Scope.OPS_READ, Scope.ADMIN),
     "metrics": (Scope.OPS_READ, Scope.ADMIN),
     "flows": _RUNS,
-    # A topic that needs more asks for it.
+    # A topic that needs another scope checks it.
     "stream": _RUNS,
     "system": (Scope.OPS_READ_ALL, Scope.ADMIN),
 }
-# Shows callers nothing but what they were told before.
+# Each caller sees its own data only.
 _OWN = frozenset({"idempotency", "caller"})
 
 
@@ -43,5 +43,5 @@ def check_scope(caller: Caller, method: str, path: str) -> None:
     if needed is not None:
         caller.require(needed[0] if is_safe else needed[1])
     elif caller.scopes is not None:
-        # There is no such route. A key without scopes may hear so (404); a limited one is refused first.
+        # There is no such route. A key without scopes gets 404; a limited one gets 403.
         caller.require(Scope.ADMIN)

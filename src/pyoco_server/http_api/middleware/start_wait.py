@@ -16,12 +16,12 @@ from pyoco_server.supervision import start_task
 
 
 class StartWait:
-    """One task for all that wait, so that a waiting request costs no timer of its own."""
+    """All waiting requests share one task, so none has its own timer."""
 
     def __init__(self, wait_sec: float) -> None:
         self._wait_sec = wait_sec
         self._until: asyncio.Task[None] | None = None
-        # Looked at by every request, for the whole life of the gateway: a plain attribute.
+        # Read by every request: a plain attribute.
         self.is_over = True
 
     def begin(self, serving: Callable[[], Awaitable[None]]) -> None:
@@ -34,7 +34,7 @@ class StartWait:
             self._until.cancel()
 
     async def wait(self, scope: Scope) -> None:
-        """Returns at once for what needs no broker. The caller goes on, ready or not: routes say what is."""
+        """Returns at once for public paths. Afterwards the request goes on; routes check readiness."""
         path = path_of(scope)
         if self._until is None or is_public(path):
             return

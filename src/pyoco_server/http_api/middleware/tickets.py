@@ -15,7 +15,7 @@ from pyoco_server.store.store import Store
 
 
 class ByTicket:
-    """For whoever cannot send a header: looks, and does nothing."""
+    """For clients that cannot send a header. GET requests only."""
 
     def __init__(self, store: Store, checks: Authenticators) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""`X-Correlation-Id` and `traceparent` of a request: for what it begins, and for every line logged of it."""
+"""`X-Correlation-Id` and `traceparent` of a request, for the runs that it starts and for its log lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyoco_server.tracing import (
 
 
 def correlation_id_of(headers: Mapping[str, str]) -> str | None:
-    """None when none was sent; refused when it cannot be carried along."""
+    """None when none was sent; an invalid one is refused."""
     given = headers.get(CORRELATION_HEADER.lower())
     if not given:
         return None
@@ -30,12 +30,12 @@ def correlation_id_of(headers: Mapping[str, str]) -> str | None:
 
 
 def traceparent_of(headers: Mapping[str, str]) -> str | None:
-    """None when none was sent, and for one that W3C says to ignore."""
+    """None when none was sent, and for an invalid one, which W3C requires to be ignored."""
     return usable_traceparent(headers.get(TRACEPARENT_HEADER))
 
 
 def line_fields(scope: Scope) -> Mapping[str, Any]:
-    """What every line has that is logged while this request is served."""
+    """Fields of every line that is logged while this request is served."""
     sent = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _LOOKED_AT}
     fields = {
         "x_request_id": scope[VISIT].request_id,

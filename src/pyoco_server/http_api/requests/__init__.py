@@ -1,3 +1,1 @@
-"""Reading requests, for every face: bodies, idempotency keys, log queries, whether the gateway is ready, and
-whether the client is still connected.
-"""
+"""Reading requests, for every face: bodies, idempotency keys, log queries; and work that ends with them."""

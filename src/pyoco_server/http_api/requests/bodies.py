@@ -1,7 +1,7 @@
-"""Bodies of JSON: declared as such, how much of one is read at all, and where it is read.
+"""JSON bodies: content type, size, and parsing in a thread.
 
-What a body may bring is bounded elsewhere, after it was read; but reading it costs time, too, a value at a
-time. So one that is certain to be refused is refused before it is read.
+Limits of the content are checked after parsing. Parsing itself costs time for each value, so a body that is
+certain to be refused is refused before it is parsed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import TooLarge
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 
-# Where a few words are all there is to say.
+# For bodies of a few members.
 SMALL_BYTES_MAX = 65_536
-# What a body may bring besides parameters.
+# Room for members besides the parameters.
 AROUND_PARAMS_BYTES = 65_536
-# The longest way to write parameters: a character of one byte as an escape of six; and some white space.
+# The longest encoding of parameters: an escape of six bytes for a character of one byte; and white space.
 WRITTEN_TIMES = 8
-# Above this reading takes long enough that others should be answered meanwhile.
+# Larger bodies are parsed in a thread, so that other requests are served meanwhile.
 ASIDE_BYTES = 32 * 1024
 
 P = ParamSpec("P")
@@ -30,13 +30,13 @@ R = TypeVar("R")
 
 
 def is_json(content_type: str) -> bool:
-    """Also `application/*+json`, with any parameters, and no declaration at all."""
+    """Also `application/*+json`, with any parameters, and a missing header."""
     kind = content_type.partition(";")[0].strip().lower()
     return kind in ("application/json", "") or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 def check_json(body: bytes, content_type: str) -> None:
-    """A form, or text, is what pages of other sites can make a browser send."""
+    """Pages of other sites can make a browser send a form or text, but not JSON."""
     if body and not is_json(content_type):
         raise FrameworkRefusal(415, "The body must be JSON: send it with Content-Type: application/json.")
 
@@ -50,14 +50,14 @@ async def small_body(request: Request) -> bytes:
 
 
 async def params_body(request: Request, config: NatsBackendConfig) -> bytes:
-    """Of a request that brings parameters."""
+    """The body of a request with parameters."""
     body = await request.body()
     check_json(body, request.headers.get("content-type", ""))
     params_max = config.params_max_bytes
     if len(body) <= params_max:
         return body
     bytes_max = WRITTEN_TIMES * params_max + AROUND_PARAMS_BYTES
-    # Each of these is a byte of its own in every way to write the same value.
+    # Each of these takes one byte in every encoding of the same value.
     values = body.count(b",") + body.count(b"[") + body.count(b"{")
     if len(body) > bytes_max or values > params_max + AROUND_PARAMS_BYTES:
         raise TooLarge(
@@ -70,7 +70,7 @@ async def params_body(request: Request, config: NatsBackendConfig) -> bytes:
 
 
 async def read_aside(body: bytes, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `read` makes of a body; of a large one in a thread."""
+    """Calls `read`; in a thread if the body is large."""
     if len(body) <= ASIDE_BYTES:
         return read(*args, **kwargs)
     return await asyncio.to_thread(read, *args, **kwargs)

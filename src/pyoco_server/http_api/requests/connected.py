@@ -1,4 +1,4 @@
-"""Work for a request that ends with its connection: an answer without a reader is not finished."""
+"""Work for a request that is cancelled when the client disconnects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Raises ClientDisconnect when the client has gone before this was done."""
+    """Raises ClientDisconnect when the client disconnects first."""
     doing = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(until_disconnected(request.receive))
     try:

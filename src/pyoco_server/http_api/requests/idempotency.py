@@ -1,6 +1,6 @@
 """Requests with an idempotency key, between HTTP and `operations.idempotency.keyed_request`. For every face.
 
-What a face calls the header, whether it needs one and which status a repetition has, it says itself.
+Each face gives the name of the header, whether it is required, and the status of a repetition.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def key_param(
     name: str = HEADER, *, least: int = 1, most: int = KEY_CHARS_MAX, required: bool = False, **more: str
 ) -> Param[str | None]:
     """The header, described; `key_of` reads it. `more`: further members of its schema."""
-    said = (
+    description = (
         "Sent again with the same key, this has no second effect: the first answer comes again, "
         f"with `{REPLAYED}: true`. 409 for the same key with another body. {LEFT_OUT}"
     )
     kind = TextKind(more={"minLength": least, "maxLength": most, **more})
-    return header(name, said, kind, required=required)
+    return header(name, description, kind, required=required)
 
 
 def key_of(
@@ -55,7 +55,7 @@ def key_of(
     most: int = KEY_CHARS_MAX,
     required: bool = False,
 ) -> IdempotencyKey | None:
-    """The key that came with this request; None when none did, if that is allowed."""
+    """The key of this request; None if there is none and it is optional."""
     values = request.headers.getlist(name)
     if not values and not required:
         return None
@@ -64,7 +64,7 @@ def key_of(
 
 
 def once_answer(outcome: KeyedAnswer, *, replay_status: int | None = None) -> Response:
-    """The very bytes. `replay_status`: of a repetition, where a face answers that with another one."""
+    """The stored bytes. `replay_status`: the status of a repetition, where a face has another one."""
     headers = outcome.headers | ({REPLAYED: "true"} if outcome.replayed else {})
     status = replay_status if outcome.replayed and replay_status else outcome.status
     return Response(outcome.body, status, headers, media_type="application/json")

@@ -1,4 +1,4 @@
-"""What query strings ask of a log, in our words. Each face spells the names its own way."""
+"""The query parameters of logs. Each face has its own names for some of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _SearchText(TextKind):
 
 
 class _Moment(TextKind):
-    """In unix seconds or as RFC 3339; read as lines have it."""
+    """Unix seconds or RFC 3339; read into the format of log lines."""
 
     def read(self, text: str) -> str:
         try:
@@ -64,7 +64,7 @@ TEXT = Param[str | None]("q", _SearchText(), None, "Only lines with this text.")
 REGEX = Param("regex", FlagKind(), False, "`q` is a pattern of RE2, of bounded size.")
 TASK = text("task", "Only what this task printed.")
 SINCE = Param[str | None]("since", _Moment(), None, "Only what is not older: unix seconds, or RFC 3339.")
-# Of every representation whose size and tag are known.
+# For every representation whose size and tag are known.
 CONDITIONS: tuple[AnyParam, ...] = (
     header("Range", "A part of the representation: `bytes=<first>-<last>`."),
     header("If-Range", "A tag: the part is sent only if the representation still has it, else the whole."),
@@ -73,7 +73,7 @@ CONDITIONS: tuple[AnyParam, ...] = (
 
 
 class LogWords(NamedTuple):
-    """How a face calls what is asked and answered."""
+    """The names of a face for parameters and members of logs."""
 
     since_token: str
     from_line: str
@@ -88,12 +88,12 @@ class LogWords(NamedTuple):
         return _lines(self.from_line, LINE_NUMBER_MAX, "Begin with this line.")
 
     def params(self) -> tuple[AnyParam, ...]:
-        """What a page of a log is asked with."""
+        """The parameters of a page of a log."""
         return (self.since(), self.first_line(), TAIL, LIMIT, TEXT, REGEX, TASK, SINCE, *CONDITIONS)
 
 
 def asks_for_page(query: Mapping[str, str], words: LogWords) -> bool:
-    """Whether something else than the whole log is asked for."""
+    """Whether a part of the log is requested, not all of it."""
     return bool(query.keys() & {words.since_token, words.from_line, "limit", "tail", "q", "task", "since"})
 
 

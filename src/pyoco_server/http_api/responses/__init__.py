@@ -1,1 +1,1 @@
-"""Writing answers, for every face: errors by table, JSON, byte ranges, content negotiation, logs."""
+"""Writing responses, for every face: errors by table, JSON, byte ranges, content negotiation, logs."""

@@ -1,4 +1,4 @@
-"""`Range`, `If-Range`, `If-None-Match` (RFC 9110): which part of a representation is wanted. Pure."""
+"""`Range`, `If-Range`, `If-None-Match` (RFC 9110): which part of a representation is requested. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 _ONE_RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)", re.IGNORECASE)
 _TAG = re.compile(r'\s*(W/)?("[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
-DIGITS_MAX = 18  # beyond every size there is
+DIGITS_MAX = 18  # larger than any size
 
 
 class Part(NamedTuple):
-    """The bytes from `start` up to `stop`, which is not in it."""
+    """The bytes from `start` to `stop`, exclusive."""
 
     start: int
     stop: int
@@ -25,7 +25,7 @@ class RangeRequest(Enum):
 
 
 def wanted_part(header: str | None, size: int) -> Part | RangeRequest:
-    """One range of bytes. What cannot be read, other units and several ranges ask for the whole."""
+    """One range of bytes. Invalid headers, other units and several ranges request the whole."""
     found = _ONE_RANGE.fullmatch(header.strip()) if header is not None else None
     if found is None:
         return RangeRequest.WHOLE
@@ -41,12 +41,12 @@ def wanted_part(header: str | None, size: int) -> Part | RangeRequest:
 
 
 def is_same(if_range: str | None, tag: str) -> bool:
-    """Whether a part may be given: the caller has some of this very representation, or does not care."""
+    """Whether a part may be sent: the caller has a part of the same representation, or sends no condition."""
     return if_range is None or if_range.strip() == tag
 
 
 def is_known(if_none_match: str | None, tag: str) -> bool:
-    """Compared weakly, as the method asks for; `*` knows everything that is there."""
+    """Weak comparison, as RFC 9110 requires; `*` matches every representation."""
     if if_none_match is None:
         return False
     return if_none_match.strip() == "*" or tag in _tags(if_none_match)

@@ -1,7 +1,6 @@
-"""What a face says when something is refused: a status and a body for every error of the tree.
+"""The error table of a face: a status and a body for every kind of error.
 
-Each face has one table; `error_answers` finds it by the path. Here is their form, and the nested body
-that several faces share. Which words stand in it is the face's.
+Each face has one table; `error_answers` finds it by the path. The nested body is shared by several faces.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.texts import Language, choose_language
 
 PROBLEM = "application/problem+json"
-RETRY_AFTER_SEC = 1  # where nothing better is known
+RETRY_AFTER_SEC = 1  # if the error has no other
 
 
 class FrameworkRefusal(PyocoError):
-    """What a framework refuses by itself: a method, a content type. It knows its status already."""
+    """Refused by HTTP itself (a method, a content type), with its status."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -37,7 +36,7 @@ class FrameworkRefusal(PyocoError):
 
 
 class ErrorTable(NamedTuple):
-    """`problem`: of a body, what RFC 9457 wants to know: title and detail, and members besides."""
+    """`problem`: makes the members of RFC 9457 (title, detail and others) from a body."""
 
     statuses: Mapping[type[PyocoError], int]
     body: Callable[[PyocoError, Language], dict[str, Any]]
@@ -49,7 +48,7 @@ class ErrorTable(NamedTuple):
         return next(self.statuses[kind] for kind in type(error).__mro__ if kind in self.statuses)
 
     def answer(self, request: HTTPConnection, error: Exception) -> Response:
-        """The error as a response of this face. Of an unexpected error the client learns nothing but that."""
+        """The error as a response of this face. The client gets no details of an unexpected error."""
         note_refusal(request.scope, error)
         if not isinstance(error, PyocoError):
             error = Internal("Something went wrong on our side. It was logged.")
@@ -63,7 +62,7 @@ class ErrorTable(NamedTuple):
 
 
 def retry_header(error: PyocoError, status: int) -> dict[str, str]:
-    """When to come back: whatever says 503 says that too."""
+    """Every 503 has `Retry-After`, and so have errors with a delay."""
     after_sec = getattr(error, "retry_after_sec", RETRY_AFTER_SEC if status == 503 else None)
     return {} if after_sec is None else {"Retry-After": str(max(1, round(after_sec)))}
 

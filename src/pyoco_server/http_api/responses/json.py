@@ -1,4 +1,4 @@
-"""An answer that is well: a value as JSON. What errors become is in `error_answers`."""
+"""A value as a JSON response."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A run's log over HTTP, the same for every face: pages of JSON, or the whole of it as lines or as text.
+"""The log of a run over HTTP, for every face: pages of JSON, or all of it as lines or text.
 
-The tag of a page is taken of its bytes; the whole log has one that tells its bytes without reading them.
+The ETag of a page is a hash of its bytes. The ETag of the whole log is known without reading it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pyoco_server.store.runs.log import StoredRun
 
 JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
 KINDS = (JSON, LINES, TEXT)
-# Pages larger than this are written in a thread.
+# Larger pages are encoded in a thread.
 ASIDE_BYTES = 1_048_576
 _CONTENT_TYPE = {JSON: JSON, LINES: LINES, TEXT: "text/plain; charset=utf-8"}
 
 
 def log_responses(page: Schema) -> dict[int, Content]:
-    """`page`: the schema of a page of JSON."""
+    """`page`: the schema of a JSON page."""
     return {
         200: Content("A page, or the whole log as lines or text", {JSON: page, LINES: STRING, TEXT: STRING}),
         206: Content("The part that was asked for"),
@@ -60,7 +60,7 @@ async def log_answer(request: Request, gateway: Gateway, stored: StoredRun, word
     page: LogPage = await while_connected(request, reading)
     if sum(map(len, page.lines)) <= ASIDE_BYTES:
         body, tag = _shown(page, words, kind)
-    else:  # up to 40 MB, which take a quarter of a second
+    else:  # up to 40 MB, about 250 ms
         body, tag = await asyncio.to_thread(_shown, page, words, kind)
     answer = answer_with(request, of_bytes(_CONTENT_TYPE[kind], tag, body))
     if kind != JSON:
@@ -71,7 +71,7 @@ async def log_answer(request: Request, gateway: Gateway, stored: StoredRun, word
 
 
 def _shown(page: LogPage, words: LogWords, kind: str) -> tuple[bytes, str]:
-    """The bytes, and the tag that is taken of them."""
+    """The bytes and their tag."""
     body = _page(page, words) if kind == JSON else _lines(page, as_text=kind == TEXT)
     return body, hashlib.sha256(body).hexdigest()[:32]
 

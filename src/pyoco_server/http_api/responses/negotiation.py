@@ -1,12 +1,12 @@
-"""Which of our representations an `Accept` header likes best. Pure."""
+"""Content negotiation: which of the offered types an `Accept` header prefers. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-RANGES_MAX = 32  # of one header; people have a few, not hundreds
-# Whoever wants errors as problems wants the rest as JSON.
+RANGES_MAX = 32  # of one header; the rest is ignored
+# A client that accepts problem+json accepts JSON for responses that are not errors.
 _MEANT = {"application/problem+json": "application/json"}
 
 
@@ -20,7 +20,7 @@ class _Range(NamedTuple):
 
 
 def best_kind(accept: str | None, offered: Sequence[str]) -> str | None:
-    """One of those offered, the first of equals; None when all of them are excluded."""
+    """One of those offered, the first of equals; None if none is acceptable."""
     if accept is None or not accept.strip():
         return offered[0]
     ranges = list(_ranges(accept))
@@ -30,7 +30,7 @@ def best_kind(accept: str | None, offered: Sequence[str]) -> str | None:
 
 
 def _rated(kind: str, ranges: list[_Range]) -> tuple[float, int]:
-    """The most precise range that fits decides; of equal quality, what was named is liked better."""
+    """The most precise matching range decides; at equal quality a named type is preferred."""
     fitting = [one for one in ranges if one.kind in (kind, kind.partition("/")[0] + "/*", "*/*")]
     if not fitting:
         return 0.0, 0

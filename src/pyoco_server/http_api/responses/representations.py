@@ -1,4 +1,4 @@
-"""Answer with a representation whose size and tag are known: whole, in part, or not at all (304, 416)."""
+"""Responses with a representation of known size and tag: whole, in part, or without body (304, 416)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from starlette.responses import Response, StreamingResponse
 from pyoco_server.http_api.responses.byte_ranges import Part, RangeRequest, is_known, is_same, wanted_part
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 
-# What is written at once: others are answered between two pieces.
+# Written at once; other requests are served between two pieces.
 PIECE_BYTES = 1_048_576
 
 
 class Representation(NamedTuple):
-    """`tag` without its quotes: the same bytes have the same one, at whatever gateway."""
+    """`tag`: without quotes. The same bytes have the same tag at every gateway."""
 
     kind: str
     tag: str
@@ -35,7 +35,7 @@ def of_bytes(kind: str, tag: str, body: bytes) -> Representation:
 def answer_with(request: Request, shown: Representation) -> Response:
     tag = f'"{shown.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept", "Accept-Ranges": "bytes"}
-    # Outranks everything else: whoever has it needs no part of it.
+    # Takes precedence over ranges: the client has the whole representation.
     if is_known(request.headers.get("if-none-match"), tag):
         return Response(status_code=304, headers=headers)
     part = _part(request, tag, shown.size)

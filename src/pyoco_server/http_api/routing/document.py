@@ -18,7 +18,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def document(info: Mapping[str, str], faces: Iterable[Face], schemes: Mapping[str, Schema]) -> Schema:
-    """`schemes`: how callers prove who they are, by name."""
+    """`schemes`: the security schemes, by name."""
     paths: dict[str, Schema] = {}
     schemas: dict[str, Schema] = {}
     for face in faces:
@@ -37,7 +37,7 @@ def document(info: Mapping[str, str], faces: Iterable[Face], schemes: Mapping[st
 
 
 def as_yaml(described: Schema) -> bytes:
-    # Read again from JSON: plain types, and no object that is there twice (YAML would write an alias).
+    # Through JSON: plain types, and no shared objects, for which YAML would write aliases.
     plain = msgspec.json.decode(msgspec.json.encode(described))
     dumped: bytes = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, encoding="utf-8")
     return dumped

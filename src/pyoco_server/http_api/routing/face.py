@@ -1,4 +1,4 @@
-"""The operations of one dialect, with the schemas they speak of."""
+"""The operations of one dialect, with their schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute
 from pyoco_server.http_api.routing.operation import Content, Operation, Refusal, json_of
 from pyoco_server.http_api.routing.schemas import Schema, ref
 
-# Credentials that are missing, that are not enough, and a broker that is away.
+# Missing credentials, insufficient credentials, no connection to the broker.
 ALWAYS = (401, 403, 503)
 
 
@@ -18,8 +18,8 @@ ALWAYS = (401, 403, 503)
 class Face:
     """`error`: the name of the schema of its errors. `head`: whether HEAD is served where GET is.
 
-    `refusal`: how an error is described, if otherwise than by that schema. `security`: the OpenAPI member of
-    operations that have none of their own, where it differs from that of the document.
+    `refusal`: describes an error, if not by that schema. `security`: the OpenAPI member of operations without
+    one, if it differs from that of the document.
     """
 
     tag: str

@@ -1,4 +1,4 @@
-"""What the text of a parameter may be. A kind reads the text and describes it as JSON Schema.
+"""Kinds of parameters. A kind parses a text and describes its values as JSON Schema.
 
 `read` raises `Unfit` with the rest of a sentence that begins with the name of the parameter.
 """
@@ -41,7 +41,7 @@ class TextKind:
 
 @dataclass(frozen=True, slots=True)
 class IntegerKind:
-    """ASCII digits only. `digits`: a longer text is refused unread; as many as `most` has, if not given."""
+    """ASCII digits only. `digits`: the longest text that is parsed; by default that of `most`."""
 
     least: int
     most: int

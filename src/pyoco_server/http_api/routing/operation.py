@@ -1,4 +1,4 @@
-"""One method at one path: what it takes, what it answers, and the function that serves it."""
+"""One method at one path: parameters, body, responses, and the function that serves it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ServeSocket = Callable[[WebSocket], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body or a response: by media type its schema. `more`: further members of the OpenAPI entry."""
+    """A body or a response: schemas by media type. `more`: further members of the OpenAPI entry."""
 
     description: str = ""
     kinds: Mapping[str, Schema] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Content:
         return described | self.more
 
 
-# What an error of this status looks like on a face.
+# Describes an error of this status on a face.
 Refusal = Callable[[int], Content]
 
 
@@ -79,10 +79,10 @@ class Operation:
     more: Schema = field(default_factory=dict)
 
     def route(self, *, head: bool = True) -> BaseRoute:
-        """`head`: whether what can be got can be asked for with HEAD."""
+        """`head`: whether HEAD is served where GET is."""
         if self.socket is not None:
             return WebSocketRoute(self.path, self.socket)
-        assert self.serve is not None, "a function serves it, as HTTP or as a WebSocket"
+        assert self.serve is not None, "an operation has serve or socket"
         route = Route(self.path, self.serve, methods=[self.method])
         if not head and route.methods:
             route.methods.discard("HEAD")

@@ -1,4 +1,4 @@
-"""A parameter of a request, declared once: it reads itself and describes itself."""
+"""Parameters of requests. A parameter is declared once; it reads and describes itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Place = Literal["query", "header", "path", "body"]
 
 @dataclass(frozen=True)
 class Param(Generic[T]):
-    """`skips`: an empty text, or a blank one, is as if it were not there. `err_id` None: the default one."""
+    """`skips`: which texts count as missing. `err_id` None: the default id."""
 
     name: str
     kind: Kind[T]
@@ -42,7 +42,7 @@ class Param(Generic[T]):
             raise self.refuse(str(unfit)) from None
 
     def refuse(self, rest: str) -> Invalid:
-        """`rest`: of the sentence that begins with the name."""
+        """`rest`: the message after the name of the parameter."""
         return invalid(self.place, self.name, f"{self.name} {rest}", self.err_id)
 
     def with_error(self, err_id: str) -> Param[T]:
@@ -78,12 +78,12 @@ class Param(Generic[T]):
             case "path":
                 return str(request.path_params[self.name])
             case "body":
-                raise AssertionError("a body is read elsewhere, and its parts are given to parse")
+                raise AssertionError("members of a body are given to parse")
 
 
 @dataclass(frozen=True)
 class ListParam(Generic[T]):
-    """A parameter of the query that may be given several times."""
+    """A query parameter that may be repeated."""
 
     name: str
     kind: Kind[T]
@@ -114,12 +114,12 @@ AnyParam = Param[Any] | ListParam[Any]
 
 
 def text(name: str, description: str = "", **more: Any) -> Param[str | None]:
-    """A text of the query, as it is."""
+    """A query parameter, as text."""
     return Param[str | None](name, TextKind(), None, description, **more)
 
 
 def path(name: str, kind: Kind[str] | None = None) -> Param[str]:
-    """What stands in the path. Each face has its own answer for one that cannot be an id."""
+    """A path parameter. Each face has its own error for an invalid id."""
     return Param(name, kind or TextKind(), "", place="path")
 
 

@@ -12,5 +12,5 @@ def problem(place: str, name: str, message: str) -> dict[str, Any]:
 
 
 def invalid(place: str, name: str, message: str, err_id: str | None = None) -> Invalid:
-    """`place`: query, header, path or body. `name` empty: the whole of it. `err_id` None: the default one."""
+    """`place`: query, header, path or body. `name` empty: all of it. `err_id` None: the default id."""
     return Invalid(message, err_id=err_id, details=[problem(place, name, message)])

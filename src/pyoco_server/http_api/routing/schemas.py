@@ -1,4 +1,4 @@
-"""JSON Schema, in short: the pieces that descriptions of bodies and responses are made of."""
+"""Helpers for JSON Schema, for the descriptions of bodies and responses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""All connections of a gateway: how many there may be, and one sweep that ends those that take too long.
+"""All connections of a gateway: their number is limited, and one sweep ends those that take too long.
 
-No connection has a timer of its own: each notes when its present phase began, and the sweep looks at all of
-them. `protocol` is the protocol that notes; WebSockets are counted here and kept alive by pings.
+Connections have no timers: `protocol` notes when a phase of a connection began, and the sweep checks all
+connections. WebSockets are counted here and kept alive by pings.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pyoco_server.supervision import contain
 log = logging.getLogger(__name__)
 
 SWEEP_SEC = 1.0
-FILES_MAX = 65_536  # what the limit of open files is raised to, if the system allows as much
+FILES_MAX = 65_536  # the limit of open files is raised to this, if the system allows it
 FILES_FOR_OTHERS = 64  # broker, read model, log, wheels: not for connections
-# Every way to be refused or ended by a limit, for the metrics.
+# Reasons for which a limit refuses or ends a connection, for the metrics.
 REASONS = (
     "connections",
     "connections_per_peer",
@@ -37,14 +37,14 @@ REASONS = (
     "pipelined",
     "malformed",
 )
-REFUSED_OPEN_MAX = 32  # refused connections that are kept open for a moment, so that the answer arrives
+REFUSED_OPEN_MAX = 32  # refused connections that stay open briefly, so that the response arrives
 
 NOT_HTTP = "ERR-PYOCO-0002"  # of bytes that are not HTTP
 
 
 class Swept(Protocol):
     def check(self, now: float) -> None:
-        """Looks at how long the connection has been in its phase; may end it."""
+        """Ends the connection if it has been in its phase for too long."""
 
 
 class Connections:
@@ -70,11 +70,11 @@ class Connections:
         self._lines = LineBudget("refused connections were not logged one by one")
 
     def prepare(self) -> None:
-        """At the start of the process: room for as many connections as the system gives."""
+        """At the start of the process: raises the limit of open files and adapts the limit of connections."""
         self._total_max = min(self._total_max, max(1, raise_file_limit() - FILES_FOR_OTHERS))
 
     def enter(self, peer: str, proxies: str | list[str]) -> str | None:
-        """None: it may stay, until `leave`. Otherwise which limit it is over."""
+        """None: the connection is counted until `leave`. Otherwise the limit that refuses it."""
         if self.open >= self._total_max:
             return "connections"
         of_peer = self._peers.get(peer, 0)
@@ -95,7 +95,7 @@ class Connections:
     def log_refusal(
         self, peer: str, status: int, sentence: str, request_id: str = "", error: Exception | None = None
     ) -> None:
-        """Of an answer that the application never hears of: its own line for each cannot have it."""
+        """For responses that do not reach the application, and so not its refusal log."""
         err_id = NOT_HTTP if status == 400 else None
         if self._lines.allows(peer, (status, err_id)):
             fields = {"err_id": err_id, "msg_id": message_id_of(err_id), "http_status": status, "peer": peer}
@@ -105,7 +105,7 @@ class Connections:
             )
 
     def sweep(self, connection: Swept) -> None:
-        """From now on, until `forget`."""
+        """Checks the connection regularly, until `forget`."""
         self._swept.add(connection)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(self._sweep_sec, self._sweep)
@@ -117,26 +117,26 @@ class Connections:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in tuple(self._swept):
-            with contain("timeouts of connections"):  # a defect of one must not spare the others
+            with contain("timeouts of connections"):  # an error of one must not stop the sweep
                 connection.check(now)
         self._sweeping = loop.call_later(self._sweep_sec, self._sweep) if self._swept else None
 
 
 def raise_file_limit() -> int:
-    """The number of files that may be open, after it was raised as far as it may be."""
+    """Raises the limit of open files as far as possible, and returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return FILES_MAX if soft == resource.RLIM_INFINITY else soft
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    except (OSError, ValueError):  # a system that allows less than it says
+    except (OSError, ValueError):  # the system allows less than its hard limit
         return soft
     return most
 
 
 def is_proxy(peer: str, proxies: str | list[str]) -> bool:
-    """Whether many clients may stand behind this address. `proxies`: as FORWARDED_ALLOW_IPS names them."""
+    """Whether this address is a proxy for many clients. `proxies`: in the format of FORWARDED_ALLOW_IPS."""
     everywhere, addresses, networks = _proxies(proxies if isinstance(proxies, str) else ",".join(proxies))
     if everywhere or peer in addresses:
         return True
@@ -160,4 +160,4 @@ def _networks(names: Iterable[str]) -> Iterable[ipaddress.IPv4Network | ipaddres
         try:
             yield ipaddress.ip_network(name)
         except ValueError:
-            continue  # the path of a socket, perhaps; uvicorn too takes it as a name
+            continue  # perhaps the path of a socket; uvicorn treats it as a name too

@@ -1,8 +1,8 @@
-"""A transport that keeps the head of an answer back until its body comes.
+"""A transport that buffers the head of a response until its body is written.
 
-uvicorn writes the head when it has one, and the body after it: two system calls, and the reader woken twice,
-for every answer of a few hundred bytes. The body nearly always follows in the same step of the loop; a head
-that is alone leaves at the end of the step.
+uvicorn writes head and body separately: two system calls for every small response, and the client wakes up
+twice. The body nearly always follows in the same iteration of the event loop; otherwise the head is written
+at its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _HEAD = b"HTTP/"
 
 
 class HeadBufferingTransport:
-    """Everything but writing is the transport's own."""
+    """Delegates everything but writing to the transport."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -38,7 +38,7 @@ class HeadBufferingTransport:
         self._transport.write_eof()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Another protocol takes over, which writes to the transport itself."""
+        """After an upgrade the new protocol writes to the transport directly."""
         self._write_pending()
         self._transport.set_protocol(protocol)
 

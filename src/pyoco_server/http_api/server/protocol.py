@@ -1,14 +1,12 @@
-"""uvicorn's HTTP protocol, with limits on what a client sends, and answers in one write.
+"""uvicorn's HTTP protocol, with limits on what a client sends, and responses in one write.
 
 uvicorn reads headers of any size for any time: a few hundred silent connections, or one endless header, would
-end a gateway before anybody has shown a key. Here bytes are counted as they come, and `connections` ends
-what takes too long. It also parses all that was received at once: a quarter of a megabyte of short requests
-becomes thousands of them, waiting for their turn. Here what was received is parsed in slices, and not further
-while a request waits for the answer before its own.
+stop a gateway without any credentials. Here received bytes are counted, and `connections` ends what takes too
+long. uvicorn also parses everything that was received at once: 256 KiB of short requests become thousands of
+waiting requests. Here received bytes are parsed in slices, and not while a request waits for the response
+before its own. Head and body of a response are written together (`head_buffer`).
 
-It also writes the head of an answer by itself. Here head and body leave together (`head_buffer`).
-
-`pyoco-server up` uses it, and under plain uvicorn the application puts it in place of the protocol that it
+`pyoco-server up` uses this protocol. Under plain uvicorn the application replaces the protocol that it
 extends (`install`). `uvicorn --http h11` and other servers have none of this.
 """
 
@@ -31,18 +29,18 @@ from pyoco_server.ids import new_ulid
 
 # In the state of the application: its `Connections`.
 STATE = "pyoco.connections"
-# How long a refused connection is kept: closed at once, with bytes unread, the answer would often be lost.
+# A refused connection is kept open this long: closed at once with unread bytes, it would lose the response.
 LINGER_SEC = 1.0
 
-# Parsed at once: so small that the requests in it may wait in memory, and larger where it is a body.
+# Parsed at once: few enough requests to wait in memory; more where it is a body.
 SLICE_BYTES = 2_048
 SLICE_OF_BODY_BYTES = 16_384
-PIPELINED_MAX = 128  # requests that wait for the answer before theirs; a slice has no more
-HELD_BYTES_MAX = 1_048_576  # received, and not parsed yet
-# A handshake with a longer URL or header is not taken by the library of sockets: a line has 8 KiB there.
+PIPELINED_MAX = 128  # requests that wait for an earlier response; a slice has no more
+HELD_BYTES_MAX = 1_048_576  # received and not yet parsed
+# The WebSocket library refuses a handshake with a longer URL or header: its lines have at most 8 KiB.
 SOCKET_LINE_BYTES_MAX = 8_100
 
-# Phases of a connection. ANSWER: the request is whole, and its answer under way.
+# Phases of a connection. ANSWER: the request is complete, the response is not.
 HEAD, BODY, ANSWER, IDLE, REFUSED, UPGRADED = range(6)
 
 _SENTENCES = {
@@ -56,7 +54,7 @@ _NO_HANDSHAKE = "Invalid WebSocket handshake received."
 
 
 class _Refused(Exception):
-    """Ends the parser; `status` of the protocol says how it is answered."""
+    """Stops the parser; the protocol answers with its `_status`."""
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -74,10 +72,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._phase = HEAD
         self._since = 0.0
         self._chunk_bytes = 0
-        self._head_bytes = 0  # received since the head began; at most one chunk too many
+        self._head_bytes = 0  # received since the head began; at most one chunk more
         self._head_bytes_first = 0
         self._body_bytes = 0
-        self._framing_bytes = 0  # received since the last bytes of a body: sizes of chunks, trailers
+        self._framing_bytes = 0  # received since the last bytes of a body: chunk sizes, trailers
         self._held = b""
         self._unsent_bytes = 0
         self._unsent_since = 0.0
@@ -107,7 +105,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._phase == REFUSED:
-            return  # read, so that the answer is not lost with what was not
+            return  # read and ignored, so that the response is not lost
         if self._held or len(data) > SLICE_BYTES:
             self._held += data
             self._parse_held()
@@ -128,7 +126,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     @property
     def _is_ours(self) -> bool:
-        """Not refused, not closed, not taken over by a WebSocket."""
+        """Not refused, not closed, not upgraded to a WebSocket."""
         return self._phase not in (REFUSED, UPGRADED) and not self.transport.is_closing()
 
     def _parse(self, data: bytes) -> None:
@@ -136,7 +134,7 @@ class HttpProtocol(HttpToolsProtocol):
             data = self._feed(data)
 
     def _feed(self, data: bytes) -> bytes:
-        """Gives back what follows a request for another protocol: we ignore the wish, and serve both."""
+        """Returns what follows a request for another protocol: the upgrade is ignored, both are served."""
         if self._phase == IDLE:
             self._phase, self._since, self._head_bytes = HEAD, self.loop.time(), 0
         self._chunk_bytes = len(data)
@@ -163,7 +161,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _upgrade(self) -> None:
         if self._is_answering:
-            self._refuse(400)  # the answer before it and the socket would be written into each other
+            self._refuse(400)  # the earlier response and the socket would be mixed
         else:
             self.handle_websocket_upgrade()
 
@@ -182,7 +180,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def on_message_begin(self) -> None:
-        if self._phase != HEAD:  # pipelined: the bytes before it in this chunk are not its own
+        if self._phase != HEAD:  # pipelined: the earlier bytes of this chunk belong to another request
             self._phase, self._since = HEAD, self.loop.time()
             self._head_bytes = self._head_bytes_first = self._chunk_bytes
         super().on_message_begin()
@@ -191,7 +189,7 @@ class HttpProtocol(HttpToolsProtocol):
         limits = self._limits
         if len(self.url) > limits.url_bytes_max:
             self._stop_parser(414)
-        # Only what came in so many bytes is worth adding up.
+        # The sum is computed only if enough bytes were received.
         if len(self.headers) > limits.headers_max or (
             self._head_bytes > limits.head_bytes_max
             and sum(len(name) + len(value) + 4 for name, value in self.headers) > limits.head_bytes_max
@@ -199,12 +197,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_parser(431)
         upgrades = self.parser.should_upgrade() and self._should_upgrade()
         if self.parser.should_upgrade() and not upgrades and self._has_body():
-            # For the parser the message ends here. What others take for its body would be the next request.
+            # For the parser the message ends here: its body would be parsed as the next request (smuggling).
             self._stop_parser(400)
         self._phase, self._since, self._body_bytes, self._framing_bytes = BODY, self.loop.time(), 0, 0
         super().on_headers_complete()
         if not upgrades:
-            self.headers = []  # trailers are no headers: they come too late to be checked like those
+            self.headers = []  # trailers come too late for the checks of headers, so they are dropped
 
     def _has_body(self) -> bool:
         return any(
@@ -228,7 +226,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._phase == ANSWER and not self._is_answering:
             self._phase, self._since = IDLE, self.loop.time()
         elif self._phase == HEAD:
-            self._since = self.loop.time()  # it could not be read on while we answered
+            self._since = self.loop.time()  # it could not be read during the response
         if self._held and not self.pipeline:
             self._parse_held()
         if (self._held or self.pipeline) and self._is_ours:
@@ -244,11 +242,11 @@ class HttpProtocol(HttpToolsProtocol):
         if not getattr(upgraded, "handshake_initiated", True):
             self._refuse_handshake()
         elif (answer := getattr(upgraded, "response", None)) is not None and answer.status_code >= 400:
-            self._limits.rejected["malformed"] += 1  # no key, another version: the library has answered
+            self._limits.rejected["malformed"] += 1  # the library has answered (no key, another version)
             self._limits.log_refusal(_peer_of(self.transport), answer.status_code, _NO_HANDSHAKE)
 
     def _refuse_handshake(self) -> None:
-        """The library of sockets does not take it (a body, a long line), and uvicorn says nothing of that."""
+        """The WebSocket library refuses it (a body, a long line), and uvicorn sends no response."""
         is_long = any(len(name) + len(value) > SOCKET_LINE_BYTES_MAX for name, value in self.headers)
         status = 414 if len(self.url) > SOCKET_LINE_BYTES_MAX else 431 if is_long else 400
         self._limits.rejected[_REASONS[status]] += 1
@@ -258,7 +256,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def check(self, now: float) -> None:
-        """Called by the sweep."""
+        """Called by the sweep of `Connections`."""
         limits, took_sec = self._limits, now - self._since
         if self._phase == HEAD:
             if self._is_answering:
@@ -267,7 +265,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._end_late("header_timeout", is_silent=not self._head_bytes)
         elif self._phase == BODY:
             if self.flow.read_paused:
-                self._since = now  # it is we who do not read
+                self._since = now  # the application does not read
                 self._check_reader(now)
             elif took_sec > limits.body_sec + self._body_bytes / limits.body_bytes_per_sec:
                 self._end_late("body_timeout", is_silent=False)
@@ -317,16 +315,16 @@ class HttpProtocol(HttpToolsProtocol):
         self._answer_and_linger(503)
 
     def _answer_and_linger(self, status: int, error: Exception | None = None) -> None:
-        """The answer, our end of the connection closed, and theirs read for a moment longer."""
+        """Sends the response, closes the writing side, and reads for `LINGER_SEC` more."""
         self._phase, self._since = REFUSED, self.loop.time()
         request_id = new_ulid()
         self._limits.log_refusal(_peer_of(self.transport), status, _SENTENCES[status], request_id, error)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started or self.pipeline:
-                self.transport.abort()  # in the middle of another answer there is no place for this one
+                self.transport.abort()  # another response has begun
                 return
-            cycle.disconnected = True  # for the application the client has gone
+            cycle.disconnected = True  # the application sees a disconnect
             cycle.message_event.set()
         self.transport.write(_answer(status, request_id))
         if self.transport.can_write_eof():
@@ -336,17 +334,17 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 class _Counted:
-    """Of a WebSocket: leaves the count with its connection; a refused handshake is no error in the log."""
+    """A WebSocket that is counted until it closes. A refused handshake is not logged as an error."""
 
     counted_by: Connections | None = None
     peer = ""
 
     async def send(self, message: Any) -> None:
         await super().send(message)  # type: ignore[misc]
-        if not isinstance(message, dict):  # another library of sockets: there this is no ASGI message
+        if not isinstance(message, dict):  # another library: not an ASGI message
             return
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
-            self.handshake_complete = True  # uvicorn takes an answer of ours for one that is missing
+            self.handshake_complete = True  # uvicorn would report a missing response
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.counted_by is not None:
@@ -371,7 +369,7 @@ def _peer_of(transport: asyncio.Transport) -> str:
 
 @cache
 def _defaults() -> Connections:
-    """For an application that is not ours."""
+    """For other applications."""
     return Connections(NatsBackendConfig())
 
 
@@ -392,6 +390,6 @@ def _answer(status: int, request_id: str) -> bytes:
 
 
 def install(config: uvicorn.Config) -> None:
-    """In place of the protocol that this one extends; another one was chosen on purpose."""
+    """Replaces the protocol that this one extends. Another one was chosen on purpose and stays."""
     if config.http_protocol_class is HttpToolsProtocol:
         config.http_protocol_class = HttpProtocol

@@ -1,7 +1,7 @@
-"""Hear of the end when the server does: it waits for open answers before it tells the application.
+"""Calls a function when uvicorn receives a signal to stop.
 
-A stream that is open for minutes would keep a server that was told to stop, and the server tells nobody but
-itself. So whatever it does on a signal, we do something before.
+uvicorn waits for open responses before it ends the lifespan of the application, so open streams would delay
+the stop for minutes. They are ended here, in front of uvicorn's signal handler.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def call_before_shutdown(act: Callable[[], None]) -> uvicorn.Server | None:
-    """Only where uvicorn itself hears the signals; it takes its handlers, and so ours, away when it ends.
-
-    Gives the server that was found."""
+    """Returns the server; None where uvicorn does not handle the signals. It removes the handlers itself."""
     if threading.current_thread() is not threading.main_thread():
-        return None  # signals are not heard here
+        return None  # other threads receive no signals
     found: uvicorn.Server | None = None
     loop = asyncio.get_running_loop()
     for number in SIGNALS:

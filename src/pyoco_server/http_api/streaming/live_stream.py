@@ -1,7 +1,7 @@
-"""`GET /stream`: everything that one page shows, over one connection.
+"""`GET /stream`: several streams over one connection.
 
-A browser opens few connections to one server. So a page that shows a list, a run and its log at once names
-them as topics, and reconnects with the place it has reached in each.
+Browsers open few connections to one server. So a page that shows a list, a run and its log requests them as
+topics of one stream, and reconnects with its position in each.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Asked(NamedTuple):
 
 
 def face(openers: Mapping[str, Opener]) -> Face:
-    """`openers`: by the first word of a topic."""
+    """`openers`: by the kind of a topic."""
 
     async def stream(request: Request) -> Response:
         gateway = ready_gateway(request)

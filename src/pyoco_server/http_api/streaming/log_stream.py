@@ -1,8 +1,8 @@
-"""A run's log as server-sent events, the same for every face: lines, the status of the run, and its end.
+"""The log of a run as server-sent events, for every face: lines, the status of the run, and its end.
 
-An event of a line has its token as id. The last event has the token of the end, so that a browser that comes
-back after it is told that there is nothing more (204), also when not a single line was printed. `reset`: the
-broker has lost lines, perhaps some that were sent; all there are now follow from the first.
+The id of a line's event is its token. The last event has the token of the end, so that a browser that
+reconnects gets 204, also if no line was printed. `reset`: the broker has lost lines, perhaps some that were
+sent; all lines that exist follow from the first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyoco_server.store.runs.log import StoredRun
 
 KIND = "text/event-stream"
 
-# A run in the words of a face.
+# Renders a run in the format of a face.
 Show = Callable[[StoredRun], bytes]
 
 
@@ -37,7 +37,7 @@ def check_accept(request: Request) -> None:
 async def log_stream(
     request: Request, gateway: Gateway, run_id: str, since_token: str | None, show: Show
 ) -> Response:
-    """Replayed from the start or from a token, then live. 404 and 400 come before anything is streamed."""
+    """From the start or from a token, then live. Errors (404, 400) are raised before the stream begins."""
     tokens = [request.headers.get("last-event-id"), since_token]
     events = await open_log(gateway, caller_of(request).tenant_id, run_id, tokens, show)
     if events is None:
@@ -48,7 +48,7 @@ async def log_stream(
 async def open_log(
     gateway: Gateway, tenant_id: str | None, run_id: str, tokens: Sequence[str | None], show: Show
 ) -> LogEvents | None:
-    """`tokens`: the one a browser comes back with, and the one it began with. None: there is nothing more."""
+    """`tokens`: of a reconnect, and of the first request. None: there are no more lines."""
     places = LogPositions(await gateway.store.secrets.for_tokens(), run_id)
     after = _after(places, *tokens)
     view: LogView = await gateway.log_views.subscribe(run_id, tenant_id=tenant_id)
@@ -79,15 +79,15 @@ class LogEvents:
         self._on_gone = on_gone
         self._told = b""
         self._ended = False
-        self._ring: sse.Notify = lambda: None
+        self._notify: sse.Notify = lambda: None
 
-    def attach(self, ring: sse.Notify) -> None:
-        self._ring = ring
-        self._follower.attach(ring)
-        self._view.run_view.attach(ring)
+    def attach(self, notify: sse.Notify) -> None:
+        self._notify = notify
+        self._follower.attach(notify)
+        self._view.run_view.attach(notify)
 
     def detach(self) -> None:
-        self._view.run_view.detach(self._ring)
+        self._view.run_view.detach(self._notify)
         self._follower.detach()
         self._on_gone()
 

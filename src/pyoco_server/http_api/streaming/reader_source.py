@@ -15,7 +15,7 @@ class ChangeReader(Protocol[Change_co]):
     @property
     def is_over(self) -> bool: ...
 
-    def attach(self, ring: Notify) -> None: ...
+    def attach(self, notify: Notify) -> None: ...
 
     def take(self) -> Change_co | None: ...
 
@@ -28,8 +28,8 @@ class ReaderSource(Generic[Change]):
         self._render = render
         self._leave = leave
 
-    def attach(self, ring: Notify) -> None:
-        self._reader.attach(ring)
+    def attach(self, notify: Notify) -> None:
+        self._reader.attach(notify)
 
     def detach(self) -> None:
         self._leave()

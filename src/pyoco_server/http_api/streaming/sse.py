@@ -1,4 +1,4 @@
-"""Server-sent events: one reader, fed by callbacks, never polled. Knows no face and no run.
+"""Server-sent events: one reader, fed by callbacks, never polled. Independent of faces and runs.
 
 A stream opens with its `retry:` line, sends what its source has, and sends keep-alives when there is nothing
 to send. It ends when the source is over, the time is up, the reader has disconnected or reads nothing, or the
@@ -72,7 +72,7 @@ def _encoded(one: StreamEvent) -> bytes:
 class Source(Protocol):
     """What one reader is to be sent."""
 
-    def attach(self, ring: Notify) -> None:
+    def attach(self, notify: Notify) -> None:
         """From now on, call this when there may be more to take."""
 
     def detach(self) -> None:
@@ -93,7 +93,7 @@ class Backlog:
         self._waiting: deque[EventBatch] = deque()
         self._bytes = 0
         self._events_max, self._bytes_max = events_max, bytes_max
-        self._ring: Notify = noop
+        self._notify: Notify = noop
         self._is_over = False
 
     def put(self, batch: EventBatch) -> bool:
@@ -105,18 +105,18 @@ class Backlog:
             return False
         self._waiting.append(batch)
         self._bytes += len(batch.encoded)
-        self._ring()
+        self._notify()
         return True
 
     def close(self) -> None:
         self._is_over = True
-        self._ring()
+        self._notify()
 
-    def attach(self, ring: Notify) -> None:
-        self._ring = ring
+    def attach(self, notify: Notify) -> None:
+        self._notify = notify
 
     def detach(self) -> None:
-        self._ring = noop
+        self._notify = noop
         self._is_over = True
         self._waiting.clear()
 
@@ -148,17 +148,17 @@ class Streams:
         self._open: set[Notify] = set()
         self.ended = False
 
-    def enter(self, ring: Notify) -> None:
-        self._open.add(ring)
+    def enter(self, notify: Notify) -> None:
+        self._open.add(notify)
 
-    def leave(self, ring: Notify) -> None:
-        self._open.discard(ring)
+    def leave(self, notify: Notify) -> None:
+        self._open.discard(notify)
 
     def end(self) -> None:
         """Final: a stream that begins after this ends at once."""
         self.ended = True
-        for ring in tuple(self._open):
-            ring()
+        for notify in tuple(self._open):
+            notify()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -196,41 +196,41 @@ class EventStream(Response):
             leave()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        bell = asyncio.Event()
-        leaving = asyncio.ensure_future(until_disconnected(receive))
-        leaving.add_done_callback(lambda _: bell.set())
-        self._source.attach(bell.set)
-        self._streams.enter(bell.set)
+        wakeup = asyncio.Event()
+        disconnected = asyncio.ensure_future(until_disconnected(receive))
+        disconnected.add_done_callback(lambda _: wakeup.set())
+        self._source.attach(wakeup.set)
+        self._streams.enter(wakeup.set)
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
-                await self._flow(send, bell, leaving)
-            if not leaving.done():
+                await self._flow(send, wakeup, disconnected)
+            if not disconnected.done():
                 await send({"type": "http.response.body", "body": b""})
         except (_TooSlow, OSError):
             log.info("a slow reader was disconnected", extra={"path": scope["path"]})
         finally:
-            self._streams.leave(bell.set)
+            self._streams.leave(wakeup.set)
             self._source.detach()
-            leaving.cancel()
+            disconnected.cancel()
 
-    async def _flow(self, send: Send, bell: asyncio.Event, leaving: asyncio.Future[None]) -> None:
+    async def _flow(self, send: Send, wakeup: asyncio.Event, disconnected: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self._timeout_sec
         await _write(send, OPENING)
-        speaks_at = loop.time() + KEEP_ALIVE_SEC
-        while not (leaving.done() or self._streams.ended):
-            bell.clear()
+        keep_alive_at = loop.time() + KEEP_ALIVE_SEC
+        while not (disconnected.done() or self._streams.ended):
+            wakeup.clear()
             now = loop.time()
             batch = self._source.take()
             if batch is None:
                 if self._source.is_over or now >= ends_at:
                     return
-                if now < speaks_at:
-                    await _wait_for(bell, min(ends_at, speaks_at))
+                if now < keep_alive_at:
+                    await _wait_for(wakeup, min(ends_at, keep_alive_at))
                     continue
             await _write(send, self._keep_alive() if batch is None else batch.encoded)
-            speaks_at = loop.time() + KEEP_ALIVE_SEC
+            keep_alive_at = loop.time() + KEEP_ALIVE_SEC
 
 
 class _TooSlow(Exception):
@@ -246,7 +246,7 @@ async def _write(send: Send, data: bytes) -> None:
         raise _TooSlow from None
 
 
-async def _wait_for(bell: asyncio.Event, until: float) -> None:
+async def _wait_for(wakeup: asyncio.Event, until: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(until):
-            await bell.wait()
+            await wakeup.wait()

@@ -1,7 +1,7 @@
 """Several sources as one stream: each event names its topic, and its id has the position in that topic.
 
-An event's name is its topic; its data are `{"event", "data"}`, the name and data it has in the stream of its
-own. Knows no face: what a topic is about is its source's.
+The name of an event is its topic; its data are `{"event", "data"}`, with the name and data of the event in
+its own stream. Independent of faces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.identity.callers import Caller
 
-# Between a topic and a place in it: in an event's id, and in what a reader comes back with.
+# Between a topic and a position in it, in the ids of events.
 PLACE_MARK = "~"
 
 
@@ -40,9 +40,9 @@ class TopicSources:
         self._told = [_event(name, "refused", why) for name, why in refused.items()]
         self._broken_off = False
 
-    def attach(self, ring: sse.Notify) -> None:
+    def attach(self, notify: sse.Notify) -> None:
         for topic in self._open.values():
-            topic.source.attach(ring)
+            topic.source.attach(notify)
 
     def detach(self) -> None:
         for topic in self._open.values():

@@ -1,1 +1,1 @@
-"""The operator's face: is it alive, who works here, on what code, and what could not be run."""
+"""The operator's face: health, workers, wheels, dead letters, approvals and metrics."""

@@ -1,4 +1,4 @@
-"""`/approvals`: which tasks wait for somebody's answer. Answered they are through the executions face."""
+"""`/approvals`: the tasks that wait for an answer. They are answered through the executions face."""
 
 from __future__ import annotations
 

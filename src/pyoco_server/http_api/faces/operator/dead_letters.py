@@ -1,4 +1,4 @@
-"""`/dlq`: what could not be run, why, and another try for it."""
+"""`/dlq`: dead letters, and their redrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/idempotency/{key}`: what became of the requests that came with a key of the caller's."""
+"""`/idempotency/{key}`: the requests of the caller with this key, and their outcome."""
 
 from __future__ import annotations
 

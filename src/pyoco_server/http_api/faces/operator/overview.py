@@ -1,4 +1,4 @@
-"""`/flows`, `/system` and `/caller`: which flows there are, how the broker stands, and who is asking."""
+"""`/flows`, `/system` and `/caller`: known flows, the state of the broker, and the caller."""
 
 from __future__ import annotations
 

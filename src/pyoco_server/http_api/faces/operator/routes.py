@@ -1,4 +1,4 @@
-"""`/health` and `/ready`: alive without the broker, ready only with it. The rest of the face is beside it."""
+"""`/health` (without the broker) and `/ready` (with it), and the face with all its operations."""
 
 from __future__ import annotations
 

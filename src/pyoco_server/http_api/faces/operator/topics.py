@@ -1,4 +1,4 @@
-"""What `GET /stream` has of this face: workers, and which lists have changed."""
+"""The topics of this face for `GET /stream`: workers, and which lists have changed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ async def _workers(gateway: Gateway, caller: Caller, _name: str, _after: str | N
 async def _lists(gateway: Gateway, caller: Caller, _name: str, after: str | None) -> Topic:
     changes = gateway.list_changes
     reader = changes.subscribe(caller.tenant_id, after)
-    telling = ReaderSource(reader, _event, leave=lambda: changes.unsubscribe(reader))
-    return Topic(telling, comes_to_an_end=False)
+    source = ReaderSource(reader, _event, leave=lambda: changes.unsubscribe(reader))
+    return Topic(source, comes_to_an_end=False)
 
 
 TOPICS: dict[str, Opener] = {"workers": _workers, "lists": _lists}
 
 
-def _event(told: ListChange) -> sse.EventBatch:
-    return sse.event("lists", msgspec.json.encode({"changed": told.names}), told.place)
+def _event(change: ListChange) -> sse.EventBatch:
+    return sse.event("lists", msgspec.json.encode({"changed": change.names}), change.place)

@@ -1,7 +1,7 @@
-"""A wheel on its way in: multipart/form-data, read piece by piece into a file, with a limit on every part.
+"""The upload of a wheel: multipart/form-data, read piece by piece into a file, with a limit on every part.
 
-What comes in lies on disk (in the system's folder for temporary files) and never as a whole in memory. The
-limit counts while it is read: whoever says nothing of the size, or lies about it, is stopped there too.
+The file is in the system's folder for temporary files and never as a whole in memory. Bytes are counted while
+they are read, so the limit holds without or with a wrong Content-Length.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPLACE = Param("replace", FLAG, True, place="body")
 FIELDS = (REPLACE.name, "tags")
 FIELD_BYTES_MAX = 8 * 1024
 PARTS_MAX = 16
-# What there may be around the file: boundaries, headers of parts, the other fields.
+# Room besides the file: boundaries, headers of parts, other fields.
 AROUND_BYTES_MAX = 256 * 1024
 WRITE_BYTES = 1024 * 1024
 
@@ -44,7 +44,7 @@ class Received:
 
 @asynccontextmanager
 async def receive_wheel(request: Request, *, bytes_max: int) -> AsyncIterator[Received]:
-    """The file is there for as long as this lasts."""
+    """The file is removed afterwards."""
     _check_length(request, bytes_max)
     with tempfile.TemporaryDirectory(prefix="pyoco-wheel-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "wheel"
@@ -136,7 +136,7 @@ class _Form:
             raise invalid("body", FILE, "There is more than one part `wheel`: send one at a time.")
         self._has_file = True
         self.file_name = options.get(b"filename", b"").decode("utf-8", "replace")
-        # Found out now, nobody has to send half a gigabyte first.
+        # Checked before the file is sent.
         wheels.check(self.file_name, ())
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:

@@ -1,7 +1,7 @@
-"""`/wheels`: code for the workers, taken in, listed, fetched and deleted (REQ-0025).
+"""`/wheels`: upload, list, download and delete wheels (REQ-0025).
 
-Wheels are code that workers execute. Where nobody proves who they are, only this machine may bring or remove
-any; where they do, the door has asked for the scope already.
+Wheels are code that workers execute. Without authentication they can be changed on loopback only; with it,
+the middleware has checked the scope.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def download_wheel(request: Request) -> Response:
     gateway = ready_gateway(request)
     wheel = await wheels.get_wheel(gateway.store, caller_of(request), request.path_params["wheel_name"])
     pieces = wheels.stream(gateway.store, wheel)
-    first = await anext(pieces, b"")  # what fails now is still answered with an error
+    first = await anext(pieces, b"")  # an error here is still answered with its status
     headers = {
         "Content-Disposition": f'attachment; filename="{wheel.name}"',
         "Content-Length": str(wheel.size),
@@ -87,7 +87,7 @@ async def _all(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 
 
 def _check_may_change(request: Request) -> None:
-    """The address that was configured, and the one that was really asked: a server may bind as it likes."""
+    """Checks the configured address and that of the connection: a server may bind to another one."""
     config = gateway_of(request).config
     if config.auth_methods:
         return

@@ -1,4 +1,4 @@
-"""The operator's words: what may be asked of workers, wheels and dead letters, and how they are shown."""
+"""Requests about workers, wheels and dead letters, and the format in which they are shown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def worker_filter(request: Request) -> WorkerFilter:
 
 
 def worker_changes(body: bytes) -> dict[str, bool]:
-    """What is to become of a worker: `hidden`, `draining` or both."""
+    """`hidden`, `draining` or both."""
     patch: WorkerPatch = _decode(body, WorkerPatch, params.WORKERS_WRONG)
     changes: dict[str, bool] = msgspec.to_builtins(patch)
     if not changes:
@@ -68,7 +68,7 @@ def wheel(found: Wheel, bucket: str) -> dict[str, Any]:
 
 
 def source(request: Request) -> dict[str, str | None]:
-    """From where somebody changed a wheel, as far as the request says."""
+    """The origin of a change of a wheel, as far as the request shows it."""
 
     def header(name: str) -> str | None:
         return (request.headers.get(name) or "")[:_SOURCE_CHARS_MAX] or None
@@ -92,7 +92,7 @@ def letter_query(request: Request) -> DeadLetterQuery:
 
 
 def letter_id(path: Mapping[str, str]) -> int:
-    """What cannot be a number is one that does not exist."""
+    """An id that is no number does not exist."""
     raw = path["letter_id"]
     if not raw.isascii() or not raw.isdigit() or len(raw) > _ID_DIGITS_MAX or not int(raw):
         raise NotFound("There is no such dead letter. Look at GET /dlq.", err_id="")

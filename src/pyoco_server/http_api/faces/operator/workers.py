@@ -1,4 +1,4 @@
-"""`/workers`: who works here (REQ-0015), which of them are shown (REQ-0022), and which take no new runs."""
+"""`/workers`: the list of workers (REQ-0015), hiding (REQ-0022) and draining them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ async def list_workers(request: Request) -> Response:
 async def stream_workers(request: Request) -> Response:
     gateway = ready_gateway(request)
     timeout_sec = params.TIMEOUT_SEC.read(request)
-    told = open_workers(gateway, caller_of(request))
-    return sse.EventStream(told, gateway.streams, timeout_sec=timeout_sec)
+    source = open_workers(gateway, caller_of(request))
+    return sse.EventStream(source, gateway.streams, timeout_sec=timeout_sec)
 
 
 def open_workers(gateway: Gateway, caller: Caller) -> sse.Source:
@@ -51,9 +51,9 @@ async def patch_worker(request: Request) -> Response:
     return json_answer({"worker_id": worker_id} | changes | {"updated_at": updated_at})
 
 
-def _event(told: WorkerChange) -> sse.EventBatch:
-    """Whenever workers look otherwise than they did or are kept no more; the first has all."""
-    return sse.event("workers", msgspec.json.encode(told._asdict()))
+def _event(change: WorkerChange) -> sse.EventBatch:
+    """Workers that have changed or were removed; the first event has all workers."""
+    return sse.event("workers", msgspec.json.encode(change._asdict()))
 
 
 _STREAM = (

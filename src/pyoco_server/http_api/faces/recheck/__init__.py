@@ -1,1 +1,1 @@
-"""The recheck face: `/pdca` and `/gui`, in the words of their own document."""
+"""The recheck face: `/pdca` and `/gui`, in the terms of their own document."""

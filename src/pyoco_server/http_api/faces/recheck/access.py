@@ -1,4 +1,4 @@
-"""Who may do what on this face: which audience a token is for, and which scope is enough."""
+"""Permissions of this face: the audience of a token, and the scopes of which one is enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Need = tuple[str, ...]
 
 
 class Access(NamedTuple):
-    """By audience, the scopes of which one is enough. Whoever has no token needs one of any of them."""
+    """Sufficient scopes by audience. A caller without a token needs any one of them."""
 
     needs: dict[str, Need]
 
@@ -33,7 +33,7 @@ ASK = Access({RECHECK: (Scope.PDCA_RECHECK,)})
 ASK_ALL = Access({RECHECK: (Scope.PDCA_RECHECK_ALL,)})
 READ = Access({GUI: (Scope.PDCA_READ,)})
 DOWNLOAD = Access({GUI: (Scope.PDCA_DOWNLOAD,)})
-# Whoever asked for it may also see what became of it.
+# A caller that may request a recheck may read its status too.
 STATUS = Access(
     {RECHECK: (Scope.PDCA_RECHECK, Scope.PDCA_RECHECK_ALL, Scope.PDCA_READ), GUI: (Scope.PDCA_READ,)}
 )

@@ -1,4 +1,4 @@
-"""What this face says when it refuses: one flat body, eight words. What cannot be accepted is always 400."""
+"""Errors of this face: one flat body, eight codes. A request that cannot be accepted is always 400."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from pyoco_server.operations.rechecks.context import ANONYMOUS_CLIENT, client_of
 
 log = logging.getLogger("pyoco_server.audit")
 
-# No request of this face waits longer for its response, whatever it waits for.
+# The longest time until a response of this face.
 ANSWER_SEC_MAX = 9.0
 UNKNOWN = "unknown"
 

@@ -1,4 +1,4 @@
-"""What is asked in the query of a request: checked, with the sentence that says what may be written."""
+"""The query parameters of this face, with the errors of this face."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class _Once(Param[T]):
-    """Refused when it is given more than once. Errors are in the words of this face."""
+    """Refused when it is given more than once."""
 
     def refuse(self, rest: str) -> Invalid:
         return invalid(self.name, rest)
@@ -57,7 +57,7 @@ class _Searched(TextKind):
 
 
 class _Joined(ListParam[str]):
-    """Values joined by commas, or given several times. Nothing between two commas is nothing."""
+    """Values joined by commas, or repeated. Empty values are ignored."""
 
     def read(self, request: HTTPConnection) -> tuple[str, ...]:
         given = request.query_params.getlist(self.name)
@@ -155,6 +155,6 @@ def read_range(request: HTTPConnection) -> Range:
 
 
 def parse_artifact_id(text: str) -> int | None:
-    """None for what is no number that an artifact could have."""
+    """None for an invalid id."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 20
     return int(text) if is_number and int(text) < ARTIFACT_ID_MAX else None

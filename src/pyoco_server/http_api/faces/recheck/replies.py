@@ -1,4 +1,4 @@
-"""How answers and errors of the recheck face are described: with their headers."""
+"""Descriptions of responses and errors of the recheck face, with their headers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pyoco_server.http_api.routing.operation import JSON, Content
 from pyoco_server.http_api.routing.schemas import ref
 
 LIMIT_HEADERS = {
-    name: {"description": said, "schema": {"type": kind}}
-    for name, kind, said in (
+    name: {"description": description, "schema": {"type": kind}}
+    for name, kind, description in (
         ("X-RateLimit-Limit", "integer", "Requests of this kind in a minute."),
         ("X-RateLimit-Remaining", "integer", "How many are left now."),
         ("X-RateLimit-Reset", "integer", "Seconds until all are there again."),
@@ -22,7 +22,7 @@ ALWAYS = (400, 401, 403, 429, 500, 502)
 _RETRY = {
     "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
 }
-_TOLD = {429: "Too many requests", 502: "The broker, or Airflow, is away"}
+_DESCRIPTIONS = {429: "Too many requests", 502: "The broker, or Airflow, is away"}
 
 
 def answer(description: str, name: str, **headers: Any) -> Content:
@@ -39,5 +39,5 @@ def body(name: str) -> Content:
 
 
 def refusal(status: int) -> Content:
-    headers = LIMIT_HEADERS | (_RETRY if status in _TOLD else {})
-    return Content(_TOLD.get(status, "Error"), {JSON: ref("RecheckError")}, more={"headers": headers})
+    more = {"headers": LIMIT_HEADERS | (_RETRY if status in _DESCRIPTIONS else {})}
+    return Content(_DESCRIPTIONS.get(status, "Error"), {JSON: ref("RecheckError")}, more=more)

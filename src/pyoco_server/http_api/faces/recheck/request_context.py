@@ -1,4 +1,4 @@
-"""What the routes of this face have in common: a desk that can serve, who asks, and a body that fits."""
+"""What the routes of this face share: the context of rechecks, the tenant, and the body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyoco_server.http_api.requests.bodies import is_json
 from pyoco_server.operations.rechecks.context import RecheckContext, tenant_of
 
 BODY_BYTES_MAX = 65_536
-# In the scope, for the line that is written of every request: the id of the recheck request it is about.
+# In the scope, for the audit log: the id of the recheck request.
 ABOUT = "pyoco.recheck_request"
 
 
@@ -28,7 +28,7 @@ def note_about(request: Request, request_id: str) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """JSON only, up to the limit: counted while it is read."""
+    """JSON only; the size is checked while it is read."""
     if not is_json(request.headers.get("content-type", "")):
         raise Invalid("The body must be JSON: send it with Content-Type: application/json.")
     length = request.headers.get("content-length", "")

@@ -116,14 +116,14 @@ async def delete_strategy(request: Request) -> Response:
 async def get_artifact_url(request: Request) -> Response:
     artifact_id, tenant = _artifact_id(request), tenant_in(request)
     kept, token = await query.sign_artifact(rechecks_of(request), tenant, artifact_id)
-    proof = urlencode({"tenant": tenant, "token": token})
+    signature = urlencode({"tenant": tenant, "token": token})
     here = gateway_of(request).own_hosts.url_of(request)
-    address = f"{here}/gui/artifacts/{artifact_id}/content?{proof}"
+    address = f"{here}/gui/artifacts/{artifact_id}/content?{signature}"
     return json_answer(wire.signed(kept, address))
 
 
 async def get_artifact_content(request: Request) -> Response:
-    """What a flow wrote is never shown as a page of ours."""
+    """The headers prevent a browser from showing the artifact as a page of this gateway."""
     artifact_id, tenant = _signed_for(request)
     kept, pieces = await query.open_artifact(rechecks_of(request), tenant, artifact_id)
     headers = {
@@ -143,7 +143,7 @@ async def check_signature(request: Request) -> None:
 
 
 def _signed_for(request: Request) -> tuple[int, str]:
-    # What is no number was never signed either: which ones there are is not told here.
+    # An invalid id was never signed. The error does not show which artifacts exist.
     artifact_id = params.parse_artifact_id(params.ARTIFACT_ID.read(request)) or 0
     return artifact_id, params.SIGNED_TENANT.read(request)
 

@@ -1,4 +1,4 @@
-"""The schemas of the recheck face: what goes in, and what every answer is made of."""
+"""The schemas of the recheck face: requests and responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recheck face's words: bodies and questions into ours, requests, strategies and results into its own."""
+"""The format of the recheck face: parses bodies; renders requests, strategies and results."""
 
 from __future__ import annotations
 
