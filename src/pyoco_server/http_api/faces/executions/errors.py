@@ -23,29 +23,6 @@ from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRef
 from pyoco_server.operations.executions.graphs import GraphNotFound
 from pyoco_server.texts import Language
 
-_STATUSES = {
-    Invalid: 422,
-    TooLarge: 413,
-    NotFound: 404,
-    Conflict: 409,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    Limited: 429,
-    Unavailable: 503,
-    Internal: 500,
-}
-_CODES: dict[type[PyocoError], str] = {
-    Invalid: "INVALID_REQUEST",
-    TooLarge: "TOO_LARGE",
-    NotFound: "NOT_FOUND",
-    Conflict: "CONFLICT",
-    Unauthenticated: "UNAUTHENTICATED",
-    Forbidden: "FORBIDDEN",
-    Limited: "TOO_MANY_REQUESTS",
-    Unavailable: "UNAVAILABLE",
-    Internal: "INTERNAL",
-}
-
 
 class ExecutionNotFound(NotFound):
     def __init__(self, execution_id: str) -> None:
@@ -72,25 +49,29 @@ class CommandRejected(Conflict):
     """A guard refused the command. `details`: which guard, and the state of the execution."""
 
 
-def _code(error: PyocoError) -> str:
-    match error:
-        case FrameworkRefusal():
-            return error.name
-        case CommandRejected():
-            return "COMMAND_REJECTED"
-        case IdempotencyConflict():
-            return "IDEMPOTENCY_CONFLICT"
-        case GraphNotFound():
-            return "GRAPH_NOT_FOUND"
-        case ExecutionNotFound():
-            return "EXECUTION_NOT_FOUND"
-        case NodeNotFound():
-            return "NODE_NOT_FOUND"
-    return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
+# The nearest class of an error decides.
+_ERRORS: dict[type[PyocoError], tuple[int, str]] = {
+    Invalid: (422, "INVALID_REQUEST"),
+    TooLarge: (413, "TOO_LARGE"),
+    NotFound: (404, "NOT_FOUND"),
+    GraphNotFound: (404, "GRAPH_NOT_FOUND"),
+    ExecutionNotFound: (404, "EXECUTION_NOT_FOUND"),
+    NodeNotFound: (404, "NODE_NOT_FOUND"),
+    Conflict: (409, "CONFLICT"),
+    CommandRejected: (409, "COMMAND_REJECTED"),
+    IdempotencyConflict: (409, "IDEMPOTENCY_CONFLICT"),
+    Unauthenticated: (401, "UNAUTHENTICATED"),
+    Forbidden: (403, "FORBIDDEN"),
+    Limited: (429, "TOO_MANY_REQUESTS"),
+    Unavailable: (503, "UNAVAILABLE"),
+    Internal: (500, "INTERNAL"),
+}
 
 
 def _body(error: PyocoError, language: Language) -> dict[str, Any]:
-    return nested(_code(error), error)
+    if isinstance(error, FrameworkRefusal):
+        return nested(error.name, error)
+    return nested(next(_ERRORS[kind][1] for kind in type(error).__mro__ if kind in _ERRORS), error)
 
 
-TABLE = ErrorTable(_STATUSES, _body, nested_problem)
+TABLE = ErrorTable({kind: status for kind, (status, _) in _ERRORS.items()}, _body, nested_problem)

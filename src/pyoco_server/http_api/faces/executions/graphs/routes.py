@@ -18,6 +18,7 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
+from pyoco_server.lifecycle.graph import GraphTask
 from pyoco_server.operations.executions import graphs
 from pyoco_server.store.graphs import Head, StoredGraph
 
@@ -73,7 +74,7 @@ def _shown(stored: StoredGraph) -> dict[str, Any]:
     }
 
 
-def _node(task: Any) -> dict[str, Any]:
+def _node(task: GraphTask) -> dict[str, Any]:
     """Members with their default are left out, except these four."""
     written: dict[str, Any] = msgspec.to_builtins(task)
     return {"id": task.id, "type": task.type, "after": task.after, "join": task.join} | written
