@@ -14,8 +14,7 @@ from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
 from pyoco_server.worker.recording import run_log
-from pyoco_server.worker.recording.log_rate import Rate
-from pyoco_server.worker.recording.run_log import LOOP, RunLog
+from pyoco_server.worker.recording.run_log import LOOP, Rate, RunLog
 from pyoco_server.worker.slots.capture import as_line
 from tests.conftest import until
 from tests.log_writing import Writer
@@ -126,7 +125,7 @@ async def _is(count: object, wanted: int) -> bool:
 
 def test_a_burst_is_free_and_what_goes_on_is_counted() -> None:
     now = [0.0]
-    rate = Rate(10, clock=lambda: now[0])
+    rate = Rate(10, monotonic=lambda: now[0])
     assert sum(rate.take() for _ in range(500)) == 100
     now[0] = 0.9
     assert not rate.take()

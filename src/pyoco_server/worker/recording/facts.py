@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum, auto
-from typing import NamedTuple, Protocol, assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -51,18 +51,9 @@ class Urgency(IntEnum):
     WITH_NEXT = auto()  # another report or the end of the run follows
 
 
-class Report(Protocol):
-    def __call__(
-        self,
-        command: TaskCommand,
-        values: bytes | None = None,
-        acknowledged: Acknowledge | None = None,
-        urgency: Urgency = Urgency.WITH_NEXT,
-    ) -> None:
-        """`values`: the values of user code (output, inputs, prompt), as JSON.
-
-        `acknowledged` is called when the command is in the log; None if nothing waits for that.
-        """
+# The bytes: values of user code (output, inputs, prompt), as JSON. Acknowledge is called when the command
+# is in the log; None if nothing waits for that.
+Report = Callable[[TaskCommand, bytes | None, Acknowledge | None, Urgency], None]
 
 
 class Fact(NamedTuple):

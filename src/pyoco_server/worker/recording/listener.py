@@ -66,7 +66,7 @@ class CommandListener(Listener):
         self._unfinished = set(names)
         self._last = frozenset(last)  # empty for a flow with loops: any task may be executed again
         for command in plan(self._numbering.fence, names, last, self._edges, clock.now()):
-            self._report(command)
+            self._report(command, None, None, Urgency.WITH_NEXT)
 
     def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
         started = StartTask(
@@ -75,7 +75,7 @@ class CommandListener(Listener):
             attempt=self._numbering.attempt_no(name, attempt),
             started_at=clock.now(),
         )
-        self._report(started, _to_json(inputs_kept(inputs)[0]))
+        self._report(started, _to_json(inputs_kept(inputs)[0]), None, Urgency.WITH_NEXT)
 
     def task_succeeded(
         self,
@@ -127,10 +127,11 @@ class CommandListener(Listener):
             traceback=traceback or None,
             will_retry=will_retry,
         )
-        self._report(failed)
+        self._report(failed, None, None, Urgency.WITH_NEXT)
 
     def task_cancelled(self, name: str) -> None:
-        self._report(SkipTask(fence=self._numbering.fence, task=name, skipped_at=clock.now()))
+        skipped = SkipTask(fence=self._numbering.fence, task=name, skipped_at=clock.now())
+        self._report(skipped, None, None, Urgency.WITH_NEXT)
 
     def task_waiting(self, name: str, attempt: int, asked: WaitPrompt) -> None:
         now = clock.now()
@@ -143,7 +144,8 @@ class CommandListener(Listener):
             on_timeout=OnTimeout(asked.on_timeout),
             waiting_since=now,
         )
-        self._report(waiting, _to_json(inputs_kept(asked.prompt)[0]) if asked.prompt else None)
+        prompt = _to_json(inputs_kept(asked.prompt)[0]) if asked.prompt else None
+        self._report(waiting, prompt, None, Urgency.WITH_NEXT)
 
 
 def plan(

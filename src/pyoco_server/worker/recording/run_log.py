@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -20,7 +21,6 @@ from pyoco_server.jetstream.errors import BrokerRefused
 from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, contain, start_task
-from pyoco_server.worker.recording.log_rate import Rate
 from pyoco_server.worker.slots.capture import as_line
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,10 @@ SILENT_FLUSH_SEC = 0.5
 # After the end, storing the rest is retried for this long, for so many runs at once.
 LATE_SEC = 60.0
 LATE_RUNS_MAX = 100
+# The size of the bucket: so many seconds of printing at the full rate.
+BURST_SEC = 10.0
+# When the bucket is empty, no line is stored until it has refilled by this much: gaps are few.
+PAUSE_SEC = 1.0
 LOOP = "log of a run"
 
 _late: set[asyncio.Task[None]] = set()
@@ -304,3 +308,28 @@ class RunLog:
             self._is_over = True
             self._waiting.clear()
             self._left_out = 0
+
+
+class Rate:
+    """The rate limit for one run's lines: a token bucket, so that a burst is free."""
+
+    def __init__(self, per_sec: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._per_sec = per_sec
+        self._most = per_sec * BURST_SEC
+        self._left = self._most
+        self._needs = 1.0
+        self._monotonic = monotonic
+        self._counted_at = monotonic()
+
+    def take(self) -> bool:
+        """Whether one more line is allowed now."""
+        if self._left < self._needs:
+            now = self._monotonic()
+            earned = (now - self._counted_at) * self._per_sec
+            self._left, self._counted_at = min(self._most, self._left + earned), now
+            if self._left < self._needs:
+                self._needs = max(1.0, self._per_sec * PAUSE_SEC)
+                return False
+            self._needs = 1.0
+        self._left -= 1
+        return True

@@ -11,7 +11,7 @@ import codecs
 import io
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from pyoco_server import clock
@@ -163,5 +163,23 @@ def as_line(text: str) -> str:
     return encoded[:LINE_BYTES_MAX].decode("utf-8", "ignore") + CUT_MARK
 
 
-def decoded_lines(chunks: Iterable[bytes]) -> list[str]:
-    return [as_line(chunk.decode("utf-8", "backslashreplace")) for chunk in chunks]
+class LineBuffer:
+    """Splits bytes into lines; keeps the incomplete line, up to a limit."""
+
+    def __init__(self) -> None:
+        self._partial = b""
+
+    def add(self, data: bytes) -> list[str]:
+        """The lines that are complete now."""
+        *whole, rest = (self._partial + data).split(b"\n")
+        self._partial = rest[: 4 * LINE_CHARS_MAX]
+        return [_decode(line) for line in whole]
+
+    def take_rest(self) -> list[str]:
+        """The incomplete line, if there is one."""
+        rest, self._partial = self._partial, b""
+        return [_decode(rest)] if rest else []
+
+
+def _decode(line: bytes) -> str:
+    return as_line(line.decode("utf-8", "backslashreplace"))

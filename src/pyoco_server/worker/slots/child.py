@@ -68,11 +68,7 @@ class SlotChild:
             self._execute(self._reader.wait_for(self._jobs))
 
     def _report(
-        self,
-        command: TaskCommand,
-        values: bytes | None = None,
-        acknowledged: Acknowledge | None = None,
-        urgency: Urgency = Urgency.WITH_NEXT,
+        self, command: TaskCommand, values: bytes | None, acknowledged: Acknowledge | None, urgency: Urgency
     ) -> None:
         number = m.NOT_AWAITED
         if acknowledged is not None:

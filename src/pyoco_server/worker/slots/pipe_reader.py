@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, decoded_lines
+from pyoco_server.worker.slots.capture import LineBuffer
 
 READ_BYTES = 64 * 1024
 
@@ -20,7 +20,7 @@ class PipeReader:
     def __init__(self, stream: str, on_lines: Callable[[str, list[str]], None]) -> None:
         self._stream = stream
         self._on_lines = on_lines
-        self._partial = b""
+        self._buffer = LineBuffer()
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
 
@@ -39,17 +39,14 @@ class PipeReader:
             if not data:
                 self.close()
                 return
-            *whole, rest = (self._partial + data).split(b"\n")
-            self._partial = rest[: 4 * LINE_CHARS_MAX]
-            if whole:
-                self._on_lines(self._stream, decoded_lines(whole))
+            if lines := self._buffer.add(data):
+                self._on_lines(self._stream, lines)
 
     def end_line(self) -> None:
         """The run has ended: its incomplete line is complete now."""
         self.drain()
-        if self._partial:
-            self._on_lines(self._stream, decoded_lines([self._partial]))
-            self._partial = b""
+        if lines := self._buffer.take_rest():
+            self._on_lines(self._stream, lines)
 
     def close(self) -> None:
         if self._reader >= 0:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
-from pyoco_server.worker.slots.capture import LINE_CHARS_MAX, OnLines, decoded_lines
+from pyoco_server.worker.slots.capture import LineBuffer, OnLines
 
 READ_BYTES = 64 * 1024
 STREAMS = ("stdout", "stderr")
@@ -32,13 +32,8 @@ class _Pipe:
         self.stream = stream
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
-        self.partial = b""
+        self.buffer = LineBuffer()
         self.is_over = False  # its run has ended: it is read so that writers do not block, and dropped
-
-    def lines(self, data: bytes) -> list[bytes]:
-        *whole, rest = (self.partial + data).split(b"\n")
-        self.partial = rest[: 4 * LINE_CHARS_MAX]
-        return whole
 
 
 class TaskPipes:
@@ -83,9 +78,7 @@ class TaskPipes:
                 if task is None or (attempt and attempt.task == task):
                     for pipe in pair:
                         self._read(pipe, to_the_end=True)
-                        if pipe.partial:
-                            self._pass_on(pipe, [pipe.partial])
-                            pipe.partial = b""
+                        self._pass_on(pipe, pipe.buffer.take_rest())
 
     def forget(self) -> None:
         """The run is over. Its pipes end with the last process that uses them."""
@@ -134,9 +127,7 @@ class TaskPipes:
             if not data:
                 self._end(pipe)
                 return
-            lines = pipe.lines(data)
-            if lines:
-                self._pass_on(pipe, lines)
+            self._pass_on(pipe, pipe.buffer.add(data))
             if not to_the_end:
                 return
 
@@ -145,12 +136,11 @@ class TaskPipes:
             self._selector.unregister(pipe.reader)
         os.close(pipe.reader)
         pipe.reader = -1
-        if pipe.partial:
-            self._pass_on(pipe, [pipe.partial])
+        self._pass_on(pipe, pipe.buffer.take_rest())
 
-    def _pass_on(self, pipe: _Pipe, lines: list[bytes]) -> None:
-        if not pipe.is_over:
-            self._on_lines(clock.now(), pipe.stream, pipe.attempt, decoded_lines(lines), None)
+    def _pass_on(self, pipe: _Pipe, lines: list[str]) -> None:
+        if lines and not pipe.is_over:
+            self._on_lines(clock.now(), pipe.stream, pipe.attempt, lines, None)
 
 
 def _plain(descriptor: int) -> Any:
