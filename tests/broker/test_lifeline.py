@@ -48,7 +48,7 @@ sys.stdin.read()
 # A child whose parent dies after the fork and before the child has asked to be told.
 FORK_RACE = """
 import os, signal, sys
-from pyoco_server.broker import die_with_parent
+from pyoco_server.processes.lifeline import die_with_parent
 bind = die_with_parent()
 print(os.getpid(), flush=True)
 if os.fork() == 0:

@@ -1,7 +1,7 @@
 """The embedded nats-server: finding, starting, watching and stopping that one process.
 
-Knows nothing of runs, HTTP or settings. `EmbeddedBroker` is the interface; the rest is for commands that
-find a broker that another process started, or that bind a child process to their own lifetime.
+Independent of runs, HTTP and settings. `EmbeddedBroker` is the interface; the rest is for commands that look
+for a broker that another process started.
 """
 
 from pyoco_server.broker.credentials import BrokerCredentials, kept_credentials
@@ -19,7 +19,6 @@ from pyoco_server.broker.errors import (
 from pyoco_server.broker.find import find_nats_server
 from pyoco_server.broker.probe import foreign_nats, wait_until_listening
 from pyoco_server.broker.server_conf import Durability
-from pyoco_server.processes.lifeline import die_with_parent
 
 __all__ = [
     "BrokerCredentials",
@@ -32,7 +31,6 @@ __all__ = [
     "EmbeddedBroker",
     "PortTaken",
     "ServerTooOld",
-    "die_with_parent",
     "find_nats_server",
     "foreign_nats",
     "kept_credentials",

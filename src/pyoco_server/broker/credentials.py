@@ -1,6 +1,6 @@
 """The credentials of the embedded broker: a user and a password, in a file that only its owner can read.
 
-Made once per data folder. Our commands find it there, so it is never typed or visible in a process list.
+Created once per data folder. Commands read the file, so the password is in no process list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BrokerCredentials(NamedTuple):
 
 
 def ensure_credentials(folder: Path, given: BrokerCredentials | None) -> BrokerCredentials:
-    """Those given, else those of the folder, else new ones; kept there. The caller holds its lock."""
+    """Those given, else those of the folder, else new ones; stored there. The caller holds its lock."""
     kept = kept_credentials(folder)
     credentials = given or kept or BrokerCredentials(USER, secrets.token_urlsafe(PASSWORD_BYTES))
     write_atomically(folder / FILE_NAME, json.dumps(credentials._asdict()) + "\n", private=True)

@@ -12,7 +12,7 @@ RECORD_NAME = "broker.json"
 
 
 class DataFolder:
-    """A folder that is this process's until `release`."""
+    """A folder that this process owns until `release`."""
 
     def __init__(self, path: Path, lock_fd: int) -> None:
         self.path = path
@@ -20,12 +20,12 @@ class DataFolder:
 
     @classmethod
     async def claim(cls, path: Path) -> Self:
-        """Create the folder if need be and lock it; raises DataFolderInUse naming the owner."""
+        """Create the folder if it is missing, and lock it. Raises DataFolderInUse with the owner."""
         _create(path)
         return cls(path, await lock_folder(path))
 
     def record(self, facts: Mapping[str, str | int]) -> None:
-        """Write down where the broker is, for commands that look for it."""
+        """Store the address of the broker, for commands that look for it."""
         write_atomically(self.path / RECORD_NAME, json.dumps(dict(facts)) + "\n")
 
     def forget(self) -> None:
@@ -38,7 +38,7 @@ class DataFolder:
 def recorded_broker_url(data_dir: Path) -> str | None:
     """Where the broker of this folder listens; None without a record, or if its broker is gone.
 
-    The lock tells whether it runs: unlike the process id in the record, it cannot match another process
+    The lock shows whether it runs: unlike the process id in the record, it cannot match another process
     after a reboot.
     """
     url = read_json(data_dir / RECORD_NAME).get("url")
@@ -46,4 +46,4 @@ def recorded_broker_url(data_dir: Path) -> str | None:
 
 
 def _create(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold people's run data
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold the data of runs

@@ -13,7 +13,7 @@ class Disk(NamedTuple):
 
 
 def disk_of(folder: Path) -> Disk | None:
-    """None when the folder cannot be asked, for example because its filesystem is gone."""
+    """None if the folder cannot be read, for example because its filesystem is gone."""
     try:
         now = os.statvfs(folder)
     except OSError:

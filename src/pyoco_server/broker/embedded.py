@@ -1,4 +1,4 @@
-"""The embedded broker as its user sees it: claim a folder, start a server, keep it running, tidy up."""
+"""The interface of the embedded broker: lock a folder, start a server, keep it running, clean up."""
 
 import asyncio
 import logging
@@ -27,10 +27,10 @@ log = logging.getLogger("pyoco_server.broker")
 
 
 class EmbeddedBroker:
-    """A nats-server of our own on this machine, with its store below `data_dir`.
+    """A nats-server on this machine, with its store below `data_dir`.
 
-    Start it from the thread that will stop it: the server dies with that thread. `on_restart` is called,
-    without arguments, on the event loop, each time a server that died unasked is ready again.
+    Start it from the thread that will stop it: the server dies with that thread. `on_restart` is called on
+    the event loop each time a server that died unexpectedly is ready again.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class EmbeddedBroker:
         asks_for_credentials: bool = False,
         credentials: BrokerCredentials | None = None,
     ) -> None:
-        """`credentials`: what it is to ask for, if it asks; without any, those of the data folder."""
+        """`credentials`: what clients need, with `asks_for_credentials`; None: those of the data folder."""
         require_loopback(host)
         self._data_dir = data_dir.resolve()
         self._durability: Durability = durability
@@ -66,7 +66,7 @@ class EmbeddedBroker:
 
     @property
     def url(self) -> str:
-        """Where it listens; kept over restarts. Raises RuntimeError before the first start."""
+        """The address, which restarts do not change. Raises RuntimeError before the first start."""
         return f"nats://{address(self._host, self.port)}"
 
     @property
@@ -84,12 +84,12 @@ class EmbeddedBroker:
 
     @property
     def why_not(self) -> str | None:
-        """What keeps it from its work, in one sentence; None when all is well."""
+        """One sentence about what does not work; None if everything works."""
         return None if self._supervisor is None else self._supervisor.why_not
 
     @property
     def disk(self) -> Disk | None:
-        """The filesystem of its store; None when that cannot be asked."""
+        """The filesystem of its store; None if it cannot be read."""
         return disk_of(self._data_dir)
 
     @property
@@ -98,7 +98,7 @@ class EmbeddedBroker:
 
     @property
     def restarts(self) -> int:
-        """How often a server that died unasked became ready again."""
+        """How often a server that died unexpectedly became ready again."""
         return self._restarts
 
     async def __aenter__(self) -> Self:
@@ -109,7 +109,7 @@ class EmbeddedBroker:
         await self.stop()
 
     async def start(self) -> None:
-        """Return when the server is ready. Callable twice. Raises a BrokerError that says what to do."""
+        """Return when the server is ready. Callable twice. Raises BrokerError with what to do."""
         async with self._changing:
             if self._held is None:
                 async with AsyncExitStack() as held:
@@ -124,7 +124,7 @@ class EmbeddedBroker:
                 await held.aclose()
 
     async def _acquire(self, held: AsyncExitStack) -> None:
-        """Each step leaves with `held` what undoes it; undone in reverse."""
+        """Each step adds to `held` what undoes it, in reverse order."""
         binary = await asyncio.to_thread(find_nats_server)
         folder = await DataFolder.claim(self._data_dir)
         held.callback(folder.release)
@@ -143,7 +143,7 @@ class EmbeddedBroker:
         for _ in range(PORT_ATTEMPTS_MAX - 1):
             try:
                 return await self._launch(binary, folder)
-            except PortTaken:  # between our look and the server's bind; look again
+            except PortTaken:  # after the check and before the server's bind: check again
                 continue
         return await self._launch(binary, folder)
 
@@ -172,7 +172,7 @@ class EmbeddedBroker:
         self._restarts += 1
         try:
             self._record(folder, server)
-        except OSError as error:  # a full disk; url and owner in the old record are still right
+        except OSError as error:  # a full disk; address and owner in the old record are still right
             log.error("broker.json could not be renewed", extra={"reason": str(error)})
         if self._on_restart is not None:
             # The caller's code: its error must not end the watchdog of the broker.

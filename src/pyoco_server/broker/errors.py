@@ -1,8 +1,8 @@
-"""What can go wrong with the embedded broker. Every message is a sentence that says what to do.
+"""Errors of the embedded broker. Every message says what to do.
 
 BrokerError
 ├── BrokerNotFound            no usable nats-server on this machine
-├── BrokerTooOld              there is one, but it lacks what we rely on
+├── ServerTooOld              there is one, but it is older than the oldest supported
 ├── DataFolderInUse           another process owns the data folder
 └── BrokerFailedToStart       it exited, or never became ready; carries its last log lines
     └── PortTaken             … because another process listens on the port
@@ -10,7 +10,7 @@ BrokerError
 
 
 class BrokerError(Exception):
-    """Anything the embedded broker could not do."""
+    """An error of the embedded broker."""
 
 
 class BrokerNotFound(BrokerError):
@@ -18,11 +18,11 @@ class BrokerNotFound(BrokerError):
 
 
 class ServerTooOld(BrokerError):
-    """The nats-server found is older than we support."""
+    """The nats-server that was found is older than the oldest supported."""
 
 
 class DataFolderInUse(BrokerError):
-    """Two servers must never write into one store, so the second one is refused."""
+    """Two servers must not write into one store, so the second one is refused."""
 
 
 class BrokerFailedToStart(BrokerError):

@@ -1,4 +1,4 @@
-"""Find a nats-server to start: the one our dependency installed, else the one on PATH. Refuses old ones."""
+"""Find a nats-server to start: the one of the package, else the one on PATH. Refuses old ones."""
 
 import importlib.metadata
 import re
@@ -17,7 +17,7 @@ VERSION_TIMEOUT_SEC = 10.0
 
 
 def find_nats_server() -> Path:
-    """The nats-server to use; raises BrokerNotFound or BrokerTooOld. Blocks for some 10 ms."""
+    """The nats-server to use; raises BrokerNotFound or ServerTooOld. Blocks for about 10 ms."""
     program = _packaged() or _on_path()
     if program is None:
         raise BrokerNotFound(
@@ -29,7 +29,7 @@ def find_nats_server() -> Path:
 
 
 def _packaged() -> Path | None:
-    """Ask the package's own record: its binary lies in a bin folder that need not be on PATH."""
+    """By the file list of the package: its bin folder need not be on PATH."""
     try:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
@@ -53,7 +53,7 @@ def _refuse_if_old(program: Path) -> None:
 
 
 def _version_of(program: Path) -> tuple[int, int]:
-    match = re.search(r"v(\d+)\.(\d+)", _says(program))
+    match = re.search(r"v(\d+)\.(\d+)", _version_text(program))
     if match is None:
         raise BrokerNotFound(
             f"{program} does not tell its version as a nats-server does: "
@@ -62,7 +62,7 @@ def _version_of(program: Path) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _says(program: Path) -> str:
+def _version_text(program: Path) -> str:
     try:
         answer = subprocess.run(
             [program, "--version"],

@@ -1,7 +1,7 @@
 """The owner of a data folder: a flock on its file `lock`, which also names the owner.
 
-The nats-server inherits the open file, so the folder stays locked until both its owner and its server are
-gone: a new start cannot meet the server of an owner that was just killed.
+The nats-server inherits the open file, so the folder stays locked until both its owner and its server have
+ended: a new owner cannot start beside the server of an owner that was just killed.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from pyoco_server.broker.small_files import now, read_json
 
 LOCK_NAME = "lock"
 STEP_SEC = 0.005
-# `is_locked` holds the lock for microseconds: that is not an owner.
+# `is_locked` of another process holds the lock for microseconds.
 PATIENCE_SEC = 0.1
-# The server of an owner that was killed is on its way out too.
+# The server of an owner that was killed needs some time to end.
 ORPHAN_PATIENCE_SEC = 5.0
 
 
 async def lock_folder(path: Path) -> int:
-    """The open, locked file; raises DataFolderInUse naming the owner."""
+    """The open, locked file. Raises DataFolderInUse with the owner."""
     lock_fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     with ExitStack() as undo:
         undo.callback(os.close, lock_fd)  # also after a cancel: no other code has this descriptor
@@ -38,8 +38,8 @@ async def lock_folder(path: Path) -> int:
 
 
 def unlock_folder(lock_fd: int) -> None:
-    # Unlocked by name: closing alone would leave the lock with any forked child that has the file open.
-    # The file stays: were it removed, two processes could lock two different files.
+    # An explicit unlock: after a close alone, a forked child with the open file would keep the lock.
+    # The file stays: after a removal two processes could lock two different files.
     fcntl.flock(lock_fd, fcntl.LOCK_UN)
     os.close(lock_fd)
 
@@ -85,7 +85,7 @@ def _write_owner(lock_fd: int) -> None:
 
 
 def _may_live(owner: Mapping[str, object]) -> bool:
-    """False only if we know it is gone; of another host, or of an unreadable file, we know nothing."""
+    """False only if the owner is gone. The owner of another host, or of an unreadable file, may live."""
     pid = owner.get("pid")
     if not isinstance(pid, int) or owner.get("host") != socket.gethostname():
         return True

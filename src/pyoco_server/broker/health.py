@@ -1,7 +1,7 @@
-"""Checks a running server: does it answer, and can it write? Restarts nothing; reports if a restart helps.
+"""Check a running server: whether it answers, can write, and needs a restart. Restarts nothing.
 
-After an error of the disk nats-server refuses every write to that stream until it is restarted, also when
-there is space again. It says so in its log, and only there: publishers get no answer.
+After a disk error nats-server refuses every write to that stream until it is restarted, also when there is
+space again. It reports this only in its log: publishers get no answer.
 """
 
 import time
@@ -14,7 +14,7 @@ from pyoco_server.broker.process import ServerProcess
 LOOK_EVERY_SEC = 1.0
 # One probe may be late on a busy machine.
 UNANSWERED_MAX = 1
-# With less than this a restarted server would fail at its first writes again.
+# With less space, a restarted server would fail at its first writes again.
 FREE_BYTES_TO_RESTART = 8 * 2**20
 
 
@@ -25,7 +25,7 @@ class BrokerHealth:
         self._silent_since = 0.0
 
     def forget(self) -> None:
-        """A new server begins."""
+        """Call it when a new server was started."""
         self._unanswered = 0
 
     async def look(self) -> None:
@@ -39,7 +39,7 @@ class BrokerHealth:
         self._unanswered += 1
 
     def needs_restart(self, server: ServerProcess) -> bool:
-        """It cannot write because the disk failed it, and the disk has space now."""
+        """Whether it cannot write because of a disk error, and the disk has space now."""
         if server.log.write_error is None:
             return False
         disk = disk_of(self._plan.conf.parent)

@@ -1,4 +1,4 @@
-"""Start a server and wait until it is ready, or raise why not. A server that is not ready is ended."""
+"""Start a server and wait until it is ready. A server that does not become ready is ended."""
 
 import asyncio
 import time

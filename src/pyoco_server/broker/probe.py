@@ -1,7 +1,7 @@
-"""Probe a port: does a process listen, and does it speak NATS? Opens connections; starts nothing.
+"""Probe a port: whether a process listens there, and whether it is a NATS server. Starts nothing.
 
-A NATS server greets with one line, `INFO {json}`, so a plain socket is enough. A client library would
-be slower: nats-py needs two seconds to get over a refused first connect.
+A NATS server greets with one line, `INFO {json}`, so a plain socket is enough. A client library would be
+slower: nats-py waits two seconds after a refused first connect.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Greeting:
 
 
 def foreign_nats(host: str, port: int) -> str | None:
-    """One line about the NATS that answers there, or None. Blocks at most a second or two."""
+    """One line about the NATS server there, or None. Blocks for at most two seconds."""
     line = _first_line(host, port)
     greeting = parse_greeting(line)
     if greeting is None:
@@ -41,7 +41,7 @@ def foreign_nats(host: str, port: int) -> str | None:
 
 
 async def wait_until_listening(host: str, port: int, timeout_sec: float) -> bool:
-    """True as soon as connections are accepted there, False if none was in time."""
+    """Whether connections are accepted there within this time."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_sec):
             failures = 0

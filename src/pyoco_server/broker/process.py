@@ -1,4 +1,4 @@
-"""One nats-server process, from spawn to exit. Knows neither readiness nor what to do when it dies."""
+"""One nats-server process, from spawn to exit. Readiness and restarts are decided elsewhere."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,14 @@ log = logging.getLogger("pyoco_server.broker")
 
 
 class ServerProcess:
-    """A running server, its log reader and, where the kernel does not help, its guard."""
+    """A running server, its log reader and, without PDEATHSIG, its guard."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         self._process = process
         self._stderr = process.stderr
         self.log = ServerLog(process.pid)
-        # To its end, also after a defect: a server whose pipe is not read stands still when that is full.
+        # A loop, because a server blocks when its pipe is full and not read.
         self._reading = Loop("output of the embedded broker", self._read_output)
         self._reading.start()
         self._reading.wake()
@@ -33,10 +33,10 @@ class ServerProcess:
 
     @classmethod
     async def spawn(cls, binary: Path, conf: Path, *, lock_fd: int) -> Self:
-        """Start a server that dies with this thread, never sees our terminal's Ctrl-C and shares our lock.
+        """Start a server that dies with this thread, gets no Ctrl-C of the terminal, and inherits the lock.
 
-        It dies by SIGKILL: a SIGTERM would only look more orderly, because at its first log line into the
-        pipe that died with us SIGPIPE ends it anyway. JetStream loses nothing acknowledged by it.
+        It dies by SIGKILL. SIGTERM would not be more orderly: SIGPIPE ends the server at its first log line
+        into the closed pipe. JetStream loses no acknowledged message by it.
         """
         process = await asyncio.create_subprocess_exec(
             str(binary),
@@ -61,7 +61,7 @@ class ServerProcess:
         return self._process.returncode is None
 
     async def wait(self) -> int:
-        """The exit code, once it has exited and its last words are read."""
+        """The exit code, after the server has exited and its log was read to the end."""
         code = await self._process.wait()
         await self._reading.stop(LOG_DRAIN_SEC)
         if self._guard is not None:
@@ -70,7 +70,7 @@ class ServerProcess:
         return code
 
     async def end(self) -> None:
-        """Ask it to stop, and insist if it does not. Callable twice."""
+        """Terminate it, and kill it if it does not stop in time. Callable twice."""
         self._terminate()
         try:
             async with asyncio.timeout(STOP_GRACE_SEC):
@@ -78,7 +78,7 @@ class ServerProcess:
         except TimeoutError:
             log.warning("nats-server did not stop in time and is killed", extra={"broker_pid": self.pid})
         finally:
-            self._kill()  # also when we are cancelled here: the folder is about to be unlocked
+            self._kill()  # also after a cancel: the folder is unlocked next
         await self.wait()
 
     async def _read_output(self) -> None:

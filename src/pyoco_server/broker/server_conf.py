@@ -9,8 +9,8 @@ from pyoco_server.broker.credentials import BrokerCredentials
 
 Durability = Literal["always", "interval"]
 
-# On a power cut `interval` loses at most this much (the death of a process loses nothing in either mode).
-# Writes cost the same at 100 ms as at 1 s, and about four times as much with `always`: no reason to wait.
+# A power cut loses at most this much with `interval`; a killed process loses nothing in either mode.
+# Writes cost the same at 100 ms as at 1 s, and about four times as much with `always`.
 SYNC_INTERVAL = "100ms"
 MAX_PAYLOAD = "1MB"
 
@@ -29,7 +29,7 @@ def server_conf(
 ) -> str:
     """`store_bytes_max`: without it the server takes three quarters of what is free when it starts.
 
-    At that limit it refuses every write, also those that erase: a quarter of the disk would be of no use.
+    At that limit it refuses every write, also of erasures, so a quarter of the disk would be unusable.
     """
     limit = "" if store_bytes_max is None else f"\n  max_file_store: {store_bytes_max}"
     return f"""\
@@ -49,7 +49,7 @@ def address(host: str, port: int) -> str:
 
 
 def require_loopback(host: str) -> None:
-    """Its traffic is not encrypted and its password optional: only this machine may reach it."""
+    """Traffic is not encrypted and the password is optional, so only this machine may connect."""
     if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
         raise ValueError(
             f"The embedded broker listens on loopback only, not on {host}: run a nats-server yourself."

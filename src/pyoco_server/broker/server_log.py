@@ -1,4 +1,4 @@
-"""What the nats-server writes, passed on to our log. Keeps the last lines, in case it must explain itself."""
+"""Pass the log of the nats-server on to the log of this process. Keeps the last lines for error messages."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ log = logging.getLogger("pyoco_server.broker")
 
 # `[4711] 2026/11/16 00:56:40.062037 [INF] Server is ready`
 _LINE = re.compile(r"^\[\d+\] (?:\S+ \S+ )?\[(?P<level>[A-Z]{3})\] ?(?P<text>.*)$")
-# Its information is our detail: a healthy broker is quiet.
+# INF becomes DEBUG: a healthy broker logs nothing.
 _LEVELS = {
     "TRC": logging.DEBUG,
     "DBG": logging.DEBUG,
@@ -21,10 +21,10 @@ _LEVELS = {
     "FTL": logging.CRITICAL,
 }
 
-# It warns of a password in its configuration. That file is its owner's alone, and so is this process.
+# A warning about the password in the configuration file, which only its owner can read.
 _EXPECTED = "Plaintext passwords detected"
 
-# The line when a file of a stream could not be written; after this it refuses the stream's writes.
+# A file of a stream could not be written; after this the server refuses writes to the stream.
 _WRITE_ERROR = re.compile(
     r"(?:critical write error|failed to store a msg on stream).*: (?P<why>[^:]+)$", re.I
 )
@@ -36,14 +36,14 @@ class ServerLog:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._last: deque[tuple[int, str]] = deque(maxlen=LAST_LINES_MAX)
-        # Why the disk failed it, in the words of the operating system; None as long as all is well.
+        # The error of the operating system for a failed write; None if there was none.
         self.write_error: str | None = None
 
     async def follow(self, stream: asyncio.StreamReader) -> None:
         while True:
             try:
                 line = await stream.readline()
-            except ValueError:  # longer than the reader's limit; it dropped the line, we go on with the next
+            except ValueError:  # longer than the reader's limit: the line is dropped
                 continue
             if not line:
                 return
@@ -70,7 +70,7 @@ class ServerLog:
 
 
 def parse_line(line: str) -> tuple[int, str]:
-    """Level and text. What is not in the log's form is a refusal to start, or a panic: worth a warning."""
+    """Level and text. Any other line is a failed start or a panic: a warning."""
     match = _LINE.match(line)
     if match is None:
         return logging.WARNING, line

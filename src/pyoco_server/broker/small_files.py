@@ -1,4 +1,4 @@
-"""The small files of a data folder: written whole or not at all, and never trusted when read."""
+"""The small files of a data folder: written atomically, and checked when they are read."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
     """Readers see the old file or the new one, never half of it. `private`: no other user can read it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)  # what is left of one that died here would keep its rights
+    draft.unlink(missing_ok=True)  # a file that a crash left would keep its mode
     with os.fdopen(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb"
     ) as file:
@@ -19,7 +19,7 @@ def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
 
 
 def read_json(path: Path) -> Mapping[str, object]:
-    """The object in that file; empty when there is none, so that a foreign file is no error."""
+    """The JSON object in that file; empty if there is none."""
     try:
         content: object = json.loads(path.read_bytes())
     except (OSError, ValueError):

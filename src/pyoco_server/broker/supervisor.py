@@ -1,7 +1,7 @@
-"""Keep one server running: when it dies unasked, or cannot write any more, start it again. Owns that server.
+"""Keep one server running: restart it when it dies unexpectedly or can no longer write. Owns that server.
 
-It comes back on the same port with the same credentials, for its clients know no other. As long as it cannot,
-`why_not` says why.
+It restarts on the same port with the same credentials, because its clients use them. Until it succeeds,
+`why_not` has the reason.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from pyoco_server.broker.process import STOP_GRACE_SEC, ServerProcess
 from pyoco_server.supervision import Backoff, Loop, wait_for_event
 
 FIRST_BACKOFF_SEC = 0.1
-# A server that lived this long is healthy again: its next death is restarted at once.
+# After a server has run for this long, its next restart comes at once.
 STABLE_AFTER_SEC = 10.0
 PATIENCE_DOUBLINGS_MAX = 6
-# For a server that is just being started: it is given up, and ended.
+# For a server that is being started: it is ended.
 STOP_WITHIN_SEC = 2 * STOP_GRACE_SEC
 REASON_CHARS_MAX = 300
 
@@ -73,16 +73,16 @@ class Supervisor:
         await self._looking.stop()
         await self.server.end()
         await self._watching.stop(STOP_WITHIN_SEC)
-        await self.server.end()  # another one, where one was just being started
+        await self.server.end()  # another one, if a restart was in progress
 
     async def _watch(self) -> None:
-        """The life of one server, and the start of the next."""
+        """Wait for the end of the server, then start the next."""
         if await self._wait_until_dead():
             await self._revive()
             self._watching.wake()
 
     async def _wait_until_dead(self) -> bool:
-        """Wait for the server's end; False when we asked for it."""
+        """Wait for the end of the server; False if `stop` caused it."""
         code = await self.server.wait()
         if self._stopping.is_set():
             return False
@@ -97,7 +97,7 @@ class Supervisor:
         return True
 
     async def _revive(self) -> None:
-        """Try until there is a server again, or until we are to stop."""
+        """Try until a server runs again, or until `stop`."""
         while await self._back_off():
             self._failures += 1
             try:
@@ -129,7 +129,7 @@ class Supervisor:
         return not await wait_for_event(self._stopping, self._backoff.after(self._failures))
 
     async def _launch(self) -> ServerProcess:
-        # Patience doubles, for a big store that needs longer than the timeout would else never come up again.
+        # The timeout doubles: a large store may need more time than the first one allows.
         doublings = min(self._failures - 1, PATIENCE_DOUBLINGS_MAX)
         patience_sec = self._ready_timeout_sec * 2**doublings
         return await launch(self._plan, ready_timeout_sec=patience_sec, given_up=self._stopping.is_set)
@@ -141,5 +141,5 @@ def restart_backoff(longest_sec: float) -> Backoff:
 
 
 def _in_one_line(text: str) -> str:
-    """For `/ready`, which is open to all: the lines of the server's log without paths, up to a limit."""
+    """For `/ready`, which needs no key: lines of the server's log without paths, up to a limit."""
     return " ".join(_PATH.sub("…", text).split())[:REASON_CHARS_MAX]

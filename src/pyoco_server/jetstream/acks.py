@@ -1,6 +1,6 @@
-"""The reply subject of a delivery, in which JetStream hides its bookkeeping.
+"""The reply subject of a delivery, which contains its sequences and its time.
 
-Nine parts up to 2.14, two more (domain and account) before them since: the places count from the consumer.
+Up to nats-server 2.14 it has nine parts; later versions have two more (domain and account) before them.
 """
 
 from __future__ import annotations

@@ -23,18 +23,18 @@ from pyoco_server.supervision import Backoff
 
 NANOSECONDS = 1_000_000_000
 WRONG_LAST_SEQUENCE = 10071
-# From a cluster: a message before ours on this subject is on its way to the replicas. It decides nothing.
+# From a cluster: another message of this subject is on its way to the replicas. The outcome is open.
 WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
 IN_FLIGHT_WAIT = Backoff(first_sec=0.005, longest_sec=0.25)
 IN_FLIGHT_TRIES_MAX = 20
-# The account's limit, the server's, none set aside for a new stream; and a stream that takes no more bytes.
+# The limit of the account, of the server, of a new stream; and a stream that takes no more bytes.
 NO_STORAGE = (10002, 10023, 10047)
 STORE_FAILED = 10077
 NO_MESSAGE = 10037
 STREAM_NOT_FOUND = 10059
 BATCH_MAX = 256
 _INFO, _CREATE = "STREAM.INFO.", "STREAM.CREATE."
-# The broker disconnects a client that 64 MiB wait for, and one batch has to arrive within one timeout.
+# The broker disconnects a client with 64 MiB of unread data, and a batch must arrive within one timeout.
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 END_OF_BATCH = 204
 NOT_FOUND = 404
@@ -45,7 +45,7 @@ class StoredMessage(NamedTuple):
     seq: int
     headers: bytes
     data: bytes
-    time: str | None = None  # as the leader tells it; others put it into the headers
+    time: str | None = None  # from the leader; other replicas put it into the headers
 
     def header(self, name: bytes) -> str | None:
         return value_of(self.headers, name)
@@ -58,7 +58,7 @@ class StoredMessage(NamedTuple):
 
     @property
     def stored_at_ns(self) -> str | None:
-        """The same, to the nanosecond: of one stream no two messages have the same."""
+        """The same, to the nanosecond: no two messages of one stream have the same time."""
         stamp = self.time or self.header(b"Nats-Time-Stamp")
         return None if stamp is None else _nanoseconds(stamp)
 
@@ -111,16 +111,16 @@ class JetStream:
     def __init__(self, requests: Asks, on_no_storage: Callable[[], None] = lambda: None) -> None:
         self._requests = requests
         self._on_no_storage = on_no_storage
-        # By stream, as the broker has described it last.
+        # By stream, from the last description that was read.
         self.replicas: dict[str, int] = {}
-        # Of `confirmed_reads`: confirmations of one place stand in each other's way.
+        # Of `confirmed_reads`: confirmations of one subject would block each other.
         self.confirming = SharedConfirmation()
 
     async def publish(self, subject: str, payload: bytes, headers: bytes = b"") -> PubAck:
         return await self.publish_soon(subject, payload, headers)
 
     def publish_soon(self, subject: str, payload: bytes, headers: bytes) -> Awaitable[PubAck]:
-        """Sent now, acknowledged when awaited. For two publishes side by side without a task for each."""
+        """Sent now, acknowledged when awaited. For several publishes at once without a task for each."""
         return _Publishing(self._requests, subject, payload, headers, self._on_no_storage)
 
     async def last(self, stream: str, subject: str) -> StoredMessage | None:
@@ -149,7 +149,7 @@ class JetStream:
         return first.messages + await self.after(stream, subject, first.messages[-1].seq)
 
     async def page(self, stream: str, subject: str, seq: int, count: int) -> list[StoredMessage]:
-        """The next `count` of them: fewer means that there are no more."""
+        """The next `count` messages: fewer means that there are no more."""
         found: list[StoredMessage] = []
         while True:
             batch = await self._batch(stream, _after(subject, seq, count - len(found)))
@@ -213,7 +213,7 @@ class JetStream:
         return int((await self.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
 
     async def clock(self, stream: str) -> float:
-        """What time it is for the broker that leads this stream."""
+        """The time of the broker that leads this stream."""
         return _instant((await self.api(f"STREAM.INFO.{stream}"))["ts"])
 
     async def _at_leader(self, stream: str, ask: dict[str, Any]) -> StoredMessage | None:
@@ -230,7 +230,7 @@ class JetStream:
 
 
 class _Publishing:
-    """A publish under way. While the broker cannot decide whether it fits, it is sent again."""
+    """A publish in flight. It is sent again while the broker cannot decide about the expected sequence."""
 
     __slots__ = ("_future", "_headers", "_on_no_storage", "_payload", "_requests", "_subject")
 
@@ -273,7 +273,7 @@ def _after(subject: str, seq: int, count: int) -> dict[str, Any]:
 
 
 def _instant(stamp: str) -> float:
-    """Nanoseconds are more than fromisoformat takes; and where they are nothing they are not written."""
+    """`fromisoformat` does not take nanoseconds. The broker leaves a fraction of zero out."""
     whole, _, fraction = stamp.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
 

@@ -1,7 +1,7 @@
-"""Keeps this process's `clock.now` at the broker's time: measured at the leader of the log of events.
+"""Keep `clock.now` of this process at the broker's time, measured at the leader of the event log.
 
-When the store is opened, after each reconnect and at an interval. A clock of this machine that is far from
-the broker's is reported once; it changes nothing.
+It is measured when the store is opened, after each reconnect and at an interval. If the clock of this machine
+is far from the broker's, that is logged once and has no other effect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyoco_server.supervision import Loop
 log = logging.getLogger(__name__)
 
 INTERVAL_SEC = 30.0
-# A better measurement is tried for at most so often, until it is good enough.
+# Measurements are repeated at most this often, until one is good enough.
 TRIES_MAX = 4
 GOOD_ENOUGH_SEC = 0.002
 FAR_APART_SEC = 5.0
@@ -33,21 +33,21 @@ class BrokerClock:
         self._loop.start()
 
     def handle_reconnect(self) -> None:
-        """Perhaps to another broker, with another clock: measured at once."""
+        """It may be another broker, with another clock: measure at once."""
         self._loop.wake()
 
     async def stop(self) -> None:
         await self._loop.stop()
 
     async def measure(self) -> None:
-        """Raises Unavailable when the broker does not answer; then the last measurement counts."""
+        """Raises Unavailable if the broker does not answer; the last measurement stays valid."""
         for _ in range(TRIES_MAX):
             if await self._ask() <= GOOD_ENOUGH_SEC:
                 break
         self._compare()
 
     async def now(self) -> float:
-        """The broker's time as it answers this moment: for what cannot be undone."""
+        """The broker's time, measured now: for decisions that cannot be undone."""
         await self._ask()
         return clock.now()
 

@@ -1,8 +1,8 @@
-"""nats-py's connection with a short cut: subscriptions whose messages go straight to a function.
+"""The connection of nats-py with a faster path: subscriptions whose messages go directly to a function.
 
-The ordinary way costs a queue, a task and a header dictionary per message and a flush future per publish.
-Here a message is handed over as bytes in the loop's own step, and everything sent in one step leaves in
-one write. Reconnecting, resubscribing, authentication and parsing stay nats-py's.
+nats-py uses a queue, a task and a header dictionary per message and a flush future per publish. Here a
+message is passed on as bytes when it is read, and everything that is sent in one step of the event loop
+leaves in one write. nats-py still reconnects, resubscribes, authenticates and parses.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pyoco_server.supervision import contain, start_task
 
 log = logging.getLogger(__name__)
 
-# A ping is sent this often. A connection is given up after so many in a row without a byte from the broker:
-# sooner where there is another server to go to, for a single one is not replaced by hanging up on it.
+# A ping is sent this often. A connection is given up after this many pings in a row without a byte from the
+# broker: sooner if there is another server to connect to.
 PING_INTERVAL_SEC = 1.0
 SILENT_PINGS_MAX = 5
 SILENT_PINGS_MAX_OF_ONLY_SERVER = 10
-# Also where other bytes arrive: what we send may be lost on its way.
+# Also if other bytes arrive: the direction to the broker may be broken.
 UNANSWERED_PINGS_MAX = 15
 RECONNECT_AGAIN_SEC = 0.5
 CLOSE_WITHIN_SEC = 4.0
@@ -53,19 +53,19 @@ class BrokerClient(Client):
 
     @property
     def was_ever_connecting(self) -> bool:
-        """nats-py cannot close what was never opened."""
+        """nats-py cannot close a connection that was never opened."""
         return self._flush_queue is not None
 
     @property
     def connection_no(self) -> int:
-        """Another one after each reconnect: what was found out before may be of another broker."""
+        """Changes with each reconnect: earlier observations may be of another broker."""
         return int(self.stats["reconnects"])
 
     async def listen(self, subject: str, handler: RawHandler) -> int:
         """Subscribe; returns the id that `unlisten` takes. nats-py renews it after a reconnect.
 
-        It is entered where nats-py keeps its own, without the task and the queue that those have, and told
-        to the broker together with everything else that is sent in this step.
+        It is registered with nats-py, but without a task and a queue. The broker gets it together with
+        everything else that is sent in this step of the event loop.
         """
         if self.is_closed:
             raise BrokerAway
@@ -73,26 +73,26 @@ class BrokerClient(Client):
         sid: int = self._sid
         self._subs[sid] = Subscription(self, sid, subject)
         self._handlers[sid] = handler
-        if self.is_connected:  # else the reconnect tells it
+        if self.is_connected:  # else nats-py sends it after the reconnect
             self._send_soon(f"SUB {subject} {sid}\r\n".encode())
         return sid
 
     async def unlisten(self, sid: int) -> None:
-        """Does not fail: a connection that is lost has lost the subscription too."""
+        """Never fails: a lost connection has lost the subscription too."""
         self._handlers.pop(sid, None)
         if self._subs.pop(sid, None) is not None and self.is_connected:
             self._send_soon(f"UNSUB {sid}\r\n".encode())
 
     async def unlisten_gracefully(self, sid: int) -> None:
-        """Unsubscribe; what the broker sent before it knew of that still reaches the function."""
+        """Unsubscribe. Messages that the broker sent before that still reach the function."""
         if self._subs.pop(sid, None) is not None and self.is_connected:
             self._send_soon(f"UNSUB {sid}\r\n".encode())
             with contextlib.suppress(NatsError, asyncio.TimeoutError, OSError):
-                await self.flush()  # a connection that is lost here has nothing more to bring
+                await self.flush()  # after a lost connection no message can come
         self._handlers.pop(sid, None)
 
     def send(self, subject: str, payload: bytes, *, reply: str = "", headers: bytes = b"") -> None:
-        """Publish without waiting. Refused while disconnected, so that nothing old is sent at a reconnect."""
+        """Publish without waiting. Raises BrokerAway if disconnected: a reconnect sends nothing old."""
         if not self.is_connected:
             raise BrokerAway
         self._check(subject, len(headers) + len(payload))
@@ -104,12 +104,12 @@ class BrokerClient(Client):
         self._send_soon(b"".join((command, headers, payload, b"\r\n")))
 
     async def flush(self, timeout: int = 10) -> None:
-        """Everything sent before this has reached the broker. (nats-py's ping would overtake what waits.)"""
+        """Wait until everything sent before has reached the broker. Pending writes must precede the ping."""
         self._write_pending()
         await super().flush(timeout)
 
     async def close(self) -> None:
-        """In order, if the broker takes what is left to be sent; a frozen one is not waited for."""
+        """Send what is pending, then close. A broker that does not respond is not waited for."""
         self._is_leaving = True
         try:
             async with asyncio.timeout(CLOSE_WITHIN_SEC):
@@ -118,23 +118,23 @@ class BrokerClient(Client):
             self._abort()
 
     def leave_server(self) -> None:
-        """Connect to another one, if another is known: this one is there and of no use."""
+        """Connect to another server, if there is one: this one answers no request."""
         if self.is_connected and len(self._server_pool) > 1:
             log.warning("the broker answers no request; another server is tried")
             self._leaving = start_task(self._process_op_err(StaleConnectionError()), "leaving a server")
 
     def drop_unsent(self) -> None:
-        """At a disconnect: an acknowledgement or a commit of then must not be sent by a later connection."""
+        """After a disconnect: an old acknowledgement or commit must not be sent by a later connection."""
         self._pending, self._pending_data_size = [], 0
 
     async def _ping_interval(self) -> None:
-        """Is the broker there? Counted in pings, not in seconds: while this process does not get to run, the
-        broker is not waited for. Any byte is a sign of life, so that a long queue in front of a pong is none
-        of its absence. The task is nats-py's, which ends it when the connection ends."""
+        """Detect a dead connection. Pings are counted, not seconds: time in which this process did not run is
+        not the broker's. Any byte shows that the broker is alive, because a pong may stand behind a long
+        queue. nats-py owns the task and ends it with the connection."""
         self._silent_pings, is_given_up = 0, False
         while not is_given_up:
             await asyncio.sleep(PING_INTERVAL_SEC)
-            with contain("pings of the broker"):  # without them a connection that is dead would be kept
+            with contain("pings of the broker"):  # without pings a dead connection would be kept
                 is_given_up = self.is_connected and await self._ping_or_give_up()
 
     async def _ping_or_give_up(self) -> bool:
@@ -144,7 +144,7 @@ class BrokerClient(Client):
         if self._silent_pings >= self._silent_max or self._pings_outstanding > UNANSWERED_PINGS_MAX:
             await self._process_op_err(StaleConnectionError())
             return True
-        with contextlib.suppress(OSError):  # the connection is broken, which its reader notices
+        with contextlib.suppress(OSError):  # the reader of the connection handles the loss
             await self._send_ping()
         return False
 
@@ -153,8 +153,8 @@ class BrokerClient(Client):
         return SILENT_PINGS_MAX if len(self._server_pool) > 1 else SILENT_PINGS_MAX_OF_ONLY_SERVER
 
     async def _attempt_reconnect(self) -> None:
-        """The old connection is not closed in order: a frozen broker would be waited for. And whatever goes
-        wrong, it is tried again: nothing else would ever connect this process."""
+        """Abort the old connection: an orderly close would wait for a broker that does not respond. Retry
+        after any error, because nats-py ends its task after one that it does not expect."""
         self._abort()
         while True:
             with contain("reconnecting", "reconnecting has failed"):
@@ -168,8 +168,8 @@ class BrokerClient(Client):
             self._transport.abort()
 
     async def _connect_to_server(self, server: Any) -> None:
-        """Before Python 3.12 a cancel in the middle of connecting may be swallowed: the loop that reconnects
-        would then go on for ever, and the end of the process waits for it."""
+        """Before Python 3.12 a cancel during a connect may be lost. The reconnect loop would then never end,
+        and the process waits for it when it exits."""
         if self._is_leaving:
             raise asyncio.CancelledError
         if self._transport is None and server.uri.scheme not in ("ws", "wss"):
@@ -177,7 +177,7 @@ class BrokerClient(Client):
         await super()._connect_to_server(server)
 
     def _check(self, subject: str, size: int) -> None:
-        """The broker answers either of these by ending the connection, and everybody's requests with it."""
+        """The broker closes the connection after either of these, and all requests in flight fail."""
         if not subject or " " in subject or not subject.isprintable():
             raise Invalid("A name that becomes part of a subject has no blanks or line breaks.")
         if size > self.max_payload:
@@ -194,11 +194,11 @@ class BrokerClient(Client):
         self._flush_is_due = False
         if self._pending and self.is_connected and self._transport:
             pending, self._pending, self._pending_data_size = self._pending, [], 0
-            with contextlib.suppress(OSError):  # it broke: its reader notices that, and requests fail then
+            with contextlib.suppress(OSError):  # its reader handles the loss, and requests fail then
                 self._transport.writelines(pending)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        """What nats-py's own parser has read: a message that came in pieces."""
+        """A message that the parser of nats-py has read because it came in pieces."""
         if not self._hand_over(sid, bytes(subject), bytes(reply), headers or b"", data):
             await super()._process_msg(sid, subject, reply, data, headers)
 

@@ -1,14 +1,14 @@
 """Prove by a majority that what was read of a subject is its last message.
 
 A node that is cut off from a cluster considers itself the leader of its streams for up to ten more seconds
-and answers `STREAM.MSG.GET` from what it had then. A majority may have elected another leader meanwhile. So
-a read through the leader is no ground for "not there", "refused" or "nothing to do".
+and answers `STREAM.MSG.GET` with old data. A majority may have elected another leader meanwhile. So a read
+through the leader does not prove "not there", "refused" or "nothing to do".
 
-A write is: it is acknowledged only after a majority has stored it. `confirm` writes a mark whose headers say
-what the last sequence of the other subject must be. The leader checks that in the same step. One mark is kept
-per stream; readers of streams pass over it (`is_mark`).
+A write does: it is acknowledged only after a majority has stored it. `confirm` writes a mark whose headers
+contain the expected last sequence of the other subject. The leader checks it in the same step. One mark is
+kept per stream; readers of streams skip it (`is_mark`).
 
-A stream with one copy has no second opinion: there the read itself counts.
+In a stream with one copy the read itself is the proof.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.jetstream.headers import header_block
 
-# The last token of the subject of a mark: `$` stands in no run id and in no key of ours.
+# The last token of the subject of a mark: no run id and no key of the product contains `$`.
 MARK = "$confirm"
 # How often a subject is read again because another message came between reading and confirming.
 CONFIRM_TRIES_MAX = 8
@@ -26,14 +26,14 @@ _HEADER = b"Pyoco-Confirm:"
 
 
 def is_mark(headers: bytes) -> bool:
-    """Whether this message of a stream is a mark and nothing that its readers are interested in."""
+    """Whether this message of a stream is a mark, which its readers skip."""
     return _HEADER in headers
 
 
 async def wait_for_majority(jetstream: JetStream, stream: str, mark: str) -> bool:
-    """Return when a majority has answered: what a node has shown before may be old, and is read again.
+    """Return when a majority has answered. Data that was read before may be old and must be read again.
 
-    False: there is one copy, and what was read is what there is. Raises Unavailable where none answers.
+    False: there is one copy, and what was read is current. Raises Unavailable if no majority answers.
     """
     if jetstream.replicas.get(stream) == 1:
         return False
@@ -42,9 +42,9 @@ async def wait_for_majority(jetstream: JetStream, stream: str, mark: str) -> boo
 
 
 async def confirm(jetstream: JetStream, stream: str, mark: str, subject: str, seq: int) -> bool:
-    """Whether `seq` is the last sequence of `subject` (0: it has no message), as a majority knows.
+    """Whether `seq` is the last sequence of `subject` (0: it has no message), confirmed by a majority.
 
-    `mark`: a subject of the same stream that ends with MARK. Raises Unavailable where no majority answers.
+    `mark`: a subject of the same stream that ends with MARK. Raises Unavailable if no majority answers.
     """
     if jetstream.replicas.get(stream) == 1:
         return True
@@ -61,10 +61,10 @@ async def confirm(jetstream: JetStream, stream: str, mark: str, subject: str, se
             return False
         return True
 
-    # The broker takes one at a time for a subject, and holds up commits to it for so long (10164).
+    # The broker accepts one at a time per subject, and delays commits to it meanwhile (10164).
     return await jetstream.confirming.ask(f"{subject} {seq}", is_stored)
 
 
 def _headers(what: str, **expected: str | int) -> bytes:
-    """`KV-Operation`: so that other readers of a bucket take the mark for a deleted key."""
+    """`KV-Operation`: other readers of a bucket then treat the mark as a deleted key."""
     return header_block(Pyoco_Confirm=what, KV_Operation="PURGE", Nats_Rollup="sub", **expected)

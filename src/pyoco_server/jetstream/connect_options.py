@@ -1,4 +1,4 @@
-"""How to connect to the broker: who we are there, and whom we believe to be it."""
+"""How to connect to the broker: the credentials, and the certificates that are trusted."""
 
 from __future__ import annotations
 

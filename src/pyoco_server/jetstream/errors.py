@@ -3,9 +3,9 @@
 Unavailable (503, ERR-PYOCO-0003)
 ├── BrokerAway       not connected: nothing was sent
 ├── AnswerLost       sent, and no answer came: it may have happened
-│   └── InFlight     a message before ours on this subject is not decided on yet, perhaps our own first try
+│   └── ProposalInFlight   an earlier message of this subject is undecided, perhaps the same one
 └── BrokerRefused    the broker answered that it cannot
-    └── NoStorage    … because it has no room for it
+    └── NoStorage    … because it has no space for it
 WrongSequence        another writer was first; never leaves the store and operations
 """
 
@@ -18,7 +18,7 @@ _COMES_BACK = (503, 10008)
 
 
 class _OfTheBroker(Unavailable):
-    """The message names subjects and repeats what the broker said: for the log. Clients get `plain`."""
+    """The message has subjects and the text of the broker, for the log. Clients get `plain`."""
 
     plain = ""
 
@@ -40,7 +40,7 @@ class AnswerLost(_OfTheBroker):
 
 
 class ProposalInFlight(AnswerLost):
-    """Not a verdict: asked again in a moment, the broker knows whether the expected sequence was right."""
+    """Not decided yet: a moment later the broker can check the expected sequence."""
 
 
 class BrokerRefused(_OfTheBroker):
@@ -52,7 +52,7 @@ class BrokerRefused(_OfTheBroker):
 
     @property
     def will_pass(self) -> bool:
-        """It says nothing about what was asked: the same succeeds when the stream has a leader again."""
+        """The same request succeeds when the stream has a leader again."""
         return self.code in _COMES_BACK
 
 
@@ -63,7 +63,7 @@ class NoStorage(BrokerRefused):
 
 
 class StreamDoesNotFit(_OfTheBroker):
-    """A stream that exists is another one than the configuration asks for."""
+    """An existing stream does not have the settings that the configuration needs."""
 
     def __init__(self, message: str, plain: str) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class StreamDoesNotFit(_OfTheBroker):
 
 
 class LogLost(_OfTheBroker):
-    """The event log is missing, and something else says that there was one."""
+    """The event log is missing, and other streams show that there was one."""
 
     plain = (
         "The event log is missing, and there are runs that had one. Restore it from a backup, or give those "
@@ -87,7 +87,7 @@ class BrokerTooOld(Unavailable):
 
 
 class StreamsSilent(_OfTheBroker):
-    """They exist and do not answer: they have no leader. All others are as they should be."""
+    """Streams exist and do not answer: they have no leader. All others are usable."""
 
     plain = "Streams of the broker have no leader yet. What needs them waits; try again."
 

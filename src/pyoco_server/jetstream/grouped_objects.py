@@ -1,9 +1,9 @@
 """Objects that belong to groups, created once and never replaced, and removed by group without a trace.
 
-A name is `<group>/<part>/<rest>`; group and part are tokens of their own in the subjects of the meta message
-and of the chunks. So what a group has, or a part of it (`<group>.<part>`), is found and removed by one
-subject filter, chunks of an upload that was never finished included. Other nats clients can list and read
-these objects; they cannot find one by its name.
+A name is `<group>/<part>/<rest>`; group and part are separate tokens in the subjects of the meta message and
+of the chunks. So the objects of a group, or of a part of it (`<group>.<part>`), are found and removed by one
+subject filter, together with the chunks of unfinished uploads. Other nats clients can list and read these
+objects; they cannot find one by its name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class GroupedObjects(Objects):
         await self._jetstream.purge(self._stream, f"{self._chunks}{group}.>")
 
     async def in_group(self, group: str) -> list[ObjectInfo]:
-        """As the leader has them: to a copy that lags, chunks of an object would be those of none."""
+        """As the leader has them: on a copy that lags, a meta message may be missing."""
         found = by_name(await self._jetstream.after_at_leader(self._stream, f"{self._metas}{group}.>", 0))
         return [info for info in found.values() if not info.deleted]
 
     async def remove_others(self, group: str, kept: Collection[str]) -> int:
-        """Objects of the group that are not among these, and chunks of no object. How many were removed."""
+        """Remove objects of the group that are not `kept`, and chunks of no object. Returns how many."""
         infos = await self.in_group(group)
         others = [info.name for info in infos if info.name not in kept]
         for name in others:

@@ -13,14 +13,14 @@ def header_block(**fields: str | int) -> bytes:
 
 
 def traced(correlation_id: str | None, traceparent: str | None) -> dict[str, str]:
-    """The fields of a message that something caused, for `header_block`."""
+    """The tracing fields of a message, for `header_block`."""
     fields = {"X_Correlation_Id": correlation_id, "traceparent": traceparent}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 @cache
 def _form(names: tuple[str, ...]) -> str:
-    """There are as many as there are calls of `header_block` in the code."""
+    """Cached: there are as many as calls of `header_block` in the code."""
     lines = "".join(f"{name.replace('_', '-')}: %s\r\n" for name in names)
     return f"{_VERSION.decode()}\r\n{lines}\r\n"
 

@@ -1,7 +1,7 @@
 """The meta message of an object, in the JSON that all nats clients write.
 
-Clients differ in small things, and all are read: nats.go gives headers as lists and leaves the time to the
-message, nats-py gives them as plain values and writes the time. What we write is nats-py's form.
+Clients differ in details, and all forms are read: nats.go writes headers as lists and no time, nats-py writes
+them as plain values and with a time. This module writes the form of nats-py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sha256_hex(self) -> str | None:
-        """None for what cannot be read as a SHA-256, which then no bytes will match."""
+        """None if the digest is not a SHA-256; then no bytes match it."""
         try:
             raw = base64.urlsafe_b64decode(_padded(self.digest.removeprefix(DIGEST_PREFIX)))
         except ValueError:
@@ -74,7 +74,7 @@ def encode_info(info: ObjectInfo) -> bytes:
 
 
 def decode_info(data: bytes, revision: int, stored_at: str | None) -> ObjectInfo | None:
-    """None for what is not a meta message: a wrong message must not hide the other objects."""
+    """None if it is not a meta message: a wrong message must not hide the other objects."""
     try:
         meta = msgspec.json.decode(data, type=_Meta)
     except msgspec.MsgspecError:

@@ -1,11 +1,11 @@
-"""Things too big for one message: an object store bucket, as all nats clients lay them out.
+"""Values that are too large for one message: an object store bucket in the layout of all nats clients.
 
-Owns chunks and meta messages of one bucket: cut into pieces, sent several at a time, read back a few at a
-time, checked against their digest. What an object means, and who may have it, is the caller's business.
+Owns the chunks and meta messages of one bucket: cuts data into chunks, sends and reads several at a time, and
+checks their digest. The meaning of an object, and access to it, are the caller's.
 
-An object is named by its meta message. A put sends the chunks under an id of its own (`nuid`) first and
-then the meta message at the revision it has read, so that readers see the old object or the new one, and of
-two writers each has replaced what it knows of. Decisions are made on what the leader says; `list` may lag.
+An object is named by its meta message. A put sends the chunks under a new id (`nuid`) first and then the meta
+message at the revision that was read, so that readers see the old object or the new one, and no writer
+replaces an object that it has not seen. Decisions use reads from the leader; `list` may lag.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES = 128 * 1024
 CHUNKS_IN_FLIGHT_MAX = 16
 CHUNKS_READ_AT_ONCE = 16
-# Of so many who replace one object at once, each gets its turn.
+# So many writers can replace one object at once; each succeeds.
 WRITE_TRIES_MAX = 20
 READ_TRIES_MAX = 5
 
@@ -74,10 +74,10 @@ class Objects:
     ) -> ObjectInfo:
         """Store the whole of `data` or nothing.
 
-        With `expected_revision` (0: not there) WrongSequence is raised if the object is at another one.
-        With `admit` the rule may be about the whole bucket: it is called with all that is there, and what it
-        raises refuses the put. The object is then announced at the sequence of that list: if anything else
-        was put or deleted meanwhile, the rule is asked again. With neither, the last writer wins.
+        With `expected_revision` (0: not there) WrongSequence is raised if the object is at another revision.
+        `admit` is a rule about the whole bucket: it is called with all objects, and an error that it raises
+        refuses the put. The meta message is then published at the sequence of that list: if another object
+        was put or deleted meanwhile, `admit` is called again. With neither, the last writer wins.
         """
         before = await self._at_leader(name)
         if expected_revision is not None and _revision_to_see(before) != expected_revision:
@@ -106,7 +106,7 @@ class Objects:
         return info.at(revision)
 
     async def create(self, name: str, data: bytes | AsyncIterator[bytes], sha256: str) -> ObjectInfo:
-        """What is there already with this digest is ours, from an earlier try. Raises NotSame for others."""
+        """Returns an existing object with this digest: an earlier try stored it. Else raises NotSame."""
         try:
             return await self.put(name, data, expected_revision=0)
         except WrongSequence:
@@ -116,7 +116,7 @@ class Objects:
             return found
 
     async def get(self, name: str) -> bytes:
-        """All of it. For objects that fit into memory."""
+        """The whole object, for objects that fit into memory."""
         for _ in range(READ_TRIES_MAX):
             info = await self._present(name)
             try:
@@ -127,7 +127,7 @@ class Objects:
         raise Unavailable(f"The object {name} changes too fast to be read. Try again.")
 
     async def stream(self, name: str) -> AsyncIterator[bytes]:
-        """Piece by piece. The last step of the iteration raises if the bytes were not those that were put."""
+        """Piece by piece. The last step of the iteration raises if the digest does not match."""
         info = await self._present(name)
         try:
             async for piece in self.pieces(info):
@@ -142,12 +142,12 @@ class Objects:
         return None if found is None or found.deleted else found
 
     async def list(self) -> builtins.list[ObjectInfo]:
-        """All that are there, by name."""
+        """All objects, by name."""
         found = by_name(await self._jetstream.after(self._stream, self._metas + ">", 0))
         return [found[name] for name in sorted(found) if not found[name].deleted]
 
     async def delete(self, name: str, *, expected_revision: int | None = None) -> ObjectInfo:
-        """What was deleted. NotFound if there is nothing; WrongSequence if it is at another revision."""
+        """Returns the deleted object. Raises NotFound, or WrongSequence if it is at another revision."""
         found = await self._present(name)
         for _ in range(WRITE_TRIES_MAX):
             if expected_revision is not None and found.revision != expected_revision:
@@ -158,7 +158,7 @@ class Objects:
                 found = await self._present(name)
             except AnswerLost:
                 now = await self.info(name)
-                if now is None:  # by this very request, as far as anybody can tell
+                if now is None:  # most likely deleted by this request
                     break
                 found = now
             else:
@@ -169,7 +169,7 @@ class Objects:
         return found
 
     async def remove(self, name: str) -> None:
-        """Nothing is left of it, no mark of its deletion either."""
+        """Remove the object, without a mark of the deletion."""
         info = await self.info(name)
         await self._jetstream.purge(self._stream, self._meta(name))
         if info is not None:
@@ -186,7 +186,7 @@ class Objects:
                     await under_way.popleft()
                 under_way.append(self._jetstream.publish_soon(subject, piece, b""))
         finally:
-            # Even after a failure: these chunks must be dropped after the last of them is stored.
+            # Also after a failure: the chunks can be dropped only after the last one is stored.
             ends = await asyncio.gather(*map(_wait_for_ack, under_way), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):
@@ -196,7 +196,7 @@ class Objects:
     async def _announce(
         self, info: ObjectInfo, before: ObjectInfo | None, *, once: bool
     ) -> tuple[ObjectInfo | None, int]:
-        """What it took the place of, and its revision."""
+        """Returns the object that was replaced, and the new revision."""
         for _ in range(WRITE_TRIES_MAX):
             try:
                 return before, await self._publish_surely(info, before.revision if before else 0)
@@ -219,7 +219,7 @@ class Objects:
         raise Unavailable("Too many objects are added at once. Try again.")
 
     async def _publish_surely(self, info: ObjectInfo, revision: int, of: str | None = None) -> int:
-        """Sent again after a lost answer: at one expected revision it is stored once or refused."""
+        """Publish, again after a lost answer: at one expected revision it is stored once or refused."""
         try:
             return await self._publish(info, revision, of)
         except AnswerLost:
@@ -232,7 +232,7 @@ class Objects:
             raise _OutcomeUnknown(info.name) from error
 
     async def _revision_of_ours(self, info: ObjectInfo) -> int:
-        """Refused after an answer was lost: because it is there. Or because it is still on its way."""
+        """After a lost answer and a refusal: the first try was stored, or is still on its way."""
         try:
             now = await self._at_leader(info.name)
         except Unavailable as error:
@@ -242,7 +242,7 @@ class Objects:
         return now.revision
 
     async def _publish(self, info: ObjectInfo, revision: int, of: str | None = None) -> int:
-        """If the object is still at this revision; or the last of the subjects `of`, which may be all."""
+        """Publish the meta message if the object, or the last message of `of`, is at this revision."""
         headers = header_block(
             Nats_Rollup="sub",
             Nats_Expected_Last_Subject_Sequence=revision,
@@ -251,7 +251,7 @@ class Objects:
         return (await self._jetstream.publish(self._meta(info.name), encode_info(info), headers)).seq
 
     async def pieces(self, info: ObjectInfo) -> AsyncIterator[bytes]:
-        """Of this very object. The last step of the iteration raises if they are not what was put."""
+        """The chunks of this object. The last step of the iteration raises if the digest does not match."""
         digest, left, seq = hashlib.sha256(), info.chunks, 0
         while left:
             messages = await self._chunks_after(info, seq, min(left, CHUNKS_READ_AT_ONCE))
@@ -263,7 +263,7 @@ class Objects:
             raise ObjectDamaged(f"The object {info.name} is not what was put: its digest differs.")
 
     async def _chunks_after(self, info: ObjectInfo, seq: int, count: int) -> builtins.list[StoredMessage]:
-        """At least one. A replica may lag behind, so only the leader decides that something is missing."""
+        """At least one chunk. A replica may lag, so only the leader decides that chunks are missing."""
         subject = self._chunks + info.nuid
         if page := await self._jetstream.page(self._stream, subject, seq, count):
             return page
@@ -286,7 +286,7 @@ class Objects:
         message = await self._jetstream.last_at_leader(self._stream, self._meta(name))
         if message is None:
             return None
-        # What cannot be read is as good as deleted, but its revision still counts.
+        # An unreadable meta message counts as deleted, but its revision is valid.
         unreadable = ObjectInfo(name=name, bucket=self._bucket, nuid="", deleted=True, revision=message.seq)
         return _info(message) or unreadable
 
@@ -294,7 +294,7 @@ class Objects:
         try:
             await self._jetstream.purge(self._stream, self._chunks + nuid)
         except Unavailable as error:
-            # They take room and do no harm: no meta message names them.
+            # They only take space: no meta message names them.
             log.warning("chunks were not removed", extra={"nuid": nuid, "error": error.message})
 
     def _meta(self, name: str) -> str:
@@ -314,7 +314,7 @@ def _info(message: StoredMessage) -> ObjectInfo | None:
 
 
 def by_name(messages: Iterable[StoredMessage]) -> dict[str, ObjectInfo]:
-    """The latest of each: one that was replaced while we read on is there twice."""
+    """The latest of each name: an object that was replaced during the read is there twice."""
     return {info.name: info for info in map(_info, messages) if info is not None}
 
 
@@ -327,7 +327,7 @@ async def _wait_for_ack(publishing: Awaitable[PubAck]) -> PubAck:
 
 
 async def _cut(data: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pieces of exactly one chunk, and a last one of what is left."""
+    """Pieces of exactly one chunk, and a last one with the rest."""
     if isinstance(data, bytes):
         for start in range(0, len(data), CHUNK_BYTES):
             yield data[start : start + CHUNK_BYTES]

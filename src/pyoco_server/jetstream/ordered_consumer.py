@@ -1,9 +1,9 @@
-"""Every message of a stream, in order, pushed from the broker to one gateway: an ordered consumer.
+"""An ordered consumer: every message of a stream, in order, pushed from the broker to one process.
 
-It is ours and not nats-py's, because a gateway lives through broker restarts: a gap in the consumer's
-own numbering, missing heartbeats or a reconnect make it start a new consumer after the last sequence it
-has. Before that it asks the leader whether what was read is still there (`stream_position`). If not, the
-owner is told to forget what it made of it, and everything is read again.
+nats-py's does not survive a restart of the broker. After a gap in the consumer's numbering, missing
+heartbeats or a reconnect, this one creates a new consumer after the last sequence that it has. Before that it
+checks at the leader that the messages it has read are still there (`stream_position`). If not, it calls
+`on_lost`, so that the owner drops its copy, and reads everything again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DELETIONS = (b"KV-Operation:", b"Nats-Rollup:")
 
 # the subject below the prefix (of the log: a run id), stream sequence, header block, payload
 OnMessage = Callable[[str, int, bytes, bytes], None]
-# What was read is not in the stream any more. When the stream was created, and its last sequence.
+# Messages that were read are no longer in the stream. When the stream was created, and its last sequence.
 OnLost = Callable[[str, int], None]
 
 
@@ -80,14 +80,14 @@ class OrderedConsumer:
         self._is_restarting = False
         self._loop = Loop(f"feed of {stream}", self._keep, interval_sec=HEARTBEAT_SEC, backoff=RESTART)
         self.stream_position = StreamPosition()
-        # Of which connection it is known that what was read is still there.
+        # The connection on which the messages that were read were last verified.
         self._verified_on: int | None = None
-        # Nothing up to here is still to come, as the leader of the stream knows; moves no consumer.
+        # No message up to here is still to come, as the leader has confirmed.
         self._confirmed = 0
         self.restarts = 0
 
     def start(self, after: StreamPosition | int = 0) -> None:
-        """Once: a second start would set the position back and deliver messages twice."""
+        """Call it once: a second start would reset the position and deliver messages twice."""
         assert not self._loop.is_running, "a feed is started once"
         self.stream_position = after if isinstance(after, StreamPosition) else StreamPosition(after)
         self._restart()
@@ -103,17 +103,17 @@ class OrderedConsumer:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether the broker tells us news: a consumer of ours is there, and was not silent for too long."""
+        """Whether messages arrive: the consumer exists and was not silent for too long."""
         return self.subscribed.is_set() and not self._is_silent
 
     @property
     def _is_silent(self) -> bool:
-        """Also right after this machine was suspended: what was published meanwhile is not here."""
+        """Also after this machine was suspended: messages published meanwhile are missing."""
         return elapsed() - self._received_at > SILENCE_MAX_SEC
 
     @property
     def is_verified(self) -> bool:
-        """Whether all that was read is known to be in the stream of the broker we are connected to."""
+        """Whether everything that was read is in the stream, checked on the current connection."""
         return self._verified_on == self._client.connection_no
 
     @property
@@ -124,17 +124,17 @@ class OrderedConsumer:
         self._restart()
 
     def continue_after(self, seq: int) -> None:
-        """With a new consumer, from there; what the present one still delivers is left out."""
+        """Continue there with a new consumer. Messages of the present one are dropped."""
         self.stream_position, self._confirmed, self._consumer_seq = StreamPosition(seq), 0, -1
         self._restart()
 
     def rewind(self) -> None:
-        """Read everything again. What the present consumer still delivers is a gap then, and left out."""
+        """Read everything again."""
         self.continue_after(0)
 
     @property
     def reached(self) -> int:
-        """Every message up to this sequence was handed on, or is gone from the stream."""
+        """Every message up to this sequence was delivered, or is gone from the stream."""
         return max(self.position, self._confirmed)
 
     async def catch_up(self, seq: int, within_sec: float) -> bool:
@@ -153,10 +153,9 @@ class OrderedConsumer:
             await self.confirm(seq)
 
     async def confirm(self, seq: int) -> None:
-        """Find out whether there is anything left up to `seq`: the messages up to it may be gone.
+        """Ask the leader whether messages up to `seq` are left: they may be gone.
 
-        The leader is asked. The replica on which our consumer lives may lag behind it, so that what the
-        consumer has left to deliver says nothing.
+        The replica of the consumer may lag behind the leader, so what it has left to deliver proves nothing.
         """
         reached = self.reached
         following = await self._jetstream.next_at_leader(self._stream, self._subjects, reached)
@@ -168,10 +167,10 @@ class OrderedConsumer:
         try:
             await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
         except BrokerRefused:
-            self._restart()  # our consumer is lost: sooner noticed here than by its silence
+            self._restart()  # the consumer is lost: detected here before its heartbeats are missed
 
     async def _keep(self) -> None:
-        """Subscribe where there is a reason to; silence beyond the heartbeats is one."""
+        """Subscribe again if a restart was requested, or heartbeats are missing."""
         if self._is_restarting or self._is_silent:
             self.subscribed.clear()
             self._is_restarting = False
@@ -185,7 +184,7 @@ class OrderedConsumer:
                     self._is_restarting = True
 
     async def _verify(self) -> None:
-        """Nothing is handed on meanwhile: there is no consumer."""
+        """Check the messages that were read. Nothing is delivered meanwhile: there is no consumer."""
         connection_no, stream_position = self._client.connection_no, self.stream_position
         info = await self._info()
         stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
@@ -195,7 +194,7 @@ class OrderedConsumer:
         created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
         if not stands:
             if self.stream_position is not stream_position:
-                raise BrokerAway  # moved elsewhere meanwhile: that place is looked at instead
+                raise BrokerAway  # another position was set meanwhile: verify that one
             fields = {"stream": self._stream, "position": stream_position.position, "last_seq": last_seq}
             log.warning("the broker has lost messages that were read; everything is read again", extra=fields)
             self._on_lost(created, last_seq)
@@ -250,9 +249,9 @@ class OrderedConsumer:
             return
         self._consumer_seq += 1
         if place.stream_seq <= self.stream_position.position:
-            return  # nothing is handed on twice
+            return  # nothing is delivered twice
         if is_mark(headers):
-            # The next one replaces it, so it is no ground to stand on; but everything before it was read.
+            # The next mark replaces it, so it is no step of the position; but everything before it was read.
             self._confirmed = max(self._confirmed, place.stream_seq)
             self.moved.set()
             return

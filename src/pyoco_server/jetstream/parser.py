@@ -1,7 +1,7 @@
-"""Reads messages off the wire without a regular expression each; everything else is left to nats-py's parser.
+"""Parse messages without a regular expression for each; the parser of nats-py does the rest.
 
-Whole messages in what was received go straight on. A piece of one is kept until the rest arrives; any
-other line of the protocol (INFO, PING, an error) is handed to the parser we inherit from.
+Complete messages are passed on at once. A part of a message is kept until the rest arrives. Any other line of
+the protocol (INFO, PING, an error) goes to the base class.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE, MAX_CONTROL_LINE_SIZE, P
 _CRLF = b"\r\n"
 
 
-# Subscription, subject, reply, headers, payload: taken, if the subscription has a function of its own.
+# Subscription, subject, reply, headers, payload. Returns whether the subscription has a function.
 HandOver = Callable[[int, bytes, bytes, bytes, bytes], bool]
 
 
@@ -51,13 +51,13 @@ class MessageParser(Parser):
 
 
 def _may_be_message(rest: bytes) -> bool:
-    """The beginning of one, of which more has to come."""
+    """Whether this is the beginning of a message."""
     begins = rest.startswith((b"MSG ", b"HMSG ")) or b"MSG ".startswith(rest) or b"HMSG ".startswith(rest)
     return bool(rest) and begins and (_CRLF in rest or len(rest) < MAX_CONTROL_LINE_SIZE)
 
 
 def _message_at(data: bytes, place: int) -> tuple[int, bytes, bytes, bytes | None, bytes, int] | None:
-    """`MSG subject sid [reply] size`, or `HMSG` with the size of the headers before it; if all is there."""
+    """`MSG subject sid [reply] size`, or `HMSG` with the size of the headers before it; None: incomplete."""
     if data.startswith(b"MSG ", place):
         has_headers = False
     elif data.startswith(b"HMSG ", place):

@@ -1,8 +1,8 @@
 """Requests to the broker over one shared reply subscription, with futures keyed by a number.
 
-A request that was sent ends in one of three ways: an answer, AnswerLost after its time, or AnswerLost at
-once when the connection breaks. It is never sent again from here: whether that is safe, only the caller
-knows.
+A request that was sent ends in one of three ways: an answer, AnswerLost after its timeout, or AnswerLost at
+once when the connection breaks. It is not sent again from here: only the caller can decide whether that is
+safe.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pyoco_server.supervision import contain
 SWEEP_INTERVAL_SEC = 0.1
 NO_RESPONDERS = 503
 _NO_RESPONDERS = b"NATS/1.0 503"
-# A server that has answered no request for so long is left for another one, where there is one. The election
-# of a leader takes up to 9 s, but not all requests are for one stream.
+# If a server has answered no request for this long, the client connects to another one, if there is one. The
+# election of a leader takes up to 9 s, but not all requests are for one stream.
 SILENT_SEC_MAX = 8.0
 
 
@@ -39,7 +39,7 @@ def answer_of(subject: str, answers: list[Reply]) -> Reply:
 
 
 class _Waiting:
-    """One request under way. With `many`, answers are collected until a control message ends them."""
+    """One request in flight. With `many`, answers are collected until a control message ends them."""
 
     __slots__ = ("answers", "deadline", "future", "many", "subject")
 
@@ -87,7 +87,7 @@ class Requests:
         return answer_of(subject, await self.send(subject, payload, headers))
 
     def send(self, subject: str, payload: bytes, headers: bytes = b"") -> asyncio.Future[list[Reply]]:
-        """Sent now, answered later; `answer_of` reads what the future gives. For requests side by side."""
+        """Sent now, answered later; pass the result of the future to `answer_of`. For concurrent requests."""
         return self._send(subject, payload, headers, many=False)
 
     async def ask_for_many(self, subject: str, payload: bytes) -> list[Reply]:
@@ -95,7 +95,7 @@ class Requests:
         return await self._send(subject, payload, b"", many=True)
 
     def fail_all(self) -> None:
-        """The connection broke: what was under way may have happened, and no answer will come."""
+        """The connection broke: requests in flight may have had their effect, and no answer will come."""
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
             request.lose()
@@ -135,7 +135,7 @@ class Requests:
             request.future.set_result(request.answers)
 
     def _sweep(self) -> None:
-        """One timer for all. All have the same patience, so the oldest stand first and the rest can wait."""
+        """One timer for all requests. All have the same timeout, so the first ones are the oldest."""
         with contain("timeouts of requests"):  # without the next step no request would ever time out
             self._lose_late()
         again = bool(self._waiting)
@@ -157,7 +157,7 @@ class Requests:
             self._notice_silence(now)
 
     def _notice_silence(self, now: float) -> None:
-        """A server may be cut off from the rest of its cluster: it answers pings, and not one request."""
+        """A server that is cut off from the rest of its cluster answers pings, but no request."""
         if self._silent_since is not None and now - self._silent_since >= SILENT_SEC_MAX:
             self._silent_since = None
             self._client.leave_server()

@@ -1,7 +1,7 @@
-"""One question at a time, and one answer for all who wait for it meanwhile.
+"""One confirmation at a time per key, shared by all callers that wait for it.
 
-A caller that asks while a request is under way cannot use its answer: it may have been given before.
-But the next one is good for all who wait then, so that a crowd costs two questions.
+A caller cannot use the answer of a request that was in flight when it called: the answer may be older than
+the call. But all callers that wait meanwhile share the next request, so that a crowd costs two requests.
 """
 
 from __future__ import annotations

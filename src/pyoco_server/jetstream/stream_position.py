@@ -1,12 +1,12 @@
-"""What a reader of a stream stands on: its position, and which messages it has read last.
+"""The position of a reader of a stream, and which messages it has read last.
 
 A sequence alone is not enough. A broker may return without the end of a stream (power cut, restored disk) and
-give the same sequences to other messages. The time at which the broker stored a message, in nanoseconds, says
-which message it is; a position is only continued where the leader still has what was read.
+give the same sequences to other messages. The time at which the broker stored a message, in nanoseconds,
+identifies it; a reader continues only if the leader still has the messages that were read.
 
-Messages vanish for good reasons too: a rollup or a newer value of the same key replaces them, and the mark of
-a deletion expires. A message that is gone is explained by a newer one of its subject that is still to be
-read. Then the message read before it decides.
+Messages also disappear for valid reasons: a rollup or a newer value of the same key replaces them, and the
+mark of a deletion expires. A newer message of its subject that is still to be read explains a message that is
+gone. Then the message that was read before it is checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from pyoco_server.jetstream.api import JetStream, StoredMessage
 from pyoco_server.jetstream.confirmed_reads import is_mark
 
-# Of how many messages it is remembered which they were; where all of them are gone, all is read again.
+# How many messages are remembered. If all of them are gone, everything is read again.
 STEPS_MAX = 16
 
 
@@ -38,15 +38,15 @@ _decode_steps = msgspec.json.Decoder(list[Step]).decode
 
 class StreamPosition:
     def __init__(self, position: int = 0, created: str = "", steps: Iterable[Step] = ()) -> None:
-        # The last message that was read: where a new consumer goes on.
+        # The last message that was read: a new consumer continues after it.
         self.position = position
-        # When the stream was created; of another stream nothing is continued. Empty: not known yet.
+        # When the stream was created: another stream is read from its beginning. Empty: not known yet.
         self.created = created
         self._steps: deque[Step] = deque(steps, STEPS_MAX)
 
     @classmethod
     def load(cls, kept: dict[str, str]) -> StreamPosition:
-        """From what `dump` returned. A position without the messages it stands on is none."""
+        """From what `dump` returned. A position without its last messages is not used."""
         steps = _decode_steps(kept.get("steps", "[]"))
         position = int(kept.get("position", 0))
         return cls(position, kept.get("created", ""), steps) if steps else cls()
@@ -57,7 +57,7 @@ class StreamPosition:
 
     @property
     def stored_at(self) -> str:
-        """Of the message at the position; empty where none was read."""
+        """Of the message at the position; empty if none was read."""
         return self._steps[-1].stored_at if self._steps else ""
 
     def advance(self, step: Step) -> None:
@@ -65,7 +65,7 @@ class StreamPosition:
         self._steps.append(step)
 
     async def stands(self, jetstream: JetStream, stream: str, subjects: str, info: dict[str, object]) -> bool:
-        """Whether all that was read is in the stream, or replaced by what is still to be read.
+        """Whether everything that was read is in the stream, or replaced by messages still to be read.
 
         `subjects`: of the messages that are read. `info`: the stream, as its leader describes it.
         """
@@ -78,7 +78,7 @@ class StreamPosition:
             if found is not None:
                 if (found.subject, found.stored_at_ns) != (step.subject, step.stored_at):
                     return False
-                # Nothing that we have not read may stand between this one and our position.
+                # Between this message and the position there must be no message that was not read.
                 following = await _following(jetstream, stream, subjects, step.seq)
                 return step.seq == self.position or following is None or following.seq > self.position
             newer = await jetstream.last_at_leader(stream, step.subject)
@@ -89,7 +89,7 @@ class StreamPosition:
 
 
 async def _following(jetstream: JetStream, stream: str, subjects: str, seq: int) -> StoredMessage | None:
-    """The next message that a reader is handed."""
+    """The next message that a reader gets."""
     while found := await jetstream.next_at_leader(stream, subjects, seq):
         if not is_mark(found.headers):
             return found

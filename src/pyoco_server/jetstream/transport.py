@@ -1,7 +1,7 @@
-"""nats-py's TCP transport, but for what happens when the connection is broken or its other end is frozen.
+"""The TCP transport of nats-py, with other behaviour for broken connections and brokers that do not respond.
 
-uvloop raises RuntimeError for a write to a closed connection. nats-py does not expect that one, and would
-stop connecting; here it is what it means, a connection that was lost.
+uvloop raises RuntimeError for a write to a closed connection. nats-py does not expect it and would stop to
+reconnect; here it becomes ConnectionResetError.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Transport(TcpTransport):
         super().__init__()  # type: ignore[no-untyped-call]
 
     def __bool__(self) -> bool:
-        """nats-py replaces one that is false, as its own is before it is connected."""
+        """nats-py replaces a transport that is false, as its own is before it is connected."""
         return True
 
     def write(self, payload: bytes) -> None:
@@ -34,13 +34,13 @@ class Transport(TcpTransport):
             raise ConnectionResetError(str(error)) from error
 
     def abort(self) -> None:
-        """End the connection now. What was not sent is lost, and nothing is waited for."""
+        """End the connection now. Data that was not sent is lost."""
         for writer in (self._io_writer, self._bare_io_writer):
             if writer is not None:
                 writer.transport.abort()
 
     async def wait_closed(self) -> None:
-        """Closing sends what is left, and with TLS waits for an answer. A frozen broker takes neither."""
+        """Closing sends the rest and, with TLS, waits for an answer: a frozen broker would block it."""
         try:
             async with asyncio.timeout(CLOSE_WITHIN_SEC):
                 await super().wait_closed()  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Bind a child's life to its parent's, so that even `kill -9` of the parent leaves no orphan.
 
-On Linux the kernel does it (PDEATHSIG). Elsewhere a guard does: a shell that reads a pipe of ours and
-kills the child when the pipe ends without a word.
+On Linux the kernel does it (PDEATHSIG). Elsewhere a guard does: a shell that reads a pipe from this process
+and kills the child when the pipe is closed before a line was written.
 """
 
 import ctypes
@@ -21,8 +21,8 @@ _GUARD = 'read -r word || kill -s KILL -- "$1"'
 def die_with_parent(sig: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     """A `preexec_fn`: the kernel sends `sig` to the child when its parent is gone. Only on Linux.
 
-    Call it in the parent, for it must know whose child it prepares. "Parent" means the *thread* that forks:
-    start such children from a thread that lives as long as they should, such as the event loop's.
+    Call it in the parent: it reads the process id. "Parent" means the *thread* that forks: start such
+    children from a thread that lives as long as they should, such as that of the event loop.
     """
     if not HAS_PDEATHSIG:
         return lambda: None
@@ -32,7 +32,7 @@ def die_with_parent(sig: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     def bind() -> None:
         if libc.prctl(_PR_SET_PDEATHSIG, int(sig)) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-        if os.getppid() != parent:  # it died before we asked, so no signal will ever come
+        if os.getppid() != parent:  # the parent died before prctl, so no signal will come
             os._exit(1)
 
     return bind
@@ -47,7 +47,7 @@ class ProcessGuard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={},  # it needs nothing, and code in a slot could read it there
+            env={},  # it needs none, and code in a slot could read it
             start_new_session=True,  # Ctrl-C is not for the guard
         )
 

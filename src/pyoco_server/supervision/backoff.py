@@ -12,7 +12,7 @@ EXPONENT_MAX = 32
 class Backoff:
     first_sec: float = 0.1
     longest_sec: float = 5.0
-    # Processes that failed together must not all return in the same moment.
+    # Without jitter, processes that failed together would all retry in the same moment.
     jitter: float = 0.25
 
     def after(self, failures: int) -> float:

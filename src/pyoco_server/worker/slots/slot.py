@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pyoco_server import clock
-from pyoco_server.broker import die_with_parent
 from pyoco_server.config import NatsBackendConfig, environment_for_children
 from pyoco_server.engine import OutcomeStatus, WaitAnswer
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.printable import one_line
-from pyoco_server.processes.lifeline import ProcessGuard
+from pyoco_server.processes.lifeline import ProcessGuard, die_with_parent
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.performer import Ending, ending_of
 from pyoco_server.worker.recording.recorder import Recorder

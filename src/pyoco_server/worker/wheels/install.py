@@ -9,8 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from pyoco_server.broker import die_with_parent
 from pyoco_server.config import environment_for_children
+from pyoco_server.processes.lifeline import die_with_parent
 from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax
 
 REASON_CHARS_MAX = 500
