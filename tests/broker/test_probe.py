@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyoco_server.broker import foreign_nats, wait_until_listening
-from pyoco_server.broker.port import choose_port
+from pyoco_server.broker.prepare import choose_port
 from pyoco_server.broker.probe import Greeting, greeting_at, parse_greeting
 
 if TYPE_CHECKING:

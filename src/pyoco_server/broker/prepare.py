@@ -44,7 +44,7 @@ def prepare(
         lock_fd=folder.lock_fd,
         server_name=f"pyoco-{secrets.token_hex(6)}",
         host=host,
-        port=_choose_port(host, preferred_port),
+        port=choose_port(host, preferred_port),
     )
     disk = disk_of(folder.path)
     conf = server_conf(
@@ -70,7 +70,7 @@ def _close_to_others(store: Path) -> None:
         store.chmod(0o700)
 
 
-def _choose_port(host: str, preferred: int) -> int:
+def choose_port(host: str, preferred: int) -> int:
     """The preferred one if it is free, else any free one."""
     return preferred if _is_free(host, preferred) else _any_free(host)
 
