@@ -1,5 +1,4 @@
-"""Lists, kept in SQLite and memory, and filled from the streams by ordered consumers. Copies: any of them
-may be lost.
+"""Lists in SQLite and memory, filled from the streams by ordered consumers. Each of them can be rebuilt.
 
 `runs` follows the event log. `run_writer` folds it into `run_table` (one row a run), with `tag_table`,
 `waits`, `erased_runs`, `run_tally` and `day_tally` beside it; `run_pages` and `housekeeping_queries` read

@@ -1,7 +1,7 @@
-"""How many runs changed last today, by tenant and status, kept from commit to commit.
+"""How many runs had their last change today, by tenant and status, updated with every commit.
 
-A day is one of this machine's local calendar: that of the gateway that is asked. A run counts on the day of
-its last change, so it moves from yesterday's sums to today's when it changes again.
+Days follow the local calendar of the gateway's machine. A run counts on the day of its last change, so it
+moves from yesterday's sums to today's when it changes again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 from pyoco_server import clock
 from pyoco_server.lifecycle.run import Run
 
-# How runs without a tenant are written: no tenant has an empty name.
-_NOBODY = ""
+# The key of runs without a tenant: no tenant has an empty name.
+_NO_TENANT = ""
 
 Sums = dict[str, Counter[str]]
 
 
 class DayTally:
-    """Keeps today and the days beside it: clocks of those who write events differ."""
+    """Keeps today, yesterday and tomorrow: the clocks of event writers differ."""
 
     def __init__(self) -> None:
         self._days: dict[int, Sums] = {}
@@ -40,7 +40,7 @@ class DayTally:
         return sum(sums.values(), Counter())
 
     def change(self, before: Run | None, after: Run) -> None:
-        tenant = after.tenant_id or _NOBODY
+        tenant = after.tenant_id or _NO_TENANT
         if before is not None and not before.gone:
             self._count(before.updated_at, tenant, before.status.value, -1)
         if not after.gone:
@@ -56,10 +56,10 @@ class DayTally:
         }
 
     def fill(self, counted: Iterable[tuple[str | None, str, float]]) -> None:
-        """Tenant, status and last change of each run of these days; instead of what was known."""
+        """Replace all sums: tenant, status and last change of each run of these days."""
         self.clear()
         for tenant, status, updated_at in counted:
-            self._count(updated_at, tenant or _NOBODY, status, 1)
+            self._count(updated_at, tenant or _NO_TENANT, status, 1)
 
     def _count(self, at: float, tenant: str, status: str, more: int) -> None:
         day, today = self._day_of(at), self._day_of(clock.now())
@@ -69,7 +69,7 @@ class DayTally:
                 del self._days[old]
         if abs(day - today) <= 1:
             sums = self._days.setdefault(day, {}).setdefault(tenant, Counter())
-            # What was written far ahead of our clock was not counted when it came.
+            # A run with an instant far ahead of this clock was not counted when it came.
             sums[status] = max(0, sums[status] + more)
 
     def _day_of(self, at: float) -> int:
@@ -86,5 +86,5 @@ class DayTally:
 
 
 def since() -> float:
-    """The beginning of what is kept: runs that changed last before it are in no sum."""
+    """Runs whose last change is before this instant are in no sum."""
     return clock.now() - 2 * 86_400.0

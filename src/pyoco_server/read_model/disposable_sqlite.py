@@ -1,6 +1,6 @@
-"""An SQLite file that may be lost at any time: opened if it is ours and sound, created again otherwise.
+"""An SQLite file that can be rebuilt: opened if its schema fits and it is intact, else created again.
 
-Durability would be wasted on a copy of what the broker has, so it does without: `synchronous=OFF`.
+It is a copy of what the broker has, so it needs no durability: `synchronous=OFF`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class DisposableTables:
-    """`schema`: of another one nothing is read. `create`: what makes the tables, `meta` among them."""
+    """`schema`: a file with another one is replaced. `create`: creates the tables, `meta` among them."""
 
     def __init__(self, path: Path | None, schema: str, create: str) -> None:
         self._path = path
@@ -22,14 +22,14 @@ class DisposableTables:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """Of the current file: `wipe` opens another one."""
+        """The connection to the current file. `wipe` opens another one."""
         return self._db
 
     def close(self) -> None:
         self._db.close()
 
     def wipe(self) -> None:
-        """Begin with nothing, in a new file: the old one may be of another schema, or broken."""
+        """Replace the file by an empty one: the old one may have another schema, or be damaged."""
         self._db.close()
         if self._path is not None:
             for suffix in ("", "-wal", "-shm"):
@@ -57,23 +57,23 @@ class DisposableTables:
             if self.meta().get("schema") == self._schema and self._is_sound():
                 return self._db
         except sqlite3.DatabaseError:
-            pass  # new, of another schema, or not a database: all the same to us
+            pass  # new, of another schema, or not a database
         self.wipe()
         return self._db
 
     def _is_sound(self) -> bool:
-        """Written without fsync, it may not survive a power cut. Looking costs about 1 ms per MB."""
+        """Without fsync a power cut may damage the file. The check takes about 1 ms per MB."""
         return bool(self._db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
 
     def _connect(self) -> sqlite3.Connection:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Every tenant's runs are in it. Its companions (-wal, -shm) get the same mode.
+            # It has the runs of all tenants. SQLite gives -wal and -shm the same mode.
             self._path.touch(mode=0o600)
         db = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=OFF")
         except sqlite3.DatabaseError:
-            pass  # not a database: the next read finds that out and replaces it
+            pass  # not a database: the next read detects it and replaces the file
         return db

@@ -1,6 +1,6 @@
-"""Runs that were erased lately, in the same SQLite file as `run_table`: for readers that come back.
+"""Runs that were erased recently, in the same SQLite file as `run_table`: for readers that resume.
 
-Only the latest are kept. A reader that has missed more than these is told to read the list again.
+Only the latest are kept. A reader that has missed more must read the list again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _AFTER = "SELECT run_id, seq, before, tenant, has_owner FROM gone WHERE seq > ? 
 
 
 class ErasedRun(NamedTuple):
-    """`seq`: where its erasure stands in the log. `before`: the last change before that, 0 if not known.
+    """`seq`: position of the erasure in the log. `before`: that of the last change before, 0 if not known.
 
-    `has_owner`: its tenant is known; not where the mark of the erasure is all that was read of a run.
+    `has_owner`: the tenant is known. It is not if only the mark of the erasure was read.
     """
 
     run_id: str

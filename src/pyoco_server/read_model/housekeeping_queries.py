@@ -1,6 +1,6 @@
-"""The queries of housekeeping on the table of runs: which are owed a job, due, claimed, stuck, or long over.
+"""Queries of housekeeping on the table of runs: owed a job, due, claimed, stuck, or ended long ago.
 
-Each is answered from an index of its own (`run_table`), at the same cost for any number of runs.
+Each has its own index (`run_table`) and costs the same for any number of runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HousekeepingQueries:
         self._db = db
 
     def oldest_ended(self, limit: int) -> list[EndedRun]:
-        """Those that are over, the longest unchanged first. Read from an index."""
+        """Runs that have ended, the oldest last change first."""
         query = "SELECT seq, run_id, updated_at FROM runs INDEXED BY {} WHERE {} AND status = ? ORDER BY seq"
         kinds = [(index_name(("status",), archived), ARCHIVED[archived]) for archived in (False, True)]
         asked = product(kinds, sorted(TERMINAL))
@@ -42,7 +42,7 @@ class HousekeepingQueries:
         return int(self._db.execute(query, (tag, instant, at_most)).fetchone()[0])
 
     def tags_that_owe(self) -> list[str]:
-        """One step through the index per tag, however many runs each has."""
+        """One index step per tag, for any number of runs."""
         tags: list[str] = []
         query = "SELECT min(tag) FROM runs WHERE owed_since IS NOT NULL AND tag > ?"
         while (tag := self._db.execute(query, (tags[-1] if tags else "",)).fetchone()[0]) is not None:
@@ -50,16 +50,16 @@ class HousekeepingQueries:
         return tags
 
     def oldest_owed(self) -> dict[str, float]:
-        """By tag: since when the run that has waited longest for a worker has waited."""
+        """By tag: since when the longest waiting run has waited for a worker."""
         query = "SELECT min(owed_since) FROM runs WHERE tag = ? AND owed_since IS NOT NULL"
         return {tag: float(self._db.execute(query, (tag,)).fetchone()[0]) for tag in self.tags_that_owe()}
 
     def delayed(self, *, until: float, limit: int) -> list[Run]:
-        """Those that were to start by then and have no job yet, the earliest first."""
+        """Runs whose start is due by then and that have no job yet, the earliest first."""
         return self._runs("starts_at <= ? ORDER BY starts_at LIMIT ?", until, limit)
 
     def due(self, *, until: float, limit: int) -> list[Run]:
-        """Those in which time alone changes something by then, the earliest first."""
+        """Runs with a timer that is due by then, the earliest first."""
         return self._runs("due_at <= ? ORDER BY due_at LIMIT ?", until, limit)
 
     def next_due(self, *, after: float) -> float | None:
@@ -67,7 +67,7 @@ class HousekeepingQueries:
         return None if row[0] is None else float(row[0])
 
     def stuck_cancels(self, limit: int) -> list[Run]:
-        """Asked to stop, without a claim, and not over: should not occur, and would never end by itself."""
+        """Cancelled, without a claim, and not ended: should not occur, and would never end by itself."""
         return self._runs("stuck_cancel IS NOT NULL LIMIT ?", limit)
 
     def claiming_instances(self) -> set[str]:
@@ -77,7 +77,7 @@ class HousekeepingQueries:
         return self._runs("instance = ? LIMIT ?", instance, limit)
 
     def ids_claimed_by(self, instance: str) -> list[str]:
-        """From the index alone: this is asked for every living worker, each second."""
+        """From the index alone: called for every live worker each second."""
         return [row[0] for row in self._db.execute("SELECT run_id FROM runs WHERE instance = ?", (instance,))]
 
     def _runs(self, where: str, *values: object) -> list[Run]:

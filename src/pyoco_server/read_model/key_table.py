@@ -1,7 +1,7 @@
-"""The API keys in memory, kept up to date by the broker's push, so that a look-up needs no request.
+"""The API keys in memory, updated by the broker, so that a look-up needs no request.
 
-A table that may be out of date is not used: while it is being filled, the connection is lost or the broker
-has been silent for too long, `check` refuses. A revocation is here as fast as any other message.
+A table that may be out of date is not used: `check` raises while it is being filled, while the connection is
+lost, and after the broker was silent for too long. A revocation arrives as fast as any other message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STOP_WITHIN_SEC = 2.0
 
 
 class KnownKey(NamedTuple):
-    """A record with its secrets and scopes in the form in which they are looked at."""
+    """A record with its secrets and scopes in the form that checks need."""
 
     record: ApiKeyRecord
     revision: int
@@ -66,7 +66,7 @@ class KeyTable:
         await self._feed.stop()
 
     def handle_reconnect(self) -> None:
-        """What happened meanwhile is not known yet, and may have been a revocation."""
+        """A key may have been revoked meanwhile: the table is not used until it is filled again."""
         self._filled = False
         self._feed.handle_reconnect()
         self._fill_again()
@@ -80,7 +80,7 @@ class KeyTable:
         return None if self.is_current else "the API keys are not loaded yet"
 
     async def until_loaded(self) -> None:
-        """For the first time in the life of this process."""
+        """Wait until the table was filled once."""
         await self._loaded.wait()
         await self._feed.subscribed.wait()
 
@@ -97,7 +97,7 @@ class KeyTable:
         self._loop.wake()
 
     async def _fill(self) -> None:
-        """Wait until everything written before now is here, and nothing that the broker does not have."""
+        """Wait until the table has everything that was written before now, and the position is verified."""
         self._is_stale = False
         goal = await self._jetstream.last_seq(self._stream)
         while not (self._feed.is_verified and self._feed.reached >= goal) and not self._has_to_end():
@@ -110,7 +110,7 @@ class KeyTable:
         return self._is_stale or self._loop.is_stopping
 
     def _on_lost(self, _created: str, _last_seq: int) -> None:
-        """A key that was revoked, or one that was not: only what the broker has counts."""
+        """The broker has lost messages: the table is filled again from what it has."""
         self._known.clear()
         self._filled = False
         self._fill_again()

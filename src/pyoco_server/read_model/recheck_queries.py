@@ -1,4 +1,4 @@
-"""Questions to the tables of rechecks, answered in the values of `recheck`."""
+"""Queries on the tables of rechecks. The results are values of `recheck`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RecheckQueries:
         self._totals: dict[StrategySearch, int] = {}
 
     def invalidate(self) -> None:
-        """Sums that were found before count no longer."""
+        """Drop cached totals, because the tables have changed."""
         self._totals.clear()
 
     def page(
@@ -65,7 +65,7 @@ class RecheckQueries:
         return _listed(row) if row else None
 
     def flows_of(self, search: StrategySearch, limit: int) -> list[tuple[str, str]]:
-        """Id and evaluating flow of all that match."""
+        """Id and evaluating flow of all matching strategies."""
         return [(str(one), str(flow)) for one, flow in self._table.found(search, limit)]
 
     def profiles(self, tenant: str) -> dict[str, dict[str, Rule]]:

@@ -1,4 +1,4 @@
-"""From messages of the bucket of rechecks to rows of its tables. Decides nothing; writes what was said."""
+"""Write messages of the bucket of rechecks into rows of its tables. Decides nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyoco_server.recheck.records import BatchOutcome, Request, StrategyResult, 
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 
-# An artifact's number is that of its outcome in the stream, and its place among those of the outcome.
+# The id of an artifact is the sequence of its outcome, times this, plus its index in the outcome.
 ARTIFACT_PLACES = 4096
 
 _encode = msgspec.json.Encoder().encode
@@ -62,7 +62,7 @@ def write_request(table: RecheckTable, request: Request) -> None:
 
 
 def write_outcome(table: RecheckTable, tenant: str, seq: int, outcome: BatchOutcome) -> None:
-    """`seq`: of its message, which there is once."""
+    """`seq`: of its message, which exists once."""
     table.run("DELETE FROM open_batches WHERE run_id = ?", run_id_of(outcome.request_id, outcome.batch))
     table.run("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_sums(outcome))
     place = 0
@@ -79,7 +79,7 @@ def write_outcome(table: RecheckTable, tenant: str, seq: int, outcome: BatchOutc
 
 
 def forget_older(table: RecheckTable, than: float) -> None:
-    """What the broker has removed because of its age."""
+    """Delete rows of records that the broker has removed because of their age."""
     table.run("DELETE FROM results WHERE completed_at < ?", than)
     table.run("DELETE FROM artifacts WHERE created_at < ?", than)
     table.run(

@@ -1,7 +1,7 @@
 """The tables behind the lists of strategies, results and requests: SQLite, indexed, disposable.
 
-Every order has an index of its own with the id as its last column, so that a page is read and not sorted. The
-health of a strategy is that of its latest result.
+Every order has an index with the id as its last column, so that a page is read without sorting. The health of
+a strategy is that of its latest result.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ ORDERS = {
     "health.desc": "health DESC, id",
 }
 
-# Shorter texts have no trigram to look up.
+# Shorter texts have no trigram.
 TRIGRAM = 3
-# So many are sorted faster than an order of all is searched for them.
+# Up to this many matches, sorting is faster than a scan of the ordered index.
 SORTED_MAX = 5_000
 
 Row = tuple[object, ...]
 
 
 class StrategySearch(NamedTuple):
-    """Every member that is set must match; one of several values is enough. `text` is in the id or title."""
+    """Every member that is set must match, by any of its values. `text` is in the id or title."""
 
     tenant: str
     text: str = ""
@@ -109,10 +109,10 @@ class RecheckTable(DisposableTables):
         return found
 
     def page(self, search: StrategySearch, order: str, limit: int, offset: int, *, total: int) -> list[Row]:
-        """Entry, health and when it was checked last. `total`: how many match; a few are then sorted."""
+        """Entry, health and last check. `total`: how many match; few are sorted."""
         are_few = total <= SORTED_MAX
         where, values = _where(search, begin_with_filter=are_few)
-        # Of many the order is walked through until the page is full, which is soon.
+        # With many matches a scan in order fills the page soon.
         source = "strategies" if are_few else f"strategies INDEXED BY {_index_of(order)}"
         query = f"SELECT entry, health, checked_at FROM {source} WHERE {where}"
         return self.rows(f"{query} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?", *values, limit, offset)
@@ -130,7 +130,7 @@ class RecheckTable(DisposableTables):
         return int(str(row[0]))
 
     def found(self, search: StrategySearch, limit: int) -> list[Row]:
-        """Id and flow of all that match, by id."""
+        """Id and flow of all matching strategies, by id."""
         where, values = _where(search, begin_with_filter=False)
         return self.rows(f"SELECT id, flow FROM strategies WHERE {where} ORDER BY id LIMIT ?", *values, limit)
 
@@ -147,14 +147,14 @@ def _where(search: StrategySearch, *, begin_with_filter: bool) -> tuple[str, lis
     elif search.text:
         terms.append("(instr(id, ?) > 0 OR instr(title, ?) > 0)")
         given += [search.text, search.text]
-    # The `+` keeps SQLite from walking through an order of all when a filter finds the few at once.
+    # The `+` keeps SQLite from an ordered scan when a filter finds the few matches directly.
     narrow = begin_with_filter and bool(search.tags or len(search.text) >= TRIGRAM)
     terms.append("+tenant = ?" if narrow else "tenant = ?")
     given.append(search.tenant)
     if search.enabled is not None:
         terms.append("enabled = ?")
         given.append(int(search.enabled))
-    # Without the `+` it would see that all of one instrument are alike in that, and sort them by the rest.
+    # Without the `+` SQLite would use the index of the instrument and sort its strategies.
     instrument = "instrument" if begin_with_filter else "+instrument"
     for column, wanted in (("health", search.health), (instrument, search.instruments)):
         if wanted:

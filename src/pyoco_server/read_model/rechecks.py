@@ -1,8 +1,8 @@
-"""Strategies, results and requests as lists need them: filled from the bucket of rechecks, kept in tables.
+"""The lists of strategies, results and requests: tables that are filled from the bucket of rechecks.
 
-A copy for reading, like that of runs: it goes on from its position after a restart, and is filled again when
-it is missing, too old, of a bucket that was created again, or of what the broker has lost. Which batches are
-open is known the moment their request is heard of, for the code that judges them.
+A copy for reading, like that of runs: it continues from its position after a restart, and is filled again if
+it is missing or too old, if the bucket was created again, or if the broker has lost messages. Open batches
+are known as soon as the message of their request arrives.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pyoco_server.store.rechecks import (
 log = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_SEC = 0.2
-# Written in one go: others are answered in between.
+# At most so many are written at once, so that requests are answered in between.
 WAITING_MAX = 500
 TOO_OLD_SEC = 48 * 3600.0
 FORGET_EVERY_SEC = 3600.0
@@ -111,7 +111,7 @@ class RecheckModel:
         self._on_change.append(act)
 
     async def catch_up(self) -> RecheckQueries:
-        """The tables, once everything that was stored before this call is in them."""
+        """The tables with everything that was stored before this call."""
         target = await self._jetstream.last_seq(self._stream)
         if not await self._feed.catch_up(target, self._wait_sec):
             behind = max(0, target - self._feed.reached)

@@ -1,9 +1,8 @@
-"""From page to page through runs that change meanwhile: none is lost, and none comes twice as it was.
+"""Paging through runs that change meanwhile: none is missed, and none is shown twice without a change.
 
-Pages go from the latest change down, as lists do. A run that changes while a client pages moves to the front,
-where the reader has been already. So the place remembers the end of the log as it was when the round began:
-at the bottom the next round begins with what has changed since then, and so on until nothing has. A run that
-was shown comes again only if it has changed since.
+Pages go from the latest change to the oldest. A run that changes while a client pages moves to the front,
+which the client has already read. So the position contains the end of the log when the round began: after
+the last page the next round begins with the runs that have changed since, until there are none.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from pyoco_server.read_model.run_rows import FoundRun
 
 
 class PagePosition(NamedTuple):
-    """Still to come of this round: what changed last above the one and below the other. `end`: of the log."""
+    """The rest of this round: last changes above `above` and below `below`. `end`: of the log."""
 
     above: int
     below: int
     end: int
 
 
-# Of what changed last above the first and below the second sequence, so many, the latest first.
+# Runs whose last change is between these two sequences, at most so many, the latest first.
 Read = Callable[[int, int, int], list[FoundRun]]
 
 
 def next_page(
     read: Read, limit: int, place: PagePosition | None, end: int
 ) -> tuple[list[FoundRun], PagePosition | None]:
-    """The page at this place (None: the first one), and where to go on. `end`: of the log, as of now."""
+    """The page at this position (None: the first one), and the next position. `end`: of the log, now."""
     place = place or _round(above=0, end=end)
     found = read(place.above, place.below, limit + 1)
     if len(found) > limit:

@@ -1,4 +1,4 @@
-"""What the table behind lists keeps of a run: its row, and what it is found by."""
+"""The row of a run in the table behind lists, with the columns that lists filter by."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FoundRun(NamedTuple):
 
 
 class ChangedRun(NamedTuple):
-    """A run whose row is to be written, without params and tasks, and where its last change stands."""
+    """A run whose row is to be written, without params and tasks, and the position of its last change."""
 
     run: Run
     seq: int
@@ -76,7 +76,7 @@ def submitted_row(run: Run) -> SubmittedRun:
 
 
 def slim(run: Run) -> Run:
-    """As lists need it. What there is to know of a task without its record (`due`) stays."""
+    """The run as lists need it: without params and task records. `due` stays."""
     return replace(run, params={}, tasks={}, graph=named_only(run.graph))
 
 
@@ -85,6 +85,6 @@ def decode_all(states: list[bytes]) -> list[Run]:
 
 
 def newest_first(found: list[FoundRun]) -> list[Run]:
-    """Which runs they are is a matter of the log; their order in one answer, of the instants it shows."""
+    """A page is chosen by positions in the log, and ordered by the instants that it shows."""
     runs = [decode(one.state) for one in found]
     return sorted(runs, key=lambda run: (run.updated_at, run.run_id), reverse=True)

@@ -1,9 +1,9 @@
-"""The table behind lists: one row a run, in SQLite, with an index for every filter. Disposable.
+"""The table behind lists: one row per run, in SQLite, with an index for every filter. Disposable.
 
-Rows are ordered by `seq`, the place of a run's last change in the log: no two are equal, and a change always
+Rows are ordered by `seq`, the position of a run's last change in the log. It is unique, and a change always
 moves a run to the front, independent of the clocks of the processes that changed it. `clock` is the latest
-`updated_at` that was known when the row was written; it never falls from one change to the next, so that a
-search for what was updated after an instant knows where to stop.
+`updated_at` of all runs when the row was written. It never decreases from one change to the next, so a search
+for runs that were updated after an instant can stop early.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ CREATE INDEX runs_claimed ON runs (instance) WHERE instance IS NOT NULL;
 CREATE INDEX runs_stuck_cancel ON runs (stuck_cancel) WHERE stuck_cancel IS NOT NULL;
 """
 
-# What lists are filtered by. For a combination that is not here the best of these is read through.
+# The filters of lists. For other combinations the best of these indexes is scanned.
 _LISTED_BY = ((), ("status",), ("flow",), ("tag",), ("status", "flow"), ("status", "tag"))
 _LISTED_BY_YAML = (("yaml",), ("yaml", "status"))
 _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
-# Of one schedule, and so of one tenant.
+# A schedule belongs to one tenant.
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
 _ACTIVE = tuple(status.value for status in RunStatus if not status.is_terminal)
@@ -65,7 +65,7 @@ SEQ_MAX = 2**63 - 1
 class Filter(NamedTuple):
     """Every member that is set must match. `yaml`: the digest of a run's flow.yaml.
 
-    `active`: only those that are not over. `archived`: 0 for those that are not, 1 for those that are.
+    `active`: only runs that have not ended. `archived`: 0 for no archived runs, 1 for only those.
     """
 
     status: str | None = None
@@ -106,27 +106,27 @@ class RunTable(DisposableTables):
         return self._one("SELECT state FROM runs WHERE run_id = ?", run_id)
 
     def place(self, run_id: str) -> int:
-        """Where its last change stands in the log; 0 if it is not known."""
+        """The position of its last change in the log; 0 if the run is not known."""
         row = self._db.execute("SELECT seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return int(row[0]) if row else 0
 
     def erased_after(self, seq: int, limit: int) -> list[ErasedRun]:
-        """Those that were erased after this place of the log, the oldest first; of the latest thousand."""
+        """Runs that were erased after this position of the log, the oldest first; of the latest thousand."""
         return erased_after(self._db, seq, limit)
 
     def page(self, wanted: Filter, limit: int) -> list[Run]:
-        """Those that match and changed last, the newest first."""
+        """Matching runs, the latest change first."""
         return newest_first(self.find(wanted, limit))
 
     def changed_after(self, seq: int, tenant: str | None, limit: int) -> list[Run]:
-        """Those whose last change stands after this place of the log, the oldest change first."""
+        """Runs whose last change is after this position of the log, the oldest change first."""
         found = self.find(Filter(tenant=tenant), limit, above=seq)
         return decode_all([one.state for one in reversed(found)])
 
     def find(self, wanted: Filter, limit: int, *, above: int = 0, below: int = SEQ_MAX) -> list[FoundRun]:
-        """Those that match and changed last between these two places of the log, the latest first."""
+        """Matching runs whose last change is between these positions of the log, the latest first."""
         cursors = [self._db.execute(*page_query(one, above, below)) for one in _parts(wanted)]
-        # Each gives the latest first, and so does their merge, which reads no more than it hands on.
+        # Each yields the latest first, and so does their merge, which reads no more rows than it yields.
         rows = merge(*cursors, key=lambda row: -row[0])
         try:
             return list(islice(_updated_after(wanted.updated_after, rows), limit))
@@ -135,7 +135,7 @@ class RunTable(DisposableTables):
                 cursor.close()
 
     def begun(self, wanted: TagFilter, limit: int, after: SubmissionPosition | None) -> list[Run]:
-        """By tags, those submitted last first."""
+        """Runs by tags, the latest submission first."""
         return decode_all(TagTable(self._db).page(wanted, limit, after))
 
     def clock(self) -> float:
@@ -144,16 +144,16 @@ class RunTable(DisposableTables):
         return max((float(row[0]) for row in rows if row), default=0.0)
 
     def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
-        """Tenant, status and how many. Goes through all of them: asked only where no sums were kept."""
+        """Tenant, status and how many. Scans all runs: only for a file without stored sums."""
         return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
 
     def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
-        """Tenant, status and last change. Goes through all of them, as above."""
+        """Tenant, status and last change. Scans all runs, as above."""
         query = "SELECT tenant, status, updated_at FROM runs WHERE updated_at >= ?"
         return list(self._db.execute(query, (instant,)))
 
     def flows(self, tenant: str | None, limit: int) -> list[str]:
-        """Names, in order: one step through the index for each, however many runs it has."""
+        """Names in order: one index step for each, for any number of runs."""
         flows: list[str] = []
         index = index_name(("flow",) if tenant is None else ("tenant", "flow"), archived=False)
         term, values = ("", []) if tenant is None else ("tenant = ? AND ", [tenant])
@@ -168,7 +168,7 @@ class RunTable(DisposableTables):
     def waiting(
         self, tenant: str | None, limit: int, after: WaitPlace | None = None
     ) -> list[tuple[WaitPlace, OpenWait]]:
-        """What waits for an answer, the longest waiting first, from this place on."""
+        """Open waits, the longest waiting first, from this position on."""
         return page_of_waits(self._db, tenant, limit, after or WaitPlace(0, 0))
 
     def count(self) -> int:
@@ -182,7 +182,7 @@ class RunTable(DisposableTables):
 def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object]]:
     given = [column for column in _FILTERS if getattr(wanted, column) is not None]
     terms = "".join(f"{column} = ? AND " for column in given)
-    # Named, so that it is our choice and not a guess of SQLite's which index is read.
+    # INDEXED BY: the index is chosen here and not by SQLite.
     source = f"runs INDEXED BY {index_name(_best_index(given), bool(wanted.archived))}"
     columns = "seq, clock, updated_at, state"
     where = f"{ARCHIVED[bool(wanted.archived)]} AND {terms}seq > ? AND seq < ?"
@@ -191,8 +191,8 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
 
 
 def _parts(wanted: Filter) -> list[Filter]:
-    """An index knows one status at a time, and either archived runs or the others."""
-    if wanted.active:  # what is archived is over
+    """An index covers one status at a time, and either archived runs or the others."""
+    if wanted.active:  # archived runs have ended
         return [wanted._replace(status=status, archived=0) for status in _ACTIVE]
     kinds = (0, 1) if wanted.archived is None else (wanted.archived,)
     return [wanted._replace(archived=kind) for kind in kinds]
@@ -203,16 +203,16 @@ def _updated_after(
 ) -> Iterator[FoundRun]:
     for seq, clock, updated_at, state in rows:
         if instant is not None and clock <= instant:
-            return  # nothing was later when this one was written, so nothing before it is
+            return  # no run was later when this row was written, so no older row is
         if instant is None or updated_at > instant:
             yield FoundRun(seq, state)
 
 
 def _list_indexes() -> Iterator[str]:
-    """Those of tenants, schedules and YAML hold only runs that have one: without any they cost nothing.
+    """Indexes of tenants, schedules and YAML contain only runs that have one: without any they cost nothing.
 
-    Each is there twice, for archived runs and for the others: however many there are of the one kind, a list
-    of the other does not have to pass over them.
+    Each exists twice, for archived runs and for the others, so that no list has to skip runs of the other
+    kind.
     """
     owners: tuple[tuple[str, ...], ...] = ((), ("tenant",))
     listed = ((*owner, *columns) for columns in (*_LISTED_BY, *_LISTED_BY_YAML) for owner in owners)

@@ -1,7 +1,7 @@
-"""Sums over runs, by tenant, kept from commit to commit: how many stand where, what came and ended when.
+"""Sums over runs by tenant, updated with every commit: runs by status, and submissions and ends by minute.
 
-Nothing is ever counted again while a gateway lives. Minutes are remembered for an hour, and by the clocks of
-those who wrote the events.
+A gateway never counts the runs again while it runs. Minutes are kept for an hour; they follow the clocks of
+the processes that wrote the events.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pyoco_server.lifecycle.run import Run
 MINUTE_SEC = 60
 MINUTES_KEPT = 60
 SUBMITTED = "SUBMITTED"
-# How the runs of those without a tenant are written: no tenant has an empty name.
-_NOBODY = ""
+# The key of runs without a tenant: no tenant has an empty name.
+_NO_TENANT = ""
 
 Sums = dict[str, Counter[str]]
 
@@ -46,7 +46,7 @@ class RunTally:
         return self._all if tenant is None else self._by_tenant.get(tenant, Counter())
 
     def minutes(self, tenant: str | None, now: float) -> list[Minute]:
-        """Of the last hour, the oldest first, each of them, also where nothing happened."""
+        """Every minute of the last hour, the oldest first, also those without runs."""
         current = int(now // MINUTE_SEC)
         return [self.minute(tenant, at * MINUTE_SEC) for at in range(current - MINUTES_KEPT + 1, current + 1)]
 
@@ -58,7 +58,7 @@ class RunTally:
         return Minute(at * MINUTE_SEC, dict(sum(sums.values(), Counter())))
 
     def change(self, before: Run | None, after: Run) -> None:
-        tenant = after.tenant_id or _NOBODY
+        tenant = after.tenant_id or _NO_TENANT
         if before is None:
             self._count_minute(tenant, SUBMITTED, after.submitted_at)
         if after.ended is not None and (before is None or before.ended is None):
@@ -70,9 +70,9 @@ class RunTally:
             self._count(tenant, now, 1)
 
     def remember(self, runs: Iterable[Run]) -> None:
-        """What came and ended of late, of runs that are counted already."""
+        """Add submissions and ends of runs that are counted by status already."""
         for run in runs:
-            tenant = run.tenant_id or _NOBODY
+            tenant = run.tenant_id or _NO_TENANT
             self._count_minute(tenant, SUBMITTED, run.submitted_at)
             if run.ended is not None:
                 self._count_minute(tenant, run.ended.value, run.ended_at or run.updated_at)
@@ -88,10 +88,10 @@ class RunTally:
         )
 
     def fill(self, counted: Iterable[tuple[str | None, str, int]]) -> None:
-        """Tenant, status and how many; instead of what was known."""
+        """Replace all sums by these: tenant, status and how many."""
         self.clear()
         for tenant, status, count in counted:
-            self._count(tenant or _NOBODY, status, count)
+            self._count(tenant or _NO_TENANT, status, count)
 
     def _count(self, tenant: str, status: str | None, more: int) -> None:
         if status is not None:

@@ -86,7 +86,7 @@ class ReadModel:
 
     @property
     def log_created(self) -> str:
-        """Identifies the log of which this is a copy. Positions in one log have no meaning in another."""
+        """Identifies the log that was copied. A position of one log has no meaning in another."""
         return self.feed.stream_position.created
 
     @property

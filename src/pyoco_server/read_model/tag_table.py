@@ -1,8 +1,8 @@
 """Runs by when they were submitted and by their tags, in the same SQLite file as `run_table`. Disposable.
 
-Two tables. `begun` has a row per run; what orders it never changes, so that a page begins right after the
-last run of the one before, whatever happens meanwhile. `job_tags` is the inverted index: a tag leads to its
-runs, newest first. A row is touched only when a run's stage or tags have changed.
+Two tables. `begun` has a row per run; its order never changes, so that a page begins right after the last run
+of the page before. `job_tags` is the inverted index from a tag to its runs, newest first. A row is written
+only when the stage or the tags of a run have changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CREATE INDEX job_tags_tenant ON job_tags (tenant, tag, created, run_id) WHERE te
 CREATE INDEX job_tags_tenant_stage ON job_tags (tenant, tag, stage, created, run_id) WHERE tenant IS NOT NULL;
 """
 
-# How far a tag's runs are counted to find out which of several tags is the rarest.
+# The runs of a tag are counted up to this number to find the rarest of several tags.
 COUNTED_MAX = 1_000
 
 _PUT = "INSERT OR REPLACE INTO begun VALUES (?, ?, ?, ?, ?)"
@@ -50,7 +50,7 @@ class SubmittedRun(NamedTuple):
 
 
 class TagFilter(NamedTuple):
-    """What to look for: all of these tags, this stage, this tenant; what is not set matches everything."""
+    """All of these tags, this stage, this tenant; a member that is not set matches everything."""
 
     tags: tuple[str, ...] = ()
     stage: str | None = None
@@ -80,7 +80,7 @@ class TagTable:
                 self._untag(known, known.tags)
 
     def page(self, wanted: TagFilter, limit: int, after: SubmissionPosition | None) -> list[bytes]:
-        """States of those that match, newest first."""
+        """States of matching runs, newest first."""
         query, values = page_query(self._rarest_first(wanted), after)
         return [row[0] for row in self._db.execute(query, [*values, limit])]
 
@@ -103,7 +103,7 @@ class TagTable:
         return SubmittedRun._make((*found[:4], tuple(msgspec.json.decode(found[4])))) if found else None
 
     def _rarest_first(self, wanted: TagFilter) -> TagFilter:
-        """The first tag is the one whose runs are gone through."""
+        """The runs of the first tag are scanned."""
         if len(wanted.tags) < 2:
             return wanted
         return wanted._replace(tags=tuple(sorted(wanted.tags, key=self._count)))
@@ -116,7 +116,7 @@ class TagTable:
 def page_query(wanted: TagFilter, after: SubmissionPosition | None) -> tuple[str, list[object]]:
     terms = list(_terms(wanted, after))
     conditions = " AND ".join(text for text, _ in terms) or "1"
-    # CROSS JOIN: in this order and no other, so that the index gives the order and the limit ends the search.
+    # CROSS JOIN fixes the join order: the index gives the order, and the limit ends the scan.
     query = (
         f"SELECT runs.state FROM {_source(wanted)} CROSS JOIN runs ON runs.run_id = b.run_id "
         f"WHERE {conditions} ORDER BY b.created DESC, b.run_id DESC LIMIT ?"
@@ -125,11 +125,11 @@ def page_query(wanted: TagFilter, after: SubmissionPosition | None) -> tuple[str
 
 
 def _source(wanted: TagFilter) -> str:
-    """Named, so that it is our choice and not a guess of SQLite's which index is read."""
+    """INDEXED BY: the index is chosen here and not by SQLite."""
     named = [name for name in ("tenant", "stage") if getattr(wanted, name) is not None]
     if not wanted.tags:
         return f"begun AS b INDEXED BY {'_'.join(('begun', *(named or ['all'])))}"
-    # The primary key of `job_tags` is what is read by tag alone.
+    # By tag alone, the primary key of `job_tags` is used.
     return f"job_tags AS b INDEXED BY {'_'.join(('job_tags', *named))}" if named else "job_tags AS b"
 
 

@@ -1,6 +1,6 @@
-"""The open waits of all runs, in the table behind lists: what has to be answered, oldest first.
+"""The open waits of all runs that need an answer, oldest first.
 
-A row stands at the place of the log where its wait began, and that never changes: pages lose and repeat none.
+A row has the position of the log at which its wait began. It never changes, so pages miss and repeat none.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WaitRow(NamedTuple):
 
 
 class WaitPlace(NamedTuple):
-    """Of the last wait that was shown: its commit, and its number in there."""
+    """The position of a wait: the sequence of its commit, and its number in the commit."""
 
     seq: int
     number: int
@@ -61,7 +61,7 @@ _decode = msgspec.json.Decoder(OpenWait).decode
 
 
 def wait_changes(before: Run | None, after: Run, seq: int) -> Iterator[tuple[Key, WaitRow | None]]:
-    """What a commit has opened and what it has closed (None)."""
+    """The waits that a commit has opened, and those that it has closed (None)."""
     was, now = _open(before), _open(after)
     for task in was.keys() - now.keys():
         yield (after.run_id, task), None
@@ -79,7 +79,7 @@ def write_waits(db: sqlite3.Connection, changes: WaitChanges) -> None:
 def page_of_waits(
     db: sqlite3.Connection, tenant: str | None, limit: int, after: WaitPlace
 ) -> list[tuple[WaitPlace, OpenWait]]:
-    """Those that began after this place, the longest waiting first; of all tenants, or of one."""
+    """Waits that began after this position, the longest waiting first; of all tenants, or of one."""
     source, term = ("waits_by_seq", "") if tenant is None else ("waits_by_tenant_seq", "tenant = ? AND ")
     values = [*after, limit] if tenant is None else [tenant, *after, limit]
     query = (
@@ -90,7 +90,7 @@ def page_of_waits(
 
 
 def _open(run: Run | None) -> dict[str, Wait]:
-    """A sleep needs no answer, and a run that was asked to stop takes none."""
+    """A sleep needs no answer, and a cancelled run takes none."""
     if run is None or run.gone or run.cancel is not None:
         return {}
     return {task: wait for task, wait in run.waits.items() if not wait.key.startswith(SLEEP_KEY_PREFIX)}
