@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from pyoco_server.errors import Unavailable
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import start_task, wait_for_event
@@ -41,7 +41,7 @@ class SnapshotCoalescer:
         self._next: dict[str, StoredRun] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._hurry: dict[str, asyncio.Event] = {}
-        self._written: OrderedDict[str, _Written] = OrderedDict()
+        self._written: dict[str, _Written] = {}
 
     async def project(self, stored: StoredRun) -> None:
         run_id = stored.run.run_id
@@ -88,9 +88,7 @@ class SnapshotCoalescer:
             # Another process wrote a snapshot. `project` compares it; its revision is not known here.
             await self._store.runs.snapshots.project(stored)
             return
-        self._written[run_id] = _Written(written.revision, stored.log_seq)
-        if len(self._written) > REMEMBERED_MAX:
-            self._written.popitem(last=False)
+        put_bounded(self._written, run_id, _Written(written.revision, stored.log_seq), REMEMBERED_MAX)
 
     async def _pause(self, run_id: str) -> None:
         """Wait until the next snapshot is due; not before the last one of a run, and not during `close`."""

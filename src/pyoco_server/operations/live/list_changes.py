@@ -1,7 +1,7 @@
 """Which lists have changed, for subscribers. They read a list again; its contents are not sent.
 
-A reader's place is the number of changes of each list. A reader that resumes is told which lists have changed
-since. If that is unknown (another gateway, or this one after a restart), all lists count as changed.
+A reader's place is the number of changes of each list. A reader that resumes gets the lists that have
+changed since. If that is unknown (another gateway, or this one after a restart), all lists count as changed.
 """
 
 from __future__ import annotations
