@@ -66,7 +66,7 @@ class RequestGuard:
         answer = _Answer(send, scope, visit, self._refusals)
         set_context(lambda: line_fields(scope))
         try:
-            refused = self._refused(scope)
+            refused = self._refusal_of(scope)
             if refused is not None:
                 await error_answer(HTTPConnection(scope), refused)(scope, receive, answer)
             else:
@@ -83,21 +83,21 @@ class RequestGuard:
             if not answer.started:  # else Starlette has answered it and raises it again
                 await error_answer(HTTPConnection(scope), error)(scope, receive, answer)
 
-    def _refused(self, scope: Scope) -> PyocoError | None:
+    def _refusal_of(self, scope: Scope) -> PyocoError | None:
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in _LOOKED_AT:
                 if name in headers:
                     return FrameworkRefusal(400, f"The header {name.decode().title()} may come only once.")
                 headers[name] = value
-        if self._open_to_all and (refused := self._refused_while_open(scope, headers)) is not None:
+        if self._open_to_all and (refused := self._refusal_while_open(scope, headers)) is not None:
             return refused
         length = b"" if _has_own_limit(scope) else headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > LENGTH_DIGITS_MAX or int(length) > self._body_bytes_max):
             return BodyTooLarge(self._body_bytes_max)
         return None
 
-    def _refused_while_open(self, scope: Scope, headers: dict[bytes, bytes]) -> Forbidden | None:
+    def _refusal_while_open(self, scope: Scope, headers: dict[bytes, bytes]) -> Forbidden | None:
         if self._only_loopback and not self._own_hosts.is_at_loopback(scope):
             return Forbidden(NOT_LOOPBACK, err_id="")
         host = headers.get(b"host", b"").decode("latin-1")

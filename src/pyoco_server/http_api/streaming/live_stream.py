@@ -59,7 +59,7 @@ that it cannot be followed; the others go on. Come back with the last id of each
 _TOPIC = re.compile(r"[a-z]+(:[A-Za-z0-9._-]{1,128})?")
 
 
-class _Asked(NamedTuple):
+class _StreamParams(NamedTuple):
     """Topics in their order, each with the place to resume from."""
 
     topics: Mapping[str, str | None]
@@ -71,7 +71,7 @@ def face(openers: Mapping[str, Opener]) -> Face:
 
     async def stream(request: Request) -> Response:
         gateway = ready_gateway(request)
-        asked = _asked(request, openers)
+        asked = _read_params(request, openers)
         many = await _open_topics(request, gateway, asked, openers)
         return sse.EventStream(many, gateway.streams, timeout_sec=asked.timeout_sec)
 
@@ -89,7 +89,7 @@ def face(openers: Mapping[str, Opener]) -> Face:
 
 
 async def _open_topics(
-    request: Request, gateway: Gateway, asked: _Asked, openers: Mapping[str, Opener]
+    request: Request, gateway: Gateway, asked: _StreamParams, openers: Mapping[str, Opener]
 ) -> TopicSources:
     """A refused topic gets an event in the stream; the others go on. Without the broker all are refused."""
     caller = caller_of(request)
@@ -110,7 +110,7 @@ async def _open_topics(
     return TopicSources(found, refused)
 
 
-def _asked(request: Request, openers: Mapping[str, Opener]) -> _Asked:
+def _read_params(request: Request, openers: Mapping[str, Opener]) -> _StreamParams:
     topics: dict[str, str | None] = dict.fromkeys(TOPIC.read(request))
     if not 1 <= len(topics) <= TOPICS_MAX:
         raise invalid("query", "topic", f"Name 1 to {TOPICS_MAX} topics, each as topic=.")
@@ -124,7 +124,7 @@ def _asked(request: Request, openers: Mapping[str, Opener]) -> _Asked:
     places = [("query", one) for one in AFTER.read(request)]
     if last := LAST_PLACE.read(request):
         places.insert(0, ("header", last))
-    return _Asked(topics | _places(places, topics), TIMEOUT_SEC.read(request))
+    return _StreamParams(topics | _places(places, topics), TIMEOUT_SEC.read(request))
 
 
 def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, Any]) -> dict[str, str]:

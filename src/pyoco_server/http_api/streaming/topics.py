@@ -79,12 +79,14 @@ class TopicSources:
 
 def labelled(topic: str, batch: sse.EventBatch) -> sse.EventBatch:
     """Events of one source as those of its topic."""
-    return sse.EventBatch(_labelled(topic, one) for one in batch)
-
-
-def _labelled(topic: str, one: sse.StreamEvent) -> sse.StreamEvent:
-    data = b'{"event":' + msgspec.json.encode(one.name) + b',"data":' + one.data + b"}"
-    return sse.StreamEvent(topic, data, None if one.id is None else f"{topic}{PLACE_MARK}{one.id}")
+    return sse.EventBatch(
+        sse.StreamEvent(
+            topic,
+            b'{"event":' + msgspec.json.encode(one.name) + b',"data":' + one.data + b"}",
+            None if one.id is None else f"{topic}{PLACE_MARK}{one.id}",
+        )
+        for one in batch
+    )
 
 
 def _event(topic: str, name: str, data: Any) -> sse.EventBatch:

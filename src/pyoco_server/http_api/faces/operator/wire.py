@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -18,6 +18,8 @@ from pyoco_server.store.fleet.registry import WorkerState
 from pyoco_server.store.fleet.wheels import Wheel
 from pyoco_server.store.queue.dead_letters import KeptLetter
 from pyoco_server.store.runs.log import StoredRun
+
+T = TypeVar("T")
 
 _ID_DIGITS_MAX = 18
 _SOURCE_CHARS_MAX = 512
@@ -45,7 +47,7 @@ def worker_filter(request: Request) -> WorkerFilter:
 
 def worker_changes(body: bytes) -> dict[str, bool]:
     """`hidden`, `draining` or both."""
-    patch: WorkerPatch = _decode(body, WorkerPatch, params.WORKERS_WRONG)
+    patch = _decode(body, WorkerPatch, params.WORKERS_WRONG)
     changes: dict[str, bool] = msgspec.to_builtins(patch)
     if not changes:
         message = "Give hidden, draining, or both; each is true or false."
@@ -109,15 +111,14 @@ def letter(kept: KeptLetter, *, whole: bool) -> dict[str, Any]:
 
 def read_again(body: bytes) -> bool:
     """The body is optional."""
-    asked: Redrive = _decode(body, Redrive) if body.strip() else Redrive()
-    return asked.again
+    return _decode(body, Redrive).again if body.strip() else Redrive().again
 
 
 def redriven(kept: KeptLetter, stored: StoredRun) -> dict[str, Any]:
     return {"letter_id": str(kept.seq), "run_id": stored.run.run_id, "status": stored.run.status}
 
 
-def _decode(body: bytes, kind: type[Any], err_id: str | None = None) -> Any:
+def _decode(body: bytes, kind: type[T], err_id: str | None = None) -> T:
     """Unknown members are ignored; a member of the wrong type is refused."""
     try:
         asked = msgspec.json.decode(body, type=kind)
