@@ -1,7 +1,9 @@
-"""What this face says when it refuses: one table from our errors to its codes."""
+"""The errors of this face: one table from our errors to its codes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyoco_server.errors import (
@@ -25,12 +27,21 @@ from pyoco_server.texts import Language
 
 
 class Malformed(Invalid):
-    """Not JSON at all, or JSON that says one thing twice."""
+    """Not JSON, or JSON with a repeated member."""
 
 
 class JobNotFound(NotFound):
     def __init__(self) -> None:
         super().__init__("There is no such job. Check the id, or list them: GET /jobs.")
+
+
+@contextmanager
+def job_not_found() -> Iterator[None]:
+    """A run that is not found is a job that is not found."""
+    try:
+        yield
+    except NotFound:
+        raise JobNotFound from None
 
 
 _STATUSES: dict[type[PyocoError], int] = {
@@ -73,7 +84,7 @@ def _code(error: PyocoError) -> str:
 
 
 def error_object(error: PyocoError) -> dict[str, Any]:
-    """As it stands in an answer, and in a frame of a socket."""
+    """The error object, in an answer or a WebSocket frame."""
     shown: dict[str, Any] = nested(_code(error), error)["error"]
     return shown
 

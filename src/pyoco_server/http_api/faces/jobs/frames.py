@@ -1,4 +1,4 @@
-"""Frames of the socket: what a client may say, in our words, and what it is told. Pure."""
+"""WebSocket frames: decode those of clients, encode ours. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRAME_BYTES_MAX = 65_536
 
 
 class NotJson(ValueError):
-    """Nothing that could be answered."""
+    """The frame is not JSON: the socket is closed."""
 
 
 class Subscribe(msgspec.Struct, frozen=True, tag="subscribe"):
@@ -36,12 +36,12 @@ ClientFrame = Subscribe | Cancel | Ping
 
 def client_frame(text: str) -> ClientFrame:
     try:
-        said = msgspec.json.decode(text)
+        decoded = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise NotJson from None
     try:
-        check_members(text.encode())  # the decoder takes the last of two
-        frame: ClientFrame = msgspec.convert(said, ClientFrame)
+        check_members(text.encode())  # the decoder accepts a repeated member
+        frame: ClientFrame = msgspec.convert(decoded, ClientFrame)
     except (CanonicalJsonError, msgspec.ValidationError) as error:
         raise Invalid(
             f"This frame is not understood: {error}. Send subscribe, cancel or ping as its type."

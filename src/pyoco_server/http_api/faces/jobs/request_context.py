@@ -1,4 +1,4 @@
-"""What the routes of the jobs face have in common: the job in the path, and what query strings ask."""
+"""Shared by the routes of the jobs face: the job in the path, and query parameters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.jobs.errors import JobNotFound
+from pyoco_server.http_api.faces.jobs.errors import JobNotFound, job_not_found
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.kinds import ChoiceKind, FlagKind, IntegerKind, TextKind
@@ -23,10 +22,10 @@ LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 JOB_ID = path("job_id")
 TAG = path("tag")
 TAGS = ListParam("tag", TextKind(), "Only jobs with all of these tags.")
-STATUS = Param[str | None]("status", ChoiceKind(tuple(STAGE_OF)), None, "Only jobs that stand so.")
+STATUS = Param[str | None]("status", ChoiceKind(tuple(STAGE_OF)), None, "Only jobs with this status.")
 LIMIT = Param("limit", IntegerKind(1, LIMIT_MAX), LIMIT_DEFAULT, "How many at most.")
-NEXT_TOKEN = text("nextToken", "Of the page before; good for the same filters only.")
-PURGE = Param("purge", FlagKind(), False, "Erase it.")
+NEXT_TOKEN = text("nextToken", "`nextToken` of the previous page; valid for the same filters only.")
+PURGE = Param("purge", FlagKind(), False, "Erase the job.")
 
 
 class JobListParams(NamedTuple):
@@ -36,7 +35,7 @@ class JobListParams(NamedTuple):
 
 
 def job_id_of(request: HTTPConnection) -> str:
-    """What cannot be an id is one that does not exist."""
+    """A text that cannot be an id counts as an unknown one."""
     job_id = request.path_params["job_id"]
     if not is_run_id(job_id):
         raise JobNotFound
@@ -44,12 +43,10 @@ def job_id_of(request: HTTPConnection) -> str:
 
 
 async def found_job(request: HTTPConnection, *, whole: bool = False) -> StoredRun:
-    """The run behind the job in the path, if it is there and the caller's."""
+    """The run of the job in the path, if it exists and belongs to the caller."""
     gateway, tenant_id = ready_gateway(request), caller_of(request).tenant_id
-    try:
+    with job_not_found():
         return await query.get_run(gateway.store, job_id_of(request), tenant_id=tenant_id, whole=whole)
-    except NotFound:
-        raise JobNotFound from None
 
 
 def list_asked(request: HTTPConnection) -> JobListParams:

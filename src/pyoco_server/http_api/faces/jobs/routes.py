@@ -1,7 +1,8 @@
-"""`/jobs` and their tags: HTTP in and out. Logs, streams and sockets have files of their own."""
+"""`/jobs` and their tags. Logs, streams and sockets are in their own files."""
 
 from __future__ import annotations
 
+import contextlib
 from urllib.parse import unquote
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs import log_routes, request_context, socket, wire
-from pyoco_server.http_api.faces.jobs.errors import JobNotFound
+from pyoco_server.http_api.faces.jobs.errors import job_not_found
 from pyoco_server.http_api.faces.jobs.schemas import SCHEMAS
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
@@ -74,18 +75,16 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def delete_job(request: Request) -> Response:
-    """Cancels. Whatever is not there, or not any more, is as the caller wants it: 204 always."""
+    """Cancel or erase. A job that does not exist is already as the caller wants it: 204."""
     gateway = ready_gateway(request)
     caller = caller_of(request)
     purge = request_context.PURGE.read(request)
-    try:
+    with contextlib.suppress(NotFound):
         job_id = request_context.job_id_of(request)
         if purge:
             await erase.erase_run(gateway.store, job_id, by=caller.principal, tenant_id=caller.tenant_id)
         else:
             await cancel.cancel_run(gateway.store, job_id, by=caller.principal, tenant_id=caller.tenant_id)
-    except NotFound:
-        pass
     return Response(status_code=204)
 
 
@@ -96,29 +95,25 @@ async def get_tags(request: Request) -> Response:
 async def add_tag(request: Request) -> Response:
     gateway = ready_gateway(request)
     tag = wire.tag_asked(await small_body(request), request.headers)
-    try:
+    with job_not_found():
         stored = await tagging.add_tag(
             gateway.store, request_context.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
         )
-    except NotFound:
-        raise JobNotFound from None
     return json_answer(list(stored.run.tags))
 
 
 async def remove_tag(request: Request) -> Response:
     gateway = ready_gateway(request)
     tag = request_context.TAG.read(request)
-    try:
+    with job_not_found():
         await tagging.remove_tag(
             gateway.store, request_context.job_id_of(request), tag, tenant_id=caller_of(request).tenant_id
         )
-    except NotFound:
-        raise JobNotFound from None
     return Response(status_code=204)
 
 
 class _IdWithSlash(Route):
-    """`/jobs/a%2Fb`: the router sees a decoded path, where an id with a slash looks like a deeper address."""
+    """`/jobs/a%2Fb`: the router sees the decoded path, where an id with a slash looks like a longer path."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if scope["type"] != "http" or scope["method"] not in (self.methods or ()):
@@ -129,8 +124,8 @@ class _IdWithSlash(Route):
         return Match.FULL, {"endpoint": self.endpoint, "path_params": {"job_id": unquote(last)}}
 
 
-_TAGS = json_of("All its tags, in the order they came", array(TEXT))
-_DONE = Content("Done, or as it was already")
+_TAGS = json_of("All its tags, in the order they were added", array(TEXT))
+_DONE = Content("Done, or nothing to do")
 
 FACE = Face(
     tag="jobs",
@@ -168,7 +163,7 @@ FACE = Face(
             "DELETE",
             "/jobs/{job_id}",
             delete_job,
-            "Cancel it; with `purge` erase it",
+            "Cancel a job; with `purge` erase it",
             {204: _DONE},
             [request_context.JOB_ID, request_context.PURGE],
             errors=[409, 422],
@@ -178,7 +173,7 @@ FACE = Face(
             "GET",
             "/jobs/{job_id}/tags",
             get_tags,
-            "Its tags, in the order they came",
+            "The tags of a job, in the order they were added",
             {200: _TAGS},
             [request_context.JOB_ID],
             errors=[404],
@@ -188,7 +183,7 @@ FACE = Face(
             "POST",
             "/jobs/{job_id}/tags",
             add_tag,
-            "Give it a tag; one that it has changes nothing",
+            "Add a tag; a tag that the job has changes nothing",
             {200: _TAGS},
             [request_context.JOB_ID],
             json_body(ref("TagRequest")),
@@ -199,7 +194,7 @@ FACE = Face(
             "DELETE",
             "/jobs/{job_id}/tags/{tag:path}",  # a tag may hold slashes
             remove_tag,
-            "Take a tag away; one that it does not have changes nothing",
+            "Remove a tag; a tag that the job does not have changes nothing",
             {204: _DONE},
             [request_context.JOB_ID, request_context.TAG],
             errors=[404],
@@ -210,7 +205,7 @@ FACE = Face(
     ],
     schemas=SCHEMAS,
 )
-# Before the routes of the face.
+# Registered before the routes of the face.
 BEFORE: list[BaseRoute] = [
     _IdWithSlash("/jobs/{job_id}", get_job, methods=["GET"]),
     _IdWithSlash("/jobs/{job_id}", delete_job, methods=["DELETE"]),
@@ -218,12 +213,12 @@ BEFORE: list[BaseRoute] = [
 
 
 def _with_tasks(runs: list[Run], stored: list[StoredRun]) -> list[dict[str, object]]:
-    """The list says which runs and how they stand; what their tasks have come to is in their snapshots."""
+    """The read model has the runs and their status; their tasks are in the snapshots."""
     tasks = {one.run.run_id: one.run for one in stored}
     shown = []
     for run in runs:
         known = tasks.get(run.run_id)
-        if known is not None:  # else it was erased this moment
+        if known is not None:  # else it was just erased
             tasked = replace(run, tasks=known.tasks, last_tasks=known.last_tasks, lacks=known.lacks)
             shown.append(wire.job(tasked))
     return shown

@@ -1,4 +1,4 @@
-"""The schemas of the jobs face: what is sent, and what is answered."""
+"""The schemas of the jobs face: request and response bodies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JOB = {
     "flow": TEXT,
     "error": or_null(TEXT),
     "progress": or_null({"type": "integer", "minimum": 0, "maximum": 100}),
-    "result": {"description": "What it has come to, up to 64 KiB; larger ones are at /runs/{id}/result."},
+    "result": {"description": "The result, up to 64 KiB; larger ones are at /runs/{id}/result."},
 }
 _ENTRY = {
     "seq": {"type": "integer", "description": "The number of the line, from 1 and without gaps."},
@@ -39,8 +39,8 @@ SCHEMAS: dict[str, Any] = {
         {
             "parameters": {"type": "object"},
             "tags": _TAGS,
-            "flow": {"type": "string", "description": "Which flow; PYOCO_JOBS_FLOW if not named."},
-            "tag": {"type": "string", "description": "Routing tag: who may run it."},
+            "flow": {"type": "string", "description": "The flow; PYOCO_JOBS_FLOW if not given."},
+            "tag": {"type": "string", "description": "Routing tag: which workers execute it."},
         },
     ),
     "TagRequest": record(["tag"], {"tag": TAG}),
@@ -50,17 +50,17 @@ SCHEMAS: dict[str, Any] = {
         {
             "entries": {"type": "array", "items": ref("LogEntry")},
             "nextToken": TEXT,
-            "complete": {"type": "boolean", "description": "The job is over and this was the rest."},
+            "complete": {"type": "boolean", "description": "The job has ended, and this page is the last."},
             "truncated": {"type": "boolean", "description": "Lines are missing: retention, or a limit."},
             "searched": record(
                 ["toLine", "lines", "pausedBy"],
                 {
                     "toLine": {"type": "integer", "description": "The last line that was searched."},
-                    "lines": {"type": "integer", "description": "Of so many."},
+                    "lines": {"type": "integer", "description": "The lines of the log."},
                     "pausedBy": {
                         "type": ["string", "null"],
                         "enum": ["time", "bytes", None],
-                        "description": "The budget that was used up; `nextToken` goes on from there.",
+                        "description": "The limit that was reached; `nextToken` continues from there.",
                     },
                 },
             ),

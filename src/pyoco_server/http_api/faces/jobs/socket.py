@@ -1,7 +1,7 @@
-"""`WS /jobs/{id}/ws`: how a job stands and what it prints, both ways. Frames are in `frames`.
+"""`WS /jobs/{id}/ws`: the status and output of a job, both ways. `frames` has the frames.
 
-Two tasks: one hears the client, one tells it what there is. Before `subscribe` only the status is told; after
-the end of a job that is subscribed to, the socket is closed.
+Two tasks: one receives frames, one sends changes. Before `subscribe` only the status is sent; after the end
+of a subscribed job, the socket is closed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import contextlib
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pyoco_server import clock
-from pyoco_server.errors import NotFound, PyocoError
+from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs import frames, request_context
-from pyoco_server.http_api.faces.jobs.errors import TABLE, JobNotFound
+from pyoco_server.http_api.faces.jobs.errors import TABLE, job_not_found
 from pyoco_server.http_api.faces.jobs.log_routes import shown
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of, limit_key_of
@@ -32,9 +32,9 @@ from pyoco_server.operations.logs.views import LogView
 from pyoco_server.operations.runs import cancel
 
 NORMAL, GOING_AWAY, UNREADABLE, TOO_BIG = 1000, 1001, 1003, 1009
-# The broker has lost lines, perhaps some that were sent: the client connects again and reads from the start.
+# The broker has lost lines, perhaps some that were sent: the client reconnects and reads from the start.
 SERVICE_RESTART = 1012
-# What sending ends in when nobody is there to receive.
+# Errors of sending to a client that has disconnected.
 _GONE = (WebSocketDisconnect, TimeoutError, OSError, RuntimeError)
 
 
@@ -53,12 +53,10 @@ async def job_socket(socket: WebSocket) -> None:
 
 async def _serve(socket: WebSocket, gateway: Gateway) -> None:
     try:
-        job_id = request_context.job_id_of(socket)
-        places = LogPositions(await gateway.store.secrets.for_tokens(), job_id)
-        view = await gateway.log_views.subscribe(job_id, tenant_id=caller_of(socket).tenant_id)
-    except NotFound:
-        await _deny(socket, JobNotFound())
-        return
+        with job_not_found():
+            job_id = request_context.job_id_of(socket)
+            places = LogPositions(await gateway.store.secrets.for_tokens(), job_id)
+            view = await gateway.log_views.subscribe(job_id, tenant_id=caller_of(socket).tenant_id)
     except PyocoError as error:
         await _deny(socket, error)
         return
@@ -70,13 +68,13 @@ async def _serve(socket: WebSocket, gateway: Gateway) -> None:
 
 
 _SOCKET = """The server sends `status`, `log`, `heartbeat`, `error` and `end` frames; the client `subscribe`
-(`sinceToken`, `logs`), `cancel` and `ping`. Nothing but `status` comes before `subscribe`."""
+(`sinceToken`, `logs`), `cancel` and `ping`. Before `subscribe`, only `status` is sent."""
 OPERATIONS = [
     Operation(
         "GET",
         "/jobs/{job_id}/ws",
         None,
-        "How it stands and what it prints, as a WebSocket",
+        "Status and output of a job as a WebSocket",
         {101: Content("A WebSocket")},
         [request_context.JOB_ID, TICKET],
         errors=[404, 429],
@@ -96,55 +94,55 @@ class _Talk:
         self._job_id = job_id
         self._view = view
         self._places = places
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._follower: LogFollower | None = None
         self._subscribed: frames.Subscribe | None = None
-        self._told = b""
+        self._last_status = b""
         self._close_code: int | None = None
 
     async def run(self) -> None:
-        ring = self._bell.set
-        self._view.run_view.attach(ring)
-        self._gateway.streams.enter(ring)
-        hearing = asyncio.ensure_future(self._hear())
-        hearing.add_done_callback(lambda _: ring())
+        wake = self._wakeup.set
+        self._view.run_view.attach(wake)
+        self._gateway.streams.enter(wake)
+        receiving = asyncio.ensure_future(self._receive_frames())
+        receiving.add_done_callback(lambda _: wake())
         try:
-            await self._tell(hearing)
-            if not hearing.done() or self._close_code is not None:
+            await self._send_changes(receiving)
+            if not receiving.done() or self._close_code is not None:
                 await self._socket.close(self._close_code or NORMAL)
         except _GONE:
-            pass  # the client has left, or takes nothing any more; it can come back with its last token
+            pass  # the client has disconnected or does not read; it can resume with its last token
         finally:
-            hearing.cancel()
+            receiving.cancel()
             with contextlib.suppress(asyncio.CancelledError, *_GONE):
-                await hearing
-            self._view.run_view.detach(ring)
-            self._gateway.streams.leave(ring)
+                await receiving
+            self._view.run_view.detach(wake)
+            self._gateway.streams.leave(wake)
             self._unfollow()
 
-    async def _tell(self, hearing: asyncio.Future[None]) -> None:
+    async def _send_changes(self, receiving: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
-        speaks_at = loop.time() + sse.KEEP_ALIVE_SEC
-        while not hearing.done():
-            self._bell.clear()
+        heartbeat_at = loop.time() + sse.KEEP_ALIVE_SEC
+        while not receiving.done():
+            self._wakeup.clear()
             if self._gateway.streams.ended:
                 self._close_code = GOING_AWAY
                 return
             if self._follower is not None and self._follower.has_to_begin_again:
                 self._close_code = SERVICE_RESTART
                 return
-            news = self._next()
-            if not news and self._is_over:
-                await self._send(frames.end_frame(self._told))
+            batch = self._next()
+            if not batch and self._is_over:
+                await self._send(frames.end_frame(self._last_status))
                 return
-            if not news and self._subscribed is not None and loop.time() >= speaks_at:
-                news = [frames.heartbeat_frame(clock.now())]
-            for frame in news:
+            if not batch and self._subscribed is not None and loop.time() >= heartbeat_at:
+                batch = [frames.heartbeat_frame(clock.now())]
+            for frame in batch:
                 await self._send(frame)
-            if news:
-                speaks_at = loop.time() + sse.KEEP_ALIVE_SEC
+            if batch:
+                heartbeat_at = loop.time() + sse.KEEP_ALIVE_SEC
             else:
-                await _rung(self._bell, speaks_at if self._subscribed is not None else None)
+                await _wait_until(self._wakeup, heartbeat_at if self._subscribed is not None else None)
 
     @property
     def _is_over(self) -> bool:
@@ -153,25 +151,25 @@ class _Talk:
         return self._follower is None or self._follower.is_over
 
     def _next(self) -> list[bytes]:
-        """How the job stands when that has changed; its end only after its last line."""
+        """The status if it has changed, then lines of output. The final status comes after the last line."""
         run_view = self._view.run_view
         has_lines = self._follower is not None and not self._follower.is_over
-        if not self._told or not (has_lines and run_view.stored.run.is_terminal):
+        if not self._last_status or not (has_lines and run_view.stored.run.is_terminal):
             status = run_view.shown(("log stream", shown), shown)
-            if status != self._told:
-                self._told = status
+            if status != self._last_status:
+                self._last_status = status
                 return [frames.status_frame(status)]
-        news = self._follower.take() if self._follower is not None else None
-        if news is None:
+        batch = self._follower.take() if self._follower is not None else None
+        if batch is None:
             return []
-        seq, token = news.chunk.seq, self._places.token
+        seq, token = batch.chunk.seq, self._places.token
         return [
             frames.log_frame(token(LogPosition(number, seq)), line)
-            for number, line in enumerate(news.lines, news.begin)
+            for number, line in enumerate(batch.lines, batch.begin)
         ]
 
-    async def _hear(self) -> None:
-        """Until the client has left, or says something that cannot be answered."""
+    async def _receive_frames(self) -> None:
+        """Receive frames until the client disconnects or sends one that cannot be answered."""
         while (message := await self._socket.receive())["type"] == "websocket.receive":
             text = message.get("text")
             if text is None:
@@ -181,14 +179,14 @@ class _Talk:
                 self._close_code = TOO_BIG
                 return
             try:
-                await self._heed(frames.client_frame(text))
+                await self._handle(frames.client_frame(text))
             except frames.NotJson:
                 self._close_code = UNREADABLE
                 return
             except PyocoError as error:
                 await self._send(frames.error_frame(error))
 
-    async def _heed(self, frame: frames.ClientFrame) -> None:
+    async def _handle(self, frame: frames.ClientFrame) -> None:
         match frame:
             case frames.Subscribe():
                 self._subscribe(frame)
@@ -207,8 +205,8 @@ class _Talk:
         self._subscribed = asked
         if asked.logs:
             self._follower = LogFollower(self._gateway.store, self._job_id, self._view, after)
-            self._follower.attach(self._bell.set)
-        self._bell.set()
+            self._follower.attach(self._wakeup.set)
+        self._wakeup.set()
 
     def _unfollow(self) -> None:
         if self._follower is not None:
@@ -220,10 +218,10 @@ class _Talk:
             await self._socket.send_text(frame.decode())
 
 
-async def _rung(bell: asyncio.Event, until: float | None) -> None:
+async def _wait_until(wakeup: asyncio.Event, until: float | None) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(until):
-            await bell.wait()
+            await wakeup.wait()
 
 
 async def _deny(socket: WebSocket, error: PyocoError) -> None:

@@ -1,4 +1,4 @@
-"""The jobs face's words: requests into ours, runs into jobs."""
+"""The wire format of the jobs face: requests to submissions, runs to jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.submit import Submission
 
-# Of a job that has not completed, however many of its tasks have.
+# The highest progress of a job that has not completed.
 NOT_COMPLETED_MAX = 99
 
 STATUS_OF = {
@@ -63,7 +63,7 @@ def tag_asked(body: bytes, headers: Mapping[str, str]) -> str:
 
 
 def job(run: Run) -> dict[str, Any]:
-    """Every member, whether or not it is set. `run` has its tasks, as far as its snapshot keeps them."""
+    """Every member, set or not. `run` has the tasks that its snapshot keeps."""
     return {
         "id": run.run_id,
         "status": STATUS_OF[run.stage],
@@ -79,13 +79,13 @@ def job(run: Run) -> dict[str, Any]:
 
 
 def _progress(run: Run) -> int | None:
-    """Tasks that have succeeded, in a hundred; None while it is not known how many there are.
+    """Percentage of tasks that succeeded; None while the number of tasks is not known.
 
-    100 is said of a completed job only: what failed, was canceled or skipped was not done.
+    Only a completed job has 100: failed, canceled and skipped tasks do not count.
     """
     if run.ended is RunStatus.COMPLETED:
         return 100
-    # Iterations of a loop come one by one: only what was planned is counted.
+    # Iterations of a loop are added one by one: only planned tasks count.
     planned = [record for name, record in run.tasks.items() if not name.endswith("]")]
     if not planned:
         return None
@@ -94,7 +94,7 @@ def _progress(run: Run) -> int | None:
 
 
 def _result(run: Run) -> Any:
-    """Small ones only: a large one, or one that this copy lacks, is asked for at `/runs/{id}/result`."""
+    """Small results only. `/runs/{id}/result` has large ones, and those that this copy lacks."""
     if run.ended is not RunStatus.COMPLETED or run.lacks > Lack.NOTHING:
         return None
     found = results(run)

@@ -1,1 +1,1 @@
-"""The runs face: the native dialect, a drop-in for what exists."""
+"""The runs face: the native API, compatible with the upstream server."""

@@ -1,4 +1,4 @@
-"""What the runs face does once for all requests with one `Idempotency-Key`. What comes here is valid."""
+"""Requests of the runs face with an `Idempotency-Key`: one effect per key. Requests are validated before."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def cancel_once(
 
 
 def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
-    """What a form says, without how it was cut: every sender draws another line between its parts."""
+    """The content of a form for the digest. The multipart boundary differs per request, so it is left out."""
     texts: dict[str, list[str]] = {}
     for name, value in form.multi_items():
         if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""`GET /runs/stream`: the list as it changes. `GET /runs/stats`: how many stand where, and the last hour.
+"""`GET /runs/stream`: changes of the list. `GET /runs/stats`: runs by status, and the last hour.
 
-An event's id is a place in the log and the commit that stands there. A reader that comes back with it is told
-what has changed since, or (`reset`) to read the list again.
+The id of an event is a position in the log and the commit there. A reader that reconnects with it gets the
+changes since then, or `reset`: it must read the list again.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NOWHERE = At(2**62)
 async def stream_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
     asked = params.watch_asked(request)
-    told = await open_changes(gateway, caller_of(request).tenant_id, asked.last_event_id)
-    return sse.EventStream(told, gateway.streams, timeout_sec=asked.timeout_sec)
+    source = await open_changes(gateway, caller_of(request).tenant_id, asked.last_event_id)
+    return sse.EventStream(source, gateway.streams, timeout_sec=asked.timeout_sec)
 
 
 async def open_changes(gateway: Gateway, tenant_id: str | None, last_event_id: str | None) -> sse.Source:
@@ -70,8 +70,8 @@ async def run_stats(request: Request) -> Response:
 
 _NEWS = """`event: runs` with `{runs, gone, counts, minute, standing?}` and an `id:`: at once, then whenever
 runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `standing` comes when
-the readiness of the gateway has changed. `event: reset`: too much was missed to be told, or the
-broker has lost what was told: read the list again."""
+the readiness of the gateway has changed. `event: reset`: too many changes were missed, or the broker has lost
+changes that were sent: read the list again."""
 OPERATIONS = [
     Operation(
         "GET",
@@ -88,7 +88,7 @@ OPERATIONS = [
         "GET",
         "/runs/stats",
         run_stats,
-        "How many runs stand in each status, and each minute of the last hour",
+        "Number of runs by status, and by minute of the last hour",
         {200: json_of("`{counts, minutes, ts}`", OBJECT)},
         is_hot=True,
     ),
@@ -96,7 +96,7 @@ OPERATIONS = [
 
 
 class _Seal:
-    """Places as tokens of one tenant. `log_id`: which log they are of."""
+    """Positions as tokens of one tenant. `log_id`: the log that they belong to."""
 
     def __init__(self, secret: bytes, tenant_id: str | None, log_id: int) -> None:
         self._secret = secret
@@ -108,7 +108,7 @@ class _Seal:
         return seal(self._secret, EVENT_ID, self._scope, [place.seq, stored_at, self._log_id])
 
     def place_in(self, token: str | None) -> At | None:
-        """None without a token. A place of a log that is no more is beyond the end of this one."""
+        """None without a token. A position in a log that no longer exists counts as beyond the end."""
         if token is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/logs`: what a run printed, as pages, as a file that grows, and as a stream."""
+"""`/runs/{run_id}/logs`: the output of a run as pages, as a growing file, and as a stream."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OPERATIONS = [
         "GET",
         "/runs/{run_id}/logs",
         get_logs,
-        "What it printed: pages of JSON, or the whole log as lines or text",
+        "Output of a run: pages of JSON, or the whole log as lines or text",
         log_responses(LOG_PAGE),
         [RUN_ID, *WORDS.params()],
         errors=[404, 406, 416, 422, 429],
@@ -60,8 +60,8 @@ OPERATIONS = [
         "GET",
         "/runs/{run_id}/logs/stream",
         stream_logs,
-        "What it prints, as server-sent events",
-        {200: events(), 204: Content("The run is over, and nothing came after: do not come back")},
+        "Output of a run as server-sent events",
+        {200: events(), 204: Content("The run has ended, and everything was sent: do not reconnect")},
         [RUN_ID, WORDS.since(), LAST_EVENT_ID, TICKET],
         errors=[404, 406, 422, 429],
     ),

@@ -1,4 +1,4 @@
-"""What query strings of the runs face ask, in our words. Refuses what it cannot read, and echoes nothing."""
+"""Query parameters of the runs face. Invalid values are refused, and never repeated in the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATUS = Param[str | None](
     "status",
     ChoiceKind(tuple(RunStatus)),
     None,
-    "Only runs that stand so.",
+    "Only runs with this status.",
     skips="empty",
     err_id=INVALID_LIST,
 )
@@ -40,14 +40,14 @@ UPDATED_AFTER = Param[float | None](
     "Only runs that changed after this instant, in unix seconds.",
     err_id=INVALID_LIST,
 )
-CURSOR = text("cursor", "Where the last page ended; opaque, good for the same filters only.")
+CURSOR = text("cursor", "`next_cursor` of the previous page; opaque, valid for the same filters only.")
 YAML_SHA256 = text("workflow_yaml_sha256", "Only runs of the flow.yaml with this digest.")
 SEARCHED = Param(
     "q",
     TextKind(TEXT_CHARS_MAX),
     "",
     "Only runs with this text in their id, flow, tags, worker or error; a whole id is looked up. "
-    "Looks through some thousand runs a page: one with few items, or none, may still have a `next_cursor`.",
+    "A page searches a few thousand runs: it may have few items, or none, and still a `next_cursor`.",
     err_id=INVALID_LIST,
 )
 LIST_PARAMS: tuple[AnyParam, ...] = (
@@ -65,7 +65,7 @@ WAIT = Param(
     "wait",
     NumberKind(f"must be a number of seconds from 0 to {WAIT_SEC_MAX:g}.", 0, WAIT_SEC_MAX),
     0.0,
-    "Answer when the run is over, or after this many seconds.",
+    "Answer when the run has ended, or after this many seconds.",
 )
 SINCE = Param[float | None](
     "since",
@@ -76,15 +76,15 @@ SINCE = Param[float | None](
 TIMEOUT_SEC = Param(
     "timeout_sec", IntegerKind(1, WATCH_SEC_MAX), WATCH_SEC_DEFAULT, "The stream ends after this long."
 )
-LAST_ID_IN_QUERY = text("last_event_id", "As the header, for clients that cannot send one.")
-# `include` and `since` are read, and checked, by both.
+LAST_ID_IN_QUERY = text("last_event_id", "Like the header, for clients that cannot send one.")
+# Both streams read and check `include` and `since`.
 FOLLOW_PARAMS: tuple[AnyParam, ...] = (INCLUDE, SINCE, TIMEOUT_SEC, LAST_ID_IN_QUERY, LAST_EVENT_ID, TICKET)
-# With one of these a list is answered in pages.
+# With one of these parameters the answer is a page.
 PAGED_BY = frozenset({UPDATED_AFTER.name, CURSOR.name, YAML_SHA256.name, SEARCHED.name})
 
 
 class RunListParams(NamedTuple):
-    """`cursor` is None for the first page, and for a list that has none."""
+    """`cursor` is None for the first page, and for a list without pages."""
 
     wanted: Filter
     limit: int
@@ -102,7 +102,7 @@ class WatchParams(NamedTuple):
 
 def list_asked(request: Request, *, tenant_id: str | None) -> RunListParams:
     status, query = STATUS.read(request), request.query_params
-    # An empty digest or text asks for nothing; an empty cursor is where the first page begins.
+    # An empty digest or text means no filter; an empty cursor means the first page.
     skipped = (YAML_SHA256.name, SEARCHED.name)
     asked = {name for name, value in query.items() if value or name not in skipped}
     wanted = Filter(

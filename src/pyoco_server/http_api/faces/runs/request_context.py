@@ -1,4 +1,4 @@
-"""What the routes of the runs face have in common: a gateway that can serve, the run in the path, lists."""
+"""Shared by the routes of the runs face: the run in the path, waiting requests, lists."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def run_id_of(request: Request) -> str:
 
 
 def checked_id(run_id: str) -> str:
-    """What cannot be a run id is one that does not exist."""
+    """A text that cannot be a run id counts as an unknown one."""
     if not is_run_id(run_id):
         raise NotFound("There is no such run. Check the id, or list runs with GET /runs.")
     return run_id
 
 
 async def while_allowed(request: Request, gateway: Gateway, waiting: Coroutine[Any, Any, T]) -> T:
-    """What a request waits for: one of the caller's streams for so long, and no longer than it is there."""
+    """Wait for a result. Counts as one of the caller's streams; ends when the client disconnects."""
     try:
         leave = gateway.streams.concurrency.enter(limit_key_of(request))
     except Limited:

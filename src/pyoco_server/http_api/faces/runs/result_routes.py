@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/result`, `/retry` and `/graph`: what a run came to, another try, how it looks."""
+"""`/runs/{run_id}/result`, `/retry` and `/graph`: the result of a run, a retry, its tasks."""
 
 from __future__ import annotations
 
@@ -50,31 +50,32 @@ async def get_graph(request: Request) -> Response:
     return json_answer({"run_id": drawn.run_id, "nodes": nodes, "ordered": drawn.is_wired})
 
 
-_RETRY = """`from: failed` (the default) takes the results of tasks that succeeded over; `from: start`
-executes everything again; `from: task` with `task` executes that task, whatever comes after it and what had
-not succeeded, and takes the rest over. `params` replaces the run's parameters; results that are taken over
-were made with the old ones. 409 for a run that is not over, or that ended before its tasks were planned."""
+_RETRY = """`from: failed` (the default) reuses the results of tasks that succeeded; `from: start`
+executes everything again; `from: task` with `task` executes that task, everything after it and every task
+that has not succeeded, and reuses the other results. `params` replaces the parameters of the run; reused
+results were computed with the old ones. 409 for a run that has not ended, or ended before its tasks were
+planned."""
 _RESULT = (
-    "409 with `status` and `error` for a run that is not COMPLETED when the wait is over; 404 for a result "
-    "that was not kept; 500 for a large one that is stored otherwise than it was recorded."
+    "409 with `status` and `error` for a run that is not COMPLETED when the wait ends; 404 for a result "
+    "that was not stored; 500 for a large result whose stored bytes differ from what was recorded."
 )
 OPERATIONS = [
     Operation(
         "GET",
         "/runs/{run_id}/graph",
         get_graph,
-        "Its tasks, and which of them wait for which",
+        "The tasks of a run and their dependencies",
         {200: json_of("`{run_id, nodes, ordered}`", OBJECT)},
         [params.RUN_ID],
         errors=[404],
-        description="`ordered` is false where that is not known: the tasks then stand in their order.",
+        description="`ordered` is false if dependencies are not known: tasks are then in their order.",
         name="get_run_graph",
     ),
     Operation(
         "GET",
         "/runs/{run_id}/result",
         get_result,
-        "What it has come to: the output of its last task, or `{task: output}` of several",
+        "The result of a run: the output of its last task, or `{task: output}` of several",
         {200: json_of("The result, whole at any size", {})},
         [params.RUN_ID, params.WAIT],
         errors=[404, 409, 422, 429, 500],
@@ -84,7 +85,7 @@ OPERATIONS = [
         "POST",
         "/runs/{run_id}/retry",
         retry_run,
-        "Another try of a run that is over, as a new run",
+        "Retry a run that has ended, as a new run",
         {200: json_of("Accepted and queued", RETRIED)},
         [params.RUN_ID, key_param()],
         json_body(ref("RunRetryRequest"), required=False),

@@ -1,4 +1,4 @@
-"""`/runs`: HTTP in and out. Plain Starlette routes, because these are the ones that are called all day."""
+"""`/runs`: submit, list, read and cancel runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def get_run(request: Request) -> Response:
         stored = await query.get_run(gateway.store, run_id, tenant_id=tenant_id, whole=records)
     shown = wire.snapshot(stored, records=records)
     if stored.run.claim is not None:
-        # Only while a worker has the run: whether it lives is read from its entry and its lease.
+        # Only while a worker executes the run: its registry entry and its lease tell whether it is alive.
         shown |= await workers.liveness(gateway.store, stored.run.claim)
     return json_answer(shown)
 
@@ -97,10 +97,10 @@ def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSub
 
 
 _PAGES = """With `updated_after`, `cursor`, `q` or `workflow_yaml_sha256` answers are `{items, next_cursor}`.
-Pass `next_cursor` on with the same filters until it is null; an empty `cursor` asks for the first page.
+Send `next_cursor` with the same filters until it is null; an empty `cursor` asks for the first page.
 
-Pages go from the latest change down. Nothing is lost while runs change: one that changes meanwhile comes, or
-comes again, after the oldest. `next_cursor` is null when every run has been shown as it is now."""
+Pages are sorted by the latest change, newest first. No change is lost: a run that changes while pages are
+read comes, or comes again, after the oldest. `next_cursor` is null when every run was shown as it is now."""
 FACE = Face(
     tag="runs",
     error="Error",
@@ -132,7 +132,7 @@ FACE = Face(
             "GET",
             "/runs/{run_id}",
             get_run,
-            "One run, as its log has it",
+            "One run, from the event log",
             {200: json_of("The snapshot", OBJECT)},
             [params.RUN_ID, params.INCLUDE, params.WAIT],
             errors=[404, 422, 429],
@@ -142,7 +142,7 @@ FACE = Face(
             "GET",
             "/runs/{run_id}/tasks",
             get_tasks,
-            "Its tasks with their records",
+            "The tasks of a run with their records",
             {200: json_of("Tasks", OBJECT)},
             [params.RUN_ID],
             errors=[404],
@@ -151,7 +151,7 @@ FACE = Face(
             "POST",
             "/runs/{run_id}/cancel",
             cancel_run,
-            "Ask it to stop; accepted once, never undone",
+            "Cancel a run; an accepted cancel is never undone",
             {200: json_of("The snapshot", OBJECT)},
             [params.RUN_ID, key_param()],
             json_body(record([], {"reason": TEXT}), required=False),

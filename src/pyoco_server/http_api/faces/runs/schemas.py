@@ -1,4 +1,4 @@
-"""The schemas of the runs face: what is sent, and what is answered."""
+"""The schemas of the runs face: request and response bodies."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ YAML_FORM: dict[str, Any] = {
     "required": ["workflow", "flow_name"],
     "properties": {
         "workflow": {"type": "string", "format": "binary", "description": "The flow.yaml, as a file."},
-        "flow_name": {"type": "string", "description": "What the run is called; the file has no name."},
-        "tag": {"type": "string", "description": "Routing tag: who may run it."},
+        "flow_name": {"type": "string", "description": "The name of the flow; the file has none."},
+        "tag": {"type": "string", "description": "Routing tag: which workers execute it."},
     },
 }
 SUMMARIES = {"type": "array", "items": {"anyOf": [ref("RunSummary"), {"type": "object"}]}}
@@ -56,7 +56,7 @@ LOG_PAGE = {
         "truncated": {"type": "boolean"},
         "searched": {
             "type": "object",
-            "description": "How far a search has looked. `paused_by`: its budget; `next_token` goes on.",
+            "description": "How far it searched. `paused_by`: the limit it reached; `next_token` continues.",
             "required": ["to_line", "lines", "paused_by"],
             "properties": {
                 "to_line": {"type": "integer"},
@@ -81,7 +81,7 @@ _SCHEDULE: dict[str, Any] = {
         "tag": {"type": "string"},
         "status": {"enum": ["ACTIVE", "COMPLETED"]},
         "schedule_type": {"enum": ["once", "interval", "cron"]},
-        "workflow_yaml_sha256": _OR_NULL | {"description": "Null: of a flow that workers know."},
+        "workflow_yaml_sha256": _OR_NULL | {"description": "Null for a flow that workers have."},
         "workflow_yaml_bytes": {"type": ["integer", "null"]},
         "tenant_id": _OR_NULL,
         "api_key_id": _OR_NULL,
@@ -93,12 +93,12 @@ _SCHEDULE: dict[str, Any] = {
         "cron": _OR_NULL,
         "timezone": _OR_NULL,
         "next_run_at": _NUMBER_OR_NULL | {"description": "As next_at."},
-        "next_at": _NUMBER_OR_NULL | {"description": "When it is due, in unix seconds; null: never again."},
+        "next_at": _NUMBER_OR_NULL | {"description": "When it is due next, in unix seconds; null if never."},
         "last_at": _NUMBER_OR_NULL | {"description": "When its last run was due."},
-        "last_submitted_at": _NUMBER_OR_NULL | {"description": "When its last run was begun."},
+        "last_submitted_at": _NUMBER_OR_NULL | {"description": "When its last run was submitted."},
         "last_run_id": _OR_NULL,
         "dispatch_count": {"type": "integer", "minimum": 0},
-        "last_error": _OR_NULL | {"description": "Why the run that is due could not be begun."},
+        "last_error": _OR_NULL | {"description": "Why the due run could not be submitted."},
     },
 }
 _MODELS = [RunSubmitRequest, RunRetryRequest, RunSnapshot, RunSummary]

@@ -1,4 +1,4 @@
-"""`POST /tickets`: one connection for those who cannot send a header, as a browser's streams and sockets."""
+"""`POST /tickets`: a credential for one connection, for clients that cannot send a header."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OPERATIONS = [
         "POST",
         "/tickets",
         issue_ticket,
-        "A ticket: one connection to one address within a minute (`?ticket=`)",
+        "Issue a ticket: one connection to one address within a minute (`?ticket=`)",
         {201: json_of("The ticket", TICKET)},
         body=json_body(record(["path"], {"path": TEXT})),
         errors=[413, 415, 422],

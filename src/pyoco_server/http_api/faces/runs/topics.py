@@ -1,4 +1,4 @@
-"""What `GET /stream` has of this face: the list, one run, and what it prints."""
+"""Topics of this face for `GET /stream`: the list, one run, the output of a run."""
 
 from __future__ import annotations
 

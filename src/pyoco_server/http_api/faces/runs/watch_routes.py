@@ -1,7 +1,7 @@
-"""`GET /runs/{run_id}/watch`: the run's snapshot whenever it has changed, pushed until it is over.
+"""`GET /runs/{run_id}/watch`: a snapshot of the run after each change, until the run ends.
 
-An event's id is a place in the run's log. Whoever comes back with it is sent the present state if it is
-newer, and 204 if the run was over then: that is how a browser learns to stop.
+The id of an event is a position in the log of the run. A client that reconnects with it gets the current
+state if that is newer, and 204 if the run had ended: a browser then stops to reconnect.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ async def open_snapshots(
 
 _STREAM = """`retry:` first, then `event: snapshot` with `{run_id, snapshot, ts}` and an `id:`, at once and
 whenever the run has changed (the latest state, if it changes faster than it is read), and `event: heartbeat`
-without an id after 15 seconds of silence. Ends after the snapshot of a run that is over."""
+without an id after 15 seconds without a change. Ends after the snapshot of a run that has ended."""
 OPERATIONS = [
     Operation(
         "GET",
         "/runs/{run_id}/watch",
         watch_run,
         "Follow one run as server-sent events",
-        {200: events(), 204: Content("The run is over, and nothing is newer: do not come back")},
+        {200: events(), 204: Content("The run has ended, and nothing is newer: do not reconnect")},
         [RUN_ID, *FOLLOW_PARAMS],
         errors=[404, 422, 429],
         description=_STREAM,
@@ -68,7 +68,7 @@ OPERATIONS = [
 
 
 class Snapshots:
-    """For a slow reader nothing piles up: what it is sent next is always the latest state."""
+    """Snapshots for one reader. A slow reader skips states: the next event is always the latest state."""
 
     def __init__(self, views: RunViews, view: RunView, asked: WatchParams, seen: int, secret: bytes) -> None:
         self._views = views
@@ -76,7 +76,7 @@ class Snapshots:
         self._run_id = view.stored.run.run_id
         self._asked = asked
         self._secret = secret
-        # A place beyond the end is of a log that is no more: everything there is now is news.
+        # A position beyond the end belongs to a log that no longer exists: the current state is new.
         self._seen = seen if seen <= view.stored.log_seq else 0
         self._losses = view.losses
         self._ring: Notify | None = None
@@ -116,7 +116,7 @@ class Snapshots:
 
 
 def _heartbeat(run_id: str) -> bytes:
-    """Without an id: whoever comes back resumes from the last snapshot."""
+    """Without an id: a client that reconnects resumes after the last snapshot."""
     return sse.event("heartbeat", msgspec.json.encode({"run_id": run_id, "ts": clock.now()})).encoded
 
 

@@ -1,4 +1,4 @@
-"""The runs face's words: requests into ours, runs and errors into its own."""
+"""The wire format of the runs face: requests to submissions, runs and errors to JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pyoco_server.texts import Language, text
 
 T = TypeVar("T")
 
-# A snapshot answered over HTTP may be whole: only what is stored has to fit a message.
+# A snapshot in an answer is complete: only a stored one has to fit a message.
 ANSWER_BYTES_MAX = 2**62
 
 _STATUS = {
@@ -100,7 +100,7 @@ def submission_of(
 
 
 def retry_asked(body: bytes, headers: Mapping[str, str]) -> RetryRequest:
-    """The body is optional, and so is everything in it."""
+    """The body and all its members are optional."""
     asked = decoded(_decode_retry, body if body.strip() else b"{}")
     if (asked.from_ == "task") is (asked.task is msgspec.UNSET):
         raise _task_and_from(asked)
@@ -124,9 +124,9 @@ def retried(stored: StoredRun) -> dict[str, Any]:
 
 
 def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
-    """`task_records_truncated` is true where what was asked for is not all there.
+    """`task_records_truncated` is true if something that was requested is missing.
 
-    Records that were not asked for are not missing, and then there is no such member: unless tasks are.
+    Without `records` the member is left out, unless tasks are missing.
     """
     shown = asdict(snapshot_of(stored.run, max_bytes=ANSWER_BYTES_MAX))
     del shown["pyoco"]
@@ -150,7 +150,7 @@ def tasks(stored: StoredRun) -> dict[str, Any]:
 
 
 def summary(run: Run) -> Any:
-    """In a run that was asked to stop nothing waits any more."""
+    """A run with a cancel request waits for no answer."""
     shown = summary_of(run)
     if not run.waits or run.cancel is not None:
         return shown
@@ -158,7 +158,7 @@ def summary(run: Run) -> Any:
 
 
 def counts(by_status: Mapping[str, int]) -> dict[str, int]:
-    """Every status, also those that no run stands in."""
+    """Every status, also those with no run."""
     return {status.value: by_status.get(status.value, 0) for status in RunStatus}
 
 
@@ -174,12 +174,12 @@ def minute(one: Minute) -> dict[str, int]:
 
 
 def cancel_reason(body: bytes) -> str | None:
-    """The body is optional, and so is everything in it."""
+    """The body and all its members are optional."""
     if not body.strip():
         return None
     asked: Any = decoded(msgspec.json.decode, body)
     reason = asked.get("reason") if isinstance(asked, dict) else None
-    return lines(reason[:1000]) if isinstance(reason, str) else None  # a cancel is not refused for it
+    return lines(reason[:1000]) if isinstance(reason, str) else None  # a bad reason refuses no cancel
 
 
 def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
@@ -193,21 +193,21 @@ def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
         body["msg_id"] = error.msg_id
     body["message"] = text(error.msg_id, language) if error.msg_id else error.public_message
     if isinstance(error, Conflict) and isinstance(error.details, dict):
-        body |= error.details  # how it stands, for programs
+        body |= error.details  # the current state, for programs
     return body
 
 
 def decoded(decode: Callable[[bytes], T], body: bytes) -> T:
     try:
         asked = decode(body)
-        check_members(body)  # the decoder takes the last of two
+        check_members(body)  # the decoder accepts a repeated member
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, CanonicalJsonError) as error:
         raise _invalid_body(error) from error
     return asked
 
 
 def _invalid_body(error: Exception) -> Invalid:
-    """msgspec says `Expected `str`, got `int` - at `$.flow_name``; FastAPI's shape has the place apart."""
+    """msgspec writes `Expected `str`, got `int` - at `$.flow_name``; here the place is a separate member."""
     message = str(error) or "the body is nested too deeply"
     place = _PLACE.search(message)
     missing = _MISSING.search(message)
@@ -233,7 +233,7 @@ def _task_and_from(asked: RunRetryRequest) -> Invalid:
 
 
 def _placed(problem: dict[str, Any]) -> dict[str, Any]:
-    """Below the faces nobody knows where a member came from; here it came in the body."""
+    """Layers below name members only; the ones without a place came in the body."""
     loc = list(problem.get("loc", ()))
     return problem if loc[:1] in _PLACES else problem | {"loc": ["body", *loc]}
 

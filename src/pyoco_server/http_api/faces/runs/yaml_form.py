@@ -1,4 +1,4 @@
-"""Forms that bring a `flow.yaml`: the file, and texts beside it. Refuses with the place of every problem."""
+"""Forms with a `flow.yaml`: the file and its text fields. An error lists every problem with its place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELD_BYTES_MAX = 8 * 1024
 PARTS_MAX = 16
 
 _NO_FILE = "Send the workflow as a file, as curl does with -F workflow=@flow.yaml."
-# What `POST /runs` takes and this does not. To pass over it would look as if it had an effect.
+# Members of `POST /runs` that have no effect here. They are refused instead of ignored.
 _NOT_HERE = {
     "params": "The parameters of the run are the workflow's own: write them under flow.defaults.",
     "tags": "A workflow has one tag, which routes it: send it as tag.",
@@ -31,7 +31,7 @@ _NOT_HERE = {
 
 @asynccontextmanager
 async def form_of(request: Request) -> AsyncIterator[FormData]:
-    """Its files are closed behind it."""
+    """Closes the files of the form at the end."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in FORM_TYPES:
         raise _wrong(f"The body is not multipart/form-data. {_NO_FILE}", type_="form_invalid")
     try:
@@ -65,7 +65,7 @@ def submission_in(request: Request, form: FormData) -> Submission:
 
 
 async def workflow_in(form: FormData, bytes_max: int) -> bytes:
-    """One byte more than allowed is enough to see that it is too large."""
+    """Reads one byte more than allowed: enough to see that the file is too large."""
     match form.getlist(FILE):
         case []:
             raise _wrong("Field required", type_="missing")
@@ -76,7 +76,7 @@ async def workflow_in(form: FormData, bytes_max: int) -> bytes:
 
 
 def text_in(form: FormData, name: str) -> str | None:
-    """What is sent empty, as browsers do, is not given."""
+    """An empty field, as browsers send it, counts as missing."""
     return str(form.get(name) or "").strip() or None
 
 

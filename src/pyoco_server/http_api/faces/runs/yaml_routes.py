@@ -1,4 +1,4 @@
-"""`POST /runs/yaml`: a form with a `flow.yaml` in it becomes a run."""
+"""`POST /runs/yaml`: submit a form with a `flow.yaml` as a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPERATIONS = [
         "POST",
         "/runs/yaml",
         submit_run_yaml,
-        "Submit a run with the flow that it executes",
+        "Submit a run together with its flow",
         {200: json_of("Accepted and queued", ACCEPTED)},
         [key_param()],
         Content(kinds={"multipart/form-data": YAML_FORM}),

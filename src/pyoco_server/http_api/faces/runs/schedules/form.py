@@ -1,4 +1,4 @@
-"""When a schedule is due, read from a form or a body. A field that is wrong is told what to write instead."""
+"""What a schedule runs and when, read from a form or a body. An error says what to write instead."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from starlette.datastructures import FormData
 
 from pyoco_server.errors import Invalid
+from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission_of
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, is_cron, zone_of
 
 FIELDS = ("run_at", "interval_seconds", "start_at", "cron", "timezone")
-# Which of them says when, what may go with it, and of what kind the schedule then is.
+# The fields that set the time with their kinds of schedule, and the fields that need one of them.
 _KINDS = {"run_at": ScheduleKind.ONCE, "interval_seconds": ScheduleKind.INTERVAL, "cron": ScheduleKind.CRON}
 _GOES_WITH = {"start_at": "interval_seconds", "timezone": "cron"}
 
@@ -28,8 +32,26 @@ _CRON = "Write five fields: minute, hour, day of month, month, day of week, like
 _ZONE = "Write the name of a time zone, like Asia/Tokyo."
 
 
+class ScheduleRequest(WhatToRun):
+    run_at: str | None = None
+    interval_seconds: float | None = None
+    start_at: str | None = None
+    cron: str | None = None
+    timezone: str | None = None
+
+
+_decode = msgspec.json.Decoder(ScheduleRequest).decode
+
+
 class _Unfit(ValueError):
     """Carries the sentence that says what to write."""
+
+
+def asked_in(body: bytes, headers: Mapping[str, str], caller: Caller) -> tuple[Submission, dict[str, str]]:
+    """The submission of its runs, and the fields of `FIELDS` that were sent, as texts."""
+    asked = decoded(_decode, body)
+    given = {name: str(value) for name in FIELDS if (value := getattr(asked, name)) not in (None, "")}
+    return submission_of(asked, headers, caller), given
 
 
 def timing_in(form: FormData, now: float) -> Timing:
@@ -40,7 +62,7 @@ def timing_in(form: FormData, now: float) -> Timing:
 
 
 def timing_of(given: Mapping[str, str], now: float) -> Timing:
-    """`given`: of `FIELDS` those that were, as texts."""
+    """`given`: the fields of `FIELDS` that were sent, as texts."""
     problems = _does_not_fit(given)
     if problems:
         raise _invalid(problems)

@@ -1,4 +1,4 @@
-"""`/schedules`: flows that are run at their time, and the runs that came of them."""
+"""`/schedules`: create, list and delete schedules, and list their runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pyoco_server import clock
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import params
 from pyoco_server.http_api.faces.runs.request_context import shown_in_lists
-from pyoco_server.http_api.faces.runs.schedules.body import asked_in
-from pyoco_server.http_api.faces.runs.schedules.form import timing_in, timing_of
+from pyoco_server.http_api.faces.runs.schedules.form import asked_in, timing_in, timing_of
 from pyoco_server.http_api.faces.runs.schedules.schemas import BODY, DELETED, FORM
 from pyoco_server.http_api.faces.runs.schemas import SUMMARIES
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
@@ -74,15 +73,15 @@ async def delete_schedule(request: Request) -> Response:
 
 
 _WHICH = (
-    "Exactly one of `run_at`, `interval_seconds` and `cron`. After a standstill the "
-    "latest missed run is made up, the ones before it are not."
+    "Exactly one of `run_at`, `interval_seconds` and `cron`. After a downtime the "
+    "latest missed run is started, earlier ones are not."
 )
 OPERATIONS = [
     Operation(
         "POST",
         "/schedules",
         create_schedule,
-        "Run a flow that workers know at its time",
+        "Schedule a flow that workers have",
         {200: json_of("The schedule", ref("Schedule"))},
         body=json_body(BODY),
         errors=[409, 413, 415, 422],
@@ -92,7 +91,7 @@ OPERATIONS = [
         "POST",
         "/schedules/yaml",
         create_yaml_schedule,
-        "Run a flow.yaml at its time",
+        "Schedule a flow.yaml",
         {200: json_of("The schedule", ref("Schedule"))},
         body=Content(kinds={"multipart/form-data": FORM}),
         errors=[409, 413, 422],
@@ -102,14 +101,14 @@ OPERATIONS = [
         "GET",
         "/schedules",
         list_schedules,
-        "All schedules, the latest first",
+        "All schedules, newest first",
         {200: json_of("Schedules", array(ref("Schedule")))},
     ),
     Operation(
         "GET",
         "/schedules/{schedule_id}/runs",
         list_schedule_runs,
-        "The runs that it has begun, those that changed last first",
+        "The runs of a schedule, latest change first",
         {200: json_of("Summaries, or snapshots with `include`", SUMMARIES)},
         [SCHEDULE_ID, params.LIMIT, params.LIST_INCLUDE],
         errors=[404, 422],
@@ -118,7 +117,7 @@ OPERATIONS = [
         "DELETE",
         "/schedules/{schedule_id}",
         delete_schedule,
-        "Begin no more runs; those begun go on",
+        "Delete a schedule; its runs continue",
         {200: json_of("Deleted", DELETED)},
         [SCHEDULE_ID],
         errors=[404],
@@ -127,7 +126,7 @@ OPERATIONS = [
 
 
 def _shown(schedule: Schedule) -> dict[str, Any]:
-    """Upstream's members and their names; `cron`, `timezone`, `next_at` and `last_at` are ours."""
+    """The members of the upstream server, and `cron`, `timezone`, `next_at` and `last_at`."""
     timing = schedule.timing
     return {
         "schedule_id": schedule.schedule_id,

@@ -1,4 +1,4 @@
-"""The schemas of `/schedules`: what is sent, and what a deletion answers."""
+"""The schemas of `/schedules`: request bodies, and the answer to a deletion."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pyoco_server.http_api.faces.runs.schemas import YAML_FORM
 from pyoco_server.http_api.routing.schemas import DATE_TIME
 
 _WHEN: dict[str, Any] = {
-    "run_at": DATE_TIME | {"description": "Once, at this instant. With its offset."},
+    "run_at": DATE_TIME | {"description": "Run once, at this instant. With its offset."},
     "interval_seconds": {
         "type": "number",
         "minimum": INTERVAL_SEC_MIN,
         "maximum": INTERVAL_SEC_MAX,
-        "description": "Again and again, this far apart.",
+        "description": "Run repeatedly, at this interval.",
     },
     "start_at": DATE_TIME
-    | {"description": "With interval_seconds: the first time; also in the past, to count from."},
+    | {"description": "With interval_seconds: the first time. A past instant sets the phase."},
     "cron": {
         "type": "string",
         "description": "Five fields: minute, hour, day of month, month, day of week.",
@@ -26,7 +26,7 @@ _WHEN: dict[str, Any] = {
     "timezone": {
         "type": "string",
         "default": "UTC",
-        "description": "With cron: whose clock counts.",
+        "description": "With cron: its time zone.",
         "example": "Asia/Tokyo",
     },
 }
@@ -37,7 +37,7 @@ BODY: dict[str, Any] = {
     "properties": {
         "flow_name": {"type": "string"},
         "params": {"type": "object"},
-        "tag": {"type": "string", "description": "Routing tag: who may run it; else `default`."},
+        "tag": {"type": "string", "description": "Routing tag: which workers execute it; else `default`."},
         "tags": {"type": "array", "items": {"type": "string"}},
     }
     | _WHEN,
