@@ -109,8 +109,8 @@ def _before(secret: bytes, scope: Scope, cursor: str) -> int:
 async def _submission(store: Store, letter: DeadLetter) -> RunSubmitted:
     if letter.reason == INVALID_JOB:
         raise Conflict(
-            "The message was no job, so there is nothing to run: correct whoever published it "
-            f"(subject {letter.subject}), and let it publish anew."
+            "The message was no job, so there is nothing to run: correct its publisher "
+            f"(subject {letter.subject}), and publish it again."
         )
     known = letter.run_id is not None and is_run_id(letter.run_id)
     submission = await store.runs.submission(letter.run_id or "") if known else None
