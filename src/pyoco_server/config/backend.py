@@ -36,13 +36,13 @@ LOG_SETTINGS = ("log_level", "log_format", "log_utc", "log_include_traceback")
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class NatsBackendConfig(Names):
-    """Where the broker is, what things are called there, and every limit and interval."""
+    """The address of the broker, the names of streams and buckets, and every limit and interval."""
 
     @classmethod
     def from_env(cls) -> Self:
         """Settings from `PYOCO_*` and the .env file; the real environment wins, empty means unset.
 
-        A wrong setting about the log stops no process: its default counts, and `configure_logging` says so.
+        A wrong log setting stops no process: its default is used, and `configure_logging` reports it.
         """
         settings = read_environment()
         wrong = wrong_log_settings(settings)
@@ -69,7 +69,7 @@ class NatsBackendConfig(Names):
 
 
 def read_environment() -> dict[str, Any]:
-    """What `PYOCO_*` and the .env file say, by field and unchecked; a field that is not set is missing."""
+    """The values of `PYOCO_*` and the .env file, by field and unchecked; without fields that are not set."""
     real = _environment_model()(_env_file=None).model_dump(exclude_none=True)
     switches = NatsBackendConfig(**{name: real[name] for name in _OF_THE_FILE if name in real})
     if not switches.load_dotenv:
@@ -83,12 +83,12 @@ def read_environment() -> dict[str, Any]:
         raise ConfigError(
             f"{str(file)!r} cannot be read as UTF-8 text ({unreadable}); correct it."
         ) from unreadable
-    # Whether and which file is read is not a matter of that file.
+    # The file does not decide whether it is read.
     return {name: value for name, value in found.items() if name in real or name not in _OF_THE_FILE}
 
 
 def wrong_log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Of these, the settings about the log that cannot be used, each with what to write instead."""
+    """The invalid log settings among these, each with what to write instead."""
     wrong = {}
     for name in LOG_SETTINGS:
         if name in settings:
@@ -108,7 +108,7 @@ def origins() -> dict[str, str]:
 
 @cache
 def _environment_model() -> type[BaseSettings]:
-    """Every setting as text: pydantic-settings only fetches, the checks above are the only ones."""
+    """Every setting as text: pydantic-settings only reads, `NatsBackendConfig` checks."""
     fields: dict[str, Any] = dict.fromkeys(field_names(), (str | None, None))
     return create_model("PyocoEnvironment", __base__=_FetchedText, **fields)
 
@@ -118,24 +118,24 @@ class _FetchedText(BaseSettings):
 
 
 def variable_for_flows(name: str) -> str | None:
-    """A variable of this process, for a flow that asks; a setting of ours is not there for it."""
+    """A variable of this process for a flow; None for settings of this server."""
     return None if is_setting(name) else os.environ.get(name)
 
 
 def environment_for_children(*, also: Iterable[str] = ()) -> dict[str, str]:
-    """What a process that needs no settings of ours is started with: the operator's own variables.
+    """The environment of a process that needs no settings of this server: all other variables.
 
-    `also`: settings it gets all the same, by name.
+    `also`: names of settings that it gets nevertheless.
     """
     kept = {name.upper() for name in also}
     return {name: value for name, value in os.environ.items() if not is_setting(name) or name.upper() in kept}
 
 
 def environment_with(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Ours, with these settings in it, by field."""
+    """The environment of this process with these settings, by field."""
     return dict(os.environ) | {variable_of(name): as_written(value) for name, value in settings.items()}
 
 
 def own_language() -> Language | None:
-    """That of the locale this process runs in; None where that names none of ours."""
+    """The language of this process's locale; None if there is no catalogue for it."""
     return locale_language(os.environ)

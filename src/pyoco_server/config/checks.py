@@ -1,4 +1,4 @@
-"""Why a configuration is refused, in sentences that say what to change."""
+"""Reasons to refuse a configuration, in sentences that say what to change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def broken_relations(c: Names) -> Iterator[str]:
         yield "PYOCO_RECHECK_EXECUTOR is airflow; write in PYOCO_AIRFLOW_URL where it is: http://host:8080."
     if bool(c.airflow_user) != bool(c.airflow_password):
         yield "PYOCO_AIRFLOW_USER and PYOCO_AIRFLOW_PASSWORD go together; set both or neither."
-    yield from _names_that_meet(c)
+    yield from _name_collisions(c)
 
 
 def _must(name: str, relation: str, other: str, c: Names) -> str:
@@ -54,19 +54,19 @@ def _must(name: str, relation: str, other: str, c: Names) -> str:
     return f"{one} must {relation} {two}; change one of them."
 
 
-def _names_that_meet(c: Names) -> Iterator[str]:
-    """Two things of one name, or two streams with overlapping subjects, are one thing to the broker."""
-    kv = [getattr(c, name) for name in field_names() if name.endswith("_kv_bucket")]
-    kv += [c.leases_kv_bucket, c.schedules_kv_bucket, c.idempotency_kv_bucket]
-    kv += [c.rechecks_kv_bucket, c.limits_kv_bucket]
-    stores = [c.wheel_object_store_bucket, c.results_object_bucket, c.artifacts_object_bucket]
+def _name_collisions(c: Names) -> Iterator[str]:
+    """Two resources with one name, or two streams with overlapping subjects, collide at the broker."""
+    kv, stores = _named(c, "_kv_bucket"), _named(c, "_object_bucket", "_object_store_bucket")
     if len({*kv}) < len(kv) or len({*stores}) < len(stores):
         yield "Every bucket needs a name of its own; change one of the PYOCO_*_BUCKET settings."
-    if len({c.work_stream, c.dlq_stream, c.events_stream, c.logs_stream}) < 4:
+    streams = _named(c, "_stream")
+    if len({*streams}) < len(streams):
         yield "PYOCO_WORK_STREAM, PYOCO_DLQ_STREAM and what PYOCO_RUNS_KV_BUCKET names must differ."
-    subjects = [c.work_subject_prefix, c.dlq_subject_prefix, c.events_subject_prefix]
-    subjects += [c.live_subject_prefix, c.logs_subject_prefix, c.live_logs_subject_prefix]
-    subjects += [c.idempotency_subject_prefix]
-    for one, two in permutations(subjects, 2):
+    for one, two in permutations(_named(c, "_subject_prefix"), 2):
         if f"{one}.".startswith(f"{two}."):
             yield f"The subjects {one} and {two} overlap; change one of the PYOCO_*_SUBJECT_PREFIX settings."
+
+
+def _named(c: Names, *endings: str) -> list[str]:
+    """The values of all settings and derived names that end so."""
+    return [getattr(c, name) for name in dir(c) if name.endswith(endings)]

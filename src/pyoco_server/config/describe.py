@@ -1,4 +1,4 @@
-"""What is known of a setting besides its value: its variable, default, meaning, and how it may be shown."""
+"""The description of a setting: its variable, default, meaning, allowed values, and how it may be shown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def allowed_for(name: str) -> str:
 
 
 def as_written(value: Any) -> str:
-    """A value the way it stands in the environment."""
+    """A value as it is written in the environment."""
     if isinstance(value, bool):
         return str(int(value))
     return "" if value is None else str(value)
@@ -52,7 +52,7 @@ def _field(name: str) -> Any:
 
 
 def shown(name: str, value: Any) -> str:
-    """A value as people may see it: no secret, no password inside an address."""
+    """A value for people: without secrets, and without passwords in addresses."""
     if name in SECRETS:
         return "'***'"
     return (

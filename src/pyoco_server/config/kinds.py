@@ -1,4 +1,4 @@
-"""What a setting may hold: kinds with their bounds, and the words that say so."""
+"""The types of settings with their bounds, and the words that describe them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyoco_server.names import ROUTING_TAG_PATTERN
 
 MAX_SEC = 10 * 365 * 86_400.0
 MAX_COUNT = 2**53
-MAX_MESSAGE_BYTES = 64 * 2**20  # the most a nats-server can be told to accept
+MAX_MESSAGE_BYTES = 64 * 2**20  # the largest limit that a nats-server accepts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allowed:
-    """What may be written, in words: for the documentation and for the refusal of anything else."""
+    """The allowed values in words, for the documentation and for refusals."""
 
     words: str
 
@@ -30,12 +30,12 @@ def _capital(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """The environment knows only text, and a closed set of numbers takes none."""
+    """The environment has only text, which a literal type of numbers does not accept."""
     return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
 
 
 def _methods(value: Any) -> Any:
-    """`jwt, api_key` means what `api_key,jwt` means."""
+    """`jwt, api_key` is the same as `api_key,jwt`."""
     return ",".join(sorted({_plain(part) for part in value.split(",")})) if isinstance(value, str) else value
 
 

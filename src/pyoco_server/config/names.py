@@ -29,11 +29,11 @@ class Names(Table):
 
     @property
     def flow_env_names(self) -> tuple[str, ...]:
-        """Names, and beginnings of names that end with `*`."""
+        """Names, and prefixes of names that end with `*`."""
         return _items(self.flow_env)
 
-    # Names that the contract does not give derive from the runs bucket, so that two environments on one
-    # broker do not meet.
+    # Names that the contract does not define are derived from the runs bucket, so that two environments can
+    # share one broker.
 
     @property
     def events_stream(self) -> str:

@@ -1,7 +1,7 @@
-"""Every setting: its name, unit, default, bounds and meaning. The one table that all else is made from.
+"""Every setting: its name, unit, default, bounds and meaning. All else about settings is derived.
 
-docs/configuration.md is generated from here: the kind of a setting says what may be written, its sentence
-what it is for.
+docs/configuration.md is generated from here: the type of a setting gives the allowed values, its sentence the
+meaning.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def opt(default: Any, meaning: str) -> Any:
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Table:
     # The broker
-    nats_url: Servers = opt("nats://127.0.0.1:4222", "Where the NATS servers are.")
+    nats_url: Servers = opt("nats://127.0.0.1:4222", "Addresses of the NATS servers.")
     nats_creds_file: Text = opt("", "Path of a credentials file for the broker.")
-    nats_user: Text = opt("", "User at the broker; needs a password beside it.")
+    nats_user: Text = opt("", "User at the broker; needs a password.")
     nats_password: Text = opt("", "Password at the broker. A secret.")
-    nats_tls_ca_file: Text = opt("", "Certificates that the broker's is checked with; empty: the system's.")
-    nats_tls_cert_file: Text = opt("", "Our certificate for the broker; needs its key beside it.")
+    nats_tls_ca_file: Text = opt("", "CA certificates for the broker's certificate; empty: the system's.")
+    nats_tls_cert_file: Text = opt("", "Client certificate for the broker; needs its key.")
     nats_tls_key_file: Text = opt("", "Key of that certificate.")
     nats_inbox_prefix: Subject = opt(
-        "_INBOX", "Where the broker's answers are sent; its own for each account with less rights."
+        "_INBOX", "Subject prefix of replies; give each account with limited rights its own."
     )
     nats_replicas: Replicas = opt(1, "Copies of every stream and bucket; more than 1 needs a cluster.")
     broker_timeout_sec: Seconds = opt(2.0, "How long one request to the broker may take.")
@@ -83,11 +83,15 @@ class Table:
     auth_kv_bucket: Name = opt("pyoco_auth", "Bucket of the API keys.")
 
     # The queue
-    consumer_ack_wait_sec: Seconds = opt(30.0, "A delivery silent for this long is delivered again.")
+    consumer_ack_wait_sec: Seconds = opt(
+        30.0, "A delivery without progress for this long is delivered again."
+    )
     consumer_max_deliver: Count = opt(20, "A run that loses its worker this often ends FAILED.")
-    consumer_max_ack_pending: Count = opt(200, "Deliveries of one tag that may be in work at once.")
-    ack_progress_interval_sec: Seconds = opt(10.0, "How often a worker says it is still at it.")
-    owed_job_after_sec: Seconds = opt(60.0, "A run that misses its job for this long gets a new one.")
+    consumer_max_ack_pending: Count = opt(200, "Deliveries of one tag that may be in progress at once.")
+    ack_progress_interval_sec: Seconds = opt(
+        10.0, "How often a worker reports progress of a delivery to the queue."
+    )
+    owed_job_after_sec: Seconds = opt(60.0, "A run without its job for this long gets a new job.")
 
     # Dead letters
     dlq_stream: Name = opt("PYOCO_DLQ", "Stream of the dead letters.")
@@ -102,17 +106,27 @@ class Table:
     run_heartbeat_interval_sec: Seconds = opt(1.0, "How often a running run's `heartbeat_at` is renewed.")
     worker_heartbeat_interval_sec: Seconds = opt(5.0, "How often a worker renews its registry entry.")
     workers_kv_ttl_sec: Seconds = opt(15.0, "Kept for compatibility; the disconnect timeout decides.")
-    worker_disconnect_timeout_sec: Seconds = opt(20.0, "A worker silent this long reads DISCONNECTED.")
-    worker_history_sec: Wait = opt(604_800.0, "Workers long gone are listed this long; 0 means for ever.")
-    worker_lease_sec: Lease = opt(5.0, "A worker whose lease stood still this long loses its runs.")
-    worker_lease_interval_sec: Seconds = opt(1.0, "How often a worker renews its lease; below the lease.")
+    worker_disconnect_timeout_sec: Seconds = opt(
+        20.0, "A worker without a heartbeat for this long is DISCONNECTED."
+    )
+    worker_history_sec: Wait = opt(
+        604_800.0, "Workers that are gone are listed this long; 0 means without limit."
+    )
+    worker_lease_sec: Lease = opt(5.0, "A worker that does not renew its lease for this long loses its runs.")
+    worker_lease_interval_sec: Seconds = opt(1.0, "How often a worker renews its lease; less than the lease.")
     max_crashes: Count = opt(3, "A run that kills its slot this often ends FAILED.")
-    cancel_grace_period_sec: Wait = opt(30.0, "How long a cancelled run may take to stop by itself.")
-    drain_timeout_sec: Wait = opt(30.0, "How long a worker told to stop may finish before it hands back.")
-    housekeeping_interval_sec: Seconds = opt(1.0, "How often we look for what time alone makes due.")
+    cancel_grace_period_sec: Wait = opt(
+        30.0, "How long a cancelled run may take to stop; then its slot is killed."
+    )
+    drain_timeout_sec: Wait = opt(
+        30.0, "How long a stopping worker may finish runs before it hands them back."
+    )
+    housekeeping_interval_sec: Seconds = opt(
+        1.0, "How often housekeeping looks for work that is due by time."
+    )
     flow_parallelism: Count = opt(8, "Tasks of one run that are executed at once.")
     run_timeout_sec: Wait = opt(0.0, "A run that takes longer than this fails; 0 means no limit.")
-    callable_allow: Packages = opt("", "Packages that `callable:` in a flow.yaml may name.")
+    callable_allow: Packages = opt("", "Packages that `callable:` in a flow.yaml may use.")
     flow_env: Variables = opt("", "Variables that `$env` in a flow.yaml may read; `APP_*`: by prefix.")
 
     # Sizes
@@ -125,34 +139,38 @@ class Table:
     # HTTP
     http_host: Host = opt("127.0.0.1", "Address the gateway listens on.")
     http_port: Port = opt(8000, "Port the gateway listens on.")
-    start_wait_sec: Wait = opt(5.0, "How long requests wait for a gateway, counted from its start.")
-    http_connections_max: Count = opt(8_192, "Connections at once; fewer where fewer files may be open.")
-    http_connections_per_peer_max: Count = opt(512, "Connections at once from one address that is no proxy.")
+    start_wait_sec: Wait = opt(5.0, "How long requests wait for a gateway that is starting.")
+    http_connections_max: Count = opt(
+        8_192, "Connections at once; fewer if the limit of open files is lower."
+    )
+    http_connections_per_peer_max: Count = opt(
+        512, "Connections at once from one address that is not a proxy."
+    )
     http_header_timeout_sec: Seconds = opt(10.0, "How long the headers of a request may take.")
-    http_body_timeout_sec: Seconds = opt(30.0, "How long a body may take, besides what its size allows.")
-    http_body_min_bytes_per_sec: Count = opt(1_024, "A body may take a second more for so many bytes.")
+    http_body_timeout_sec: Seconds = opt(30.0, "How long a body may take, plus the time for its size.")
+    http_body_min_bytes_per_sec: Count = opt(1_024, "A body may take one more second per this many bytes.")
     http_idle_timeout_sec: Seconds = opt(30.0, "How long a connection may wait for its next request.")
-    http_send_timeout_sec: Seconds = opt(60.0, "How long a client may take nothing of an answer.")
+    http_send_timeout_sec: Seconds = opt(60.0, "How long a client may read nothing of an answer.")
     http_max_header_bytes: Bytes = opt(65_536, "Largest headers of a request, all together.")
     http_max_headers: Count = opt(128, "Headers that a request may have.")
     http_max_url_bytes: Bytes = opt(16_384, "Longest URL.")
     http_max_body_bytes: Bytes = opt(8_388_608, "Largest request body; wheels have their own limit.")
-    public_url: WebAddress = opt("", "Where clients reach the gateway; signed URLs begin with it.")
+    public_url: WebAddress = opt("", "Address of the gateway for clients; signed URLs begin with it.")
     allow_unauthenticated: Flag = opt(False, "Whether to serve beyond loopback without authentication.")
     allowed_hosts: Hosts = opt("", "Hosts accepted besides loopback while authentication is off.")
-    http_auth_mode: AuthMode = opt("none", "How callers prove who they are.")
+    http_auth_mode: AuthMode = opt("none", "How callers authenticate.")
     http_api_key_header: Header = opt("X-API-Key", "Header that carries the API key.")
     auth_failures_per_min: Count = opt(
-        300, "Keys and tokens that are not good that one address may send in a minute; then 429."
+        300, "Invalid keys and tokens that one address may send in a minute; then 429."
     )
-    jwt_jwks: Text = opt("", "JWKS that tokens are checked with: a path or a URL.")
-    jwt_issuer: Word = opt("noctria.auth", "Who tokens must be issued by.")
+    jwt_jwks: Text = opt("", "JWKS for the signatures of tokens: a path or a URL.")
+    jwt_issuer: Word = opt("noctria.auth", "Required issuer of tokens.")
     jwt_audience: Word = opt("pyoco-server", "Audience of tokens, besides `pdca` and `pdca.gui`.")
-    jwt_leeway_sec: Wait = opt(120.0, "How far the clocks of whoever issues tokens may be off.")
+    jwt_leeway_sec: Wait = opt(120.0, "Tolerated clock difference of the issuer of tokens.")
     auth_pepper: Secret = opt(None, "Mixed into API key hashes. A secret; changing it ends every key.")
     read_model_path: Text = opt("", "File of the gateway's disposable index of runs; empty means memory.")
-    jobs_flow: Text = opt("main", "Flow of a job that is created without naming one.")
-    run_history_sec: Wait = opt(0.0, "Runs that are over are erased after this long; 0 means never.")
+    jobs_flow: Text = opt("main", "Flow of a job that names no flow.")
+    run_history_sec: Wait = opt(0.0, "Ended runs are erased after this long; 0 means never.")
     streams_per_caller: Count = opt(200, "Streams, sockets and waits (`wait=`) one caller may have open.")
     streams_max: Count = opt(2_000, "Streams, sockets and waits open at one gateway.")
     list_wait_sec: Wait = opt(5.0, "How long a list waits for the index to catch up.")
@@ -167,10 +185,10 @@ class Table:
     recheck_per_min: Count = opt(120, "Rechecks that one client may ask for in a minute.")
     recheck_all_per_min: Count = opt(10, "Rechecks of many that one client may ask for in a minute.")
     recheck_kept_sec: Seconds = opt(31_536_000.0, "Requests, results and artifacts are kept this long.")
-    recheck_executor: Executor = opt("pyoco", "Who evaluates: our workers, or a DAG of Airflow's.")
-    airflow_url: Text = opt("", "Where Airflow's REST API is.")
+    recheck_executor: Executor = opt("pyoco", "What evaluates: workers, or a DAG in Airflow.")
+    airflow_url: Text = opt("", "Address of Airflow's REST API.")
     airflow_token: Secret = opt(None, "Bearer token for Airflow. A secret.")
-    airflow_user: Text = opt("", "User at Airflow, where there is no token.")
+    airflow_user: Text = opt("", "User at Airflow, if there is no token.")
     airflow_password: Secret = opt(None, "Password of that user. A secret.")
 
     # Wheels
@@ -182,18 +200,18 @@ class Table:
     wheel_sync_dir: FilePath = opt(".pyoco/wheels", "Folder into which a worker installs wheels.")
     wheel_sync_interval_sec: Seconds = opt(10.0, "How often a worker looks for wheels.")
     wheel_install_timeout_sec: Seconds = opt(180.0, "How long installing one wheel may take.")
-    wheel_history_kv_bucket: Name = opt("pyoco_wheel_history", "Bucket of what happened to wheels.")
+    wheel_history_kv_bucket: Name = opt("pyoco_wheel_history", "Bucket of the history of wheels.")
     wheel_history_ttl_sec: Seconds = opt(7_776_000.0, "That history is kept this long.")
 
     # What runs print
-    log_max_lines_per_run: Count = opt(1_000_000, "Lines kept of one run; what comes after is left out.")
-    log_max_lines_per_sec: Count = opt(100_000, "Lines a second that one run may print for long.")
+    log_max_lines_per_run: Count = opt(1_000_000, "Lines kept of one run; further lines are left out.")
+    log_max_lines_per_sec: Count = opt(100_000, "Lines per second that one run may print continuously.")
     log_max_age_sec: Seconds = opt(2_592_000.0, "What runs print is kept this long.")
-    log_max_bytes: Bytes = opt(10_737_418_240, "Size of all that is kept of it; the oldest goes first.")
-    log_search_sec: Seconds = opt(2.0, "A search of a log pauses after this long and says how far it got.")
-    log_search_max_bytes: Bytes = opt(134_217_728, "A search pauses after it has read so much of a log.")
-    log_searches_per_caller: Count = opt(4, "Log searches that one caller may have under way at once.")
-    log_searches_max: Count = opt(16, "Log searches under way at one gateway.")
+    log_max_bytes: Bytes = opt(10_737_418_240, "Size of the output of all runs; the oldest goes first.")
+    log_search_sec: Seconds = opt(2.0, "A search of a log pauses after this long and returns its position.")
+    log_search_max_bytes: Bytes = opt(134_217_728, "A search pauses after it has read this much of a log.")
+    log_searches_per_caller: Count = opt(4, "Log searches that one caller may run at once.")
+    log_searches_max: Count = opt(16, "Log searches that one gateway runs at once.")
 
     # Logging
     log_level: LogLevel = opt("INFO", "Least severe level that is written.")
