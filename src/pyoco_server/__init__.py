@@ -1,4 +1,4 @@
-"""Run pyoco flows somewhere reliable. What programs import stands here, loaded when it is used."""
+"""Run pyoco flows somewhere reliable. The public names of the package, loaded at their first use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """An HTTP client must not pay for the broker's, nor a flow's author for either."""
+    """Import lazily: the HTTP client must not import the client of the broker, a flow must import neither."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m pyoco_server.admin_cli …`: the name under which scripts know `pyoco-server-admin`."""
+"""`python -m pyoco_server.admin_cli …`: the name of `pyoco-server-admin` in existing scripts."""
 
 from pyoco_server.cli.admin.main import main
 

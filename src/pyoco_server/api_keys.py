@@ -1,8 +1,8 @@
-"""API keys: how one reads, what is kept of it, and whether the two belong together. Stores nothing.
+"""API keys: their format, their stored record, and the check of one against the other. Stores nothing.
 
-A key is `pyoco_<key id>.<secret>`: the id finds the record, the secret proves that it is yours. The secret is
-256 bits by chance, so an HMAC of it is as safe as a hash made slow for passwords, and costs a microsecond.
-Records of upstream, which are slow ones (PBKDF2), can be read and verified too.
+A key is `pyoco_<key id>.<secret>`: the id selects the record, the secret authenticates the caller. The secret
+has 256 random bits, so an HMAC of it is as safe as a slow password hash, and costs a microsecond. Records of
+upstream with a slow hash (PBKDF2) can be read and verified, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 HMAC = "hmac_sha256"
 PBKDF2 = "pbkdf2_hmac_sha256"
-PBKDF2_ITERATIONS_MAX = 10_000_000  # whoever can write a record must not be able to stop us with it
+PBKDF2_ITERATIONS_MAX = 10_000_000  # a written record must not be able to block a gateway
 SALT_BYTES = 16
 SECRET_BYTES = 32
 KEY_PREFIX = "pyoco_"
@@ -41,7 +41,7 @@ class ApiKeyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HashedSecret:
-    """What is kept of a secret, ready to be compared with. `until`: it counts no longer from then on."""
+    """The stored hash of a secret, decoded. `until`: it is valid before this instant."""
 
     kdf: str
     iterations: int
@@ -67,7 +67,7 @@ class PreviousSecret:
 
 @dataclass(frozen=True)
 class ApiKeyRecord:
-    """What is stored of a key: upstream's members, and after them ours, which it does not mind."""
+    """The stored record of a key: upstream's members, then our own, which upstream ignores."""
 
     key_id: str
     tenant_id: str
@@ -89,7 +89,7 @@ class ApiKeyRecord:
         return self.expires_at is not None and now >= self.expires_at
 
     def hashed_secrets(self) -> tuple[HashedSecret, ...]:
-        """The current one first; ApiKeyError when the record is not one that can be verified."""
+        """The current one first; ApiKeyError if the record cannot be verified."""
         current = _hashed(self.kdf, self.iterations, self.salt_b64, self.hash_b64, math.inf)
         if self.previous is None:
             return (current,)
@@ -138,12 +138,12 @@ def generate_api_key(
     scopes: tuple[str, ...] | None = None,
     expires_at: float | None = None,
 ) -> tuple[str, ApiKeyRecord]:
-    """A new key and the record to store. `iterations`: a slow record, for readers that know no other."""
+    """A new key and the record to store. `iterations`: use the slow hash, for upstream."""
     if not is_tenant_id(tenant_id):
         raise ApiKeyError("invalid_tenant", "A tenant's name is 1 to 64 letters, digits, '_' or '-'.")
     key_id = secrets.token_hex(12)
     secret = secrets.token_urlsafe(SECRET_BYTES)
-    kept = hash_secret(secret, pepper) if iterations is None else _hashed_slowly(secret, pepper, iterations)
+    kept = hash_secret(secret, pepper) if iterations is None else _hash_slowly(secret, pepper, iterations)
     record = ApiKeyRecord(
         key_id=key_id,
         tenant_id=tenant_id,
@@ -162,7 +162,7 @@ def generate_api_key(
 def verify_api_key(
     api_key: str, *, record: ApiKeyRecord, pepper: str | None, now: float | None = None
 ) -> bool:
-    """Whether this is the record's key, and it still counts. Takes its time with a slow record."""
+    """Whether this is the record's key, and it is valid. Slow for a record with a slow hash."""
     at = time.time() if now is None else now
     if record.is_revoked() or record.is_expired(at):
         return False
@@ -173,14 +173,14 @@ def verify_api_key(
 
 
 def matches(secret: str, kept: HashedSecret, pepper: str | None) -> bool:
-    """The one place where secrets are compared; how long it takes says nothing about where they differ."""
+    """The only place that compares secrets, in constant time."""
     return hmac.compare_digest(_derived(secret, kept, pepper), kept.hash)
 
 
 def rotate_secret(
     record: ApiKeyRecord, *, pepper: str | None, now: float, grace_sec: float
 ) -> tuple[str, ApiKeyRecord]:
-    """The same key with a new secret; the present one counts for the grace. One older than that ends."""
+    """The same key with a new secret. The old one is valid for the grace period; older ones end."""
     secret = secrets.token_urlsafe(SECRET_BYTES)
     old = PreviousSecret(
         record.kdf, record.iterations, record.salt_b64, record.hash_b64, valid_until=now + grace_sec
@@ -191,7 +191,7 @@ def rotate_secret(
 
 
 def rehash(record: ApiKeyRecord, was: HashedSecret, secret: str, pepper: str | None) -> ApiKeyRecord:
-    """The record with an HMAC of this secret where its slow hash was."""
+    """The record with an HMAC of this secret instead of its slow hash."""
     kept = hash_secret(secret, pepper)
     if was.until == math.inf:
         return _with(record, kept)
@@ -204,7 +204,7 @@ def hash_secret(secret: str, pepper: str | None) -> HashedSecret:
     return replace(empty, hash=_derived(secret, empty, pepper))
 
 
-def _hashed_slowly(secret: str, pepper: str | None, iterations: int) -> HashedSecret:
+def _hash_slowly(secret: str, pepper: str | None, iterations: int) -> HashedSecret:
     empty = HashedSecret(PBKDF2, iterations, secrets.token_bytes(SALT_BYTES), b"")
     return replace(empty, hash=_derived(secret, empty, pepper))
 

@@ -1,7 +1,7 @@
 """Canonical JSON, profile `pyoco-cj1`: one sequence of bytes for all the ways to write the same request.
 
 Keys and strings NFC, keys sorted by code point, no white space, integral floats as integers. Owns strict
-parsing, the canonical form and its digest; which error a face makes of a refusal is the face's.
+parsing, the canonical form and its digest. Each face maps a refusal to its own error.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyoco_server.normalization import TooManyCombining, nfc
 
 PROFILE = "pyoco-cj1"
 DEPTH_MAX = 64
-INTEGER_DIGITS_MAX = 1000  # well below where the interpreter refuses to convert
-INTEGRAL_FLOAT_BELOW = 2**53  # from here on a float no longer names one integer
+INTEGER_DIGITS_MAX = 1000  # well below the limit of the interpreter
+INTEGRAL_FLOAT_BELOW = 2**53  # from here on a float is not exactly one integer
 NOT_DIGESTED = ("trace_id", "idempotency_key")
 
-# Where in the value we are: None at the top, else (where the parent is, key or index). A linked pair costs
-# nothing while all is well; it becomes text only in a refusal.
+# A place in the value: None at the top, else (place of the parent, key or index). A linked pair is cheap; it
+# becomes text only in a refusal.
 Place = tuple[Any, str | int] | None
 
 
@@ -38,12 +38,12 @@ def parse(raw: bytes) -> Any:
 
 
 def check_members(raw: bytes) -> None:
-    """Refuses an object that says a member twice, and what else is no JSON. Cheaper than `parse`."""
+    """Refuse an object with a duplicate member, and anything else that is not JSON. Cheaper than `parse`."""
     _loaded(raw)
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The one way to write this value."""
+    """The canonical encoding of this value."""
     return _written(_canonical(value, None, 0))
 
 
@@ -123,7 +123,7 @@ def _string(value: str, place: Place) -> str:
 
 
 def _whole(value: int, place: Place) -> int:
-    # 3.33 bits to the digit: cheaper than writing the digits, and never refuses what _integer took.
+    # 3.33 bits per digit: cheaper than writing the digits, and never refuses what _integer accepts.
     if value.bit_length() > INTEGER_DIGITS_MAX * 3.33:
         raise CanonicalJsonError(f"{_path(place)} has more than {INTEGER_DIGITS_MAX} digits")
     return value
@@ -166,5 +166,5 @@ def _path(place: Place) -> str:
 
 
 def _quoted(key: str) -> str:
-    """Safe to print whatever it holds, and short."""
+    """Short, and safe to print."""
     return json.dumps(key[:40])

@@ -1,13 +1,13 @@
 """Clocks.
 
-`elapsed` measures time that has passed, for leases and patience; it knows no date.
+`elapsed` measures durations, for leases and timeouts; it has no date.
 
 `now` is the date: unix seconds by the clock of the broker, whatever the clock of this machine says.
 Instants that one machine writes and another one compares (deadlines of waits, heartbeats, retention,
 expiries) are taken from it. It is the stopwatch of this machine plus an offset that is measured at the
-broker (`jetstream.broker_clock`); the clock of this machine counts only before the first measurement. A
-small correction never makes it go back: it stands still until the new offset has caught up. A large one
-is a step.
+broker (`jetstream.broker_clock`); the clock of this machine is used only before the first measurement. A
+small correction never sets it back: it stands still until the new offset has caught up. A large one is
+a step.
 
 Each context may have a `Clock` of its own (`CURRENT`); without one all of a process share one.
 """
@@ -23,7 +23,7 @@ from typing import NamedTuple
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # A correction beyond this is a step: the clock may go back.
 STEP_SEC = 1.0
-# How far two stopwatches may drift apart, in seconds per second: an old measurement loses this much.
+# How far two stopwatches may drift apart, in seconds per second: the error of a measurement grows by this.
 DRIFT = 1e-4
 
 
@@ -37,7 +37,7 @@ def _wall() -> float:
 
 
 class _Reading(NamedTuple):
-    """`offset`: broker time minus `elapsed`, wrong by at most `error_sec`. Nothing before `floor` is said."""
+    """`offset`: broker time minus `elapsed`, wrong by at most `error_sec`. `now` is never before `floor`."""
 
     offset: float
     floor: float
@@ -78,7 +78,7 @@ class Clock:
         return self._set((earliest + latest) / 2, error_sec)
 
     def adopt(self, offset: float) -> None:
-        """As measured by another process of this machine."""
+        """Use the offset that another process of this machine has measured."""
         if offset != self.offset:
             self._set(offset, 0.0)
 

@@ -1,8 +1,8 @@
-"""Opaque tokens: a place that we hand out and want back unchanged, for the same question only.
+"""Opaque tokens: a position that clients send back unchanged, for the same query only.
 
-A token is a position and a code over it, over what kind of place it is, and over what was asked (filters,
-tenant, resource). A token of another kind, of another question, or of another making does not open. Nothing
-in it is secret: it is closed against change, not against reading.
+A token contains a position and a code (HMAC) over the position, the kind of token and the query (filters,
+tenant, resource). A token of another kind or query, or with another code, is refused. The position is not
+secret: the code prevents changes, not reading.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _decode = msgspec.json.Decoder(list[int]).decode
 
 
 class TokenRefused(ValueError):
-    """Not a token of ours, or one for something else."""
+    """Not a valid token, or a token for another query."""
 
 
 def seal(secret: bytes, kind: str, scope: Scope, position: Sequence[int]) -> str:
@@ -36,7 +36,7 @@ def seal(secret: bytes, kind: str, scope: Scope, position: Sequence[int]) -> str
 
 
 def sealer(secret: bytes, kind: str, scope: Scope) -> Callable[[Sequence[int]], str]:
-    """`seal` for many positions of one kind and scope: what they have in common is written once."""
+    """`seal` for many positions of one kind and scope: their common part is encoded once."""
     prefix = _prefix(kind, scope)
 
     def sealed(position: Sequence[int]) -> str:
@@ -65,7 +65,7 @@ def _bytes_of(token: str) -> bytes:
         sealed = base64.b64decode(text + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise TokenRefused("not a token") from error
-    # Two texts may stand for the same bytes; only the one we wrote is ours.
+    # Two texts may decode to the same bytes; only the canonical one is valid.
     if base64.urlsafe_b64encode(sealed).rstrip(b"=") != text:
         raise TokenRefused("not a token")
     return sealed
@@ -77,5 +77,5 @@ def _code(secret: bytes, kind: str, scope: Scope, written: bytes) -> bytes:
 
 def _prefix(kind: str, scope: Scope) -> bytes:
     bound = msgspec.json.encode([kind, dict(scope)], order="sorted")
-    # The length in front: what is bound and what is written cannot flow into each other.
+    # The length in front separates the bound part from the position.
     return VERSION + len(bound).to_bytes(4, "big") + bound

@@ -1,20 +1,20 @@
 """Every error that may reach a caller, with its id and one sentence that says what to do.
 
     PyocoError
-    ├── Invalid             what was sent cannot be accepted as it is           ERR-PYOCO-0002
+    ├── Invalid             the request is not valid                            ERR-PYOCO-0002
     │   └── ConfigError     a setting is wrong; names the variable              ERR-PYOCO-0002
-    ├── TooLarge            what was sent is over a named limit
-    ├── NotFound            what was asked for is not there                     ERR-PYOCO-0005
-    ├── Conflict            it is there, in a state that does not allow this
-    │   └── IdempotencyConflict   its key was used for another request
-    ├── Unauthenticated     we do not know who is asking                        ERR-PYOCO-0014
-    ├── Forbidden           we know, and the answer is no                       ERR-PYOCO-0015
-    ├── Limited             too much at once; come back after retry_after_sec
-    ├── Unavailable         something we need is away; come back later          ERR-PYOCO-0003
-    └── Internal            our mistake; the cause is in the log, not in the answer
+    ├── TooLarge            the request exceeds a named limit
+    ├── NotFound            the requested resource does not exist               ERR-PYOCO-0005
+    ├── Conflict            its state does not allow this
+    │   └── IdempotencyConflict   the key was used for another request
+    ├── Unauthenticated     the caller is not authenticated                     ERR-PYOCO-0014
+    ├── Forbidden           the caller has no permission                        ERR-PYOCO-0015
+    ├── Limited             too much at once; try again after retry_after_sec
+    ├── Unavailable         a dependency is unavailable; try again later        ERR-PYOCO-0003
+    └── Internal            a defect; the cause is in the log, not in the answer
 
-The ids on the right are defaults; a raise site that knows better passes its own.
-Owns the tree. Which status code and body an error becomes is decided by each HTTP face.
+The ids on the right are defaults; a raise site may pass another id.
+Owns the tree. Each HTTP face maps errors to status codes and bodies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 
 class PyocoError(Exception):
-    """The root: whoever catches this has caught everything we raise on purpose."""
+    """The root of all errors that this package raises on purpose."""
 
     default_err_id: ClassVar[str | None] = None
 
@@ -37,19 +37,19 @@ class PyocoError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        # An empty id: the kind has one by default, but it does not fit this case.
+        # An empty id: the default id of the class does not fit this case.
         self.err_id = (self.default_err_id if err_id is None else err_id) or None
         self.msg_id = msg_id or message_id_of(self.err_id)
         self.details = details
 
     @property
     def public_message(self) -> str:
-        """What a client may read. The message itself, unless that is for the log of an operator."""
+        """The message for clients. A subclass may hide details that are for operators."""
         return self.message
 
 
 class Invalid(PyocoError):
-    """What was sent cannot be accepted as it is; `details` says where."""
+    """The request is not valid; `details` says where."""
 
     default_err_id = "ERR-PYOCO-0002"
 
@@ -59,37 +59,37 @@ class ConfigError(Invalid):
 
 
 class TooLarge(PyocoError):
-    """What was sent is over a named limit."""
+    """The request exceeds a named limit."""
 
 
 class NotFound(PyocoError):
-    """What was asked for is not there, or is not the caller's."""
+    """The resource does not exist, or does not belong to the caller."""
 
     default_err_id = "ERR-PYOCO-0005"
 
 
 class Conflict(PyocoError):
-    """It is there, but in a state that does not allow this."""
+    """The resource exists, but its state does not allow this."""
 
 
 class IdempotencyConflict(Conflict):
-    """An idempotency key came with another request than the first time; `details["differs"]` says where."""
+    """An idempotency key was used for another request before; `details["differs"]` says where."""
 
 
 class Unauthenticated(PyocoError):
-    """We do not know who is asking."""
+    """The caller is not authenticated."""
 
     default_err_id = "ERR-PYOCO-0014"
 
 
 class Forbidden(PyocoError):
-    """We know who is asking, and the answer is no."""
+    """The caller has no permission."""
 
     default_err_id = "ERR-PYOCO-0015"
 
 
 class Limited(PyocoError):
-    """Too much at once: come back after `retry_after_sec`."""
+    """Too much at once: try again after `retry_after_sec`."""
 
     # The default keeps the error picklable: a slot's errors cross a process boundary.
     def __init__(self, message: str, *, retry_after_sec: float = 1.0, **ids: Any) -> None:
@@ -98,7 +98,7 @@ class Limited(PyocoError):
 
 
 class Unavailable(PyocoError):
-    """Something we need is away. Every such answer says when to come back: in `retry_after_sec`."""
+    """A dependency is unavailable. Every such answer has `retry_after_sec`."""
 
     default_err_id = "ERR-PYOCO-0003"
 
@@ -108,9 +108,9 @@ class Unavailable(PyocoError):
 
 
 class Internal(PyocoError):
-    """Our mistake. The cause goes to the log, never to the caller."""
+    """A defect. The cause goes to the log, never to the caller."""
 
 
 def message_id_of(err_id: str | None) -> str | None:
-    """The specification numbers messages like errors: ERR-PYOCO-0002 speaks as MSG-PYOCO-0002."""
+    """The specification numbers messages like errors: ERR-PYOCO-0002 has MSG-PYOCO-0002."""
     return None if err_id is None else err_id.replace("ERR-", "MSG-", 1)

@@ -1,6 +1,6 @@
-"""Ids by chance, made without a system call each: seeded once from the system, and anew after a fork.
+"""Random ids without a system call for each: seeded from the system, and again after a fork.
 
-For names, not for secrets: what must not be guessed comes from `secrets`.
+For names, not for secrets: unguessable values come from `secrets`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import random
 import time
 
-_chance = random.Random(os.urandom(32))
-os.register_at_fork(after_in_child=lambda: _chance.seed(os.urandom(32)))
+_random = random.Random(os.urandom(32))
+os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _CROCKFORD for b in _CROCKFORD]
@@ -20,16 +20,16 @@ _UUID4_MARK = (0x4000 << 64) | (0x8000 << 48)
 
 def new_uuid() -> str:
     """A random UUID (version 4)."""
-    digits = f"{_chance.getrandbits(128) & _UUID4_MASK | _UUID4_MARK:032x}"
+    digits = f"{_random.getrandbits(128) & _UUID4_MASK | _UUID4_MARK:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def new_token() -> str:
     """Sixteen hexadecimal digits."""
-    return f"{_chance.getrandbits(64):016x}"
+    return f"{_random.getrandbits(64):016x}"
 
 
 def new_ulid() -> str:
-    """48 bits of time, 80 of chance, in Crockford's alphabet: sorts by when it was made."""
-    value = (time.time_ns() // 1_000_000) << 80 | _chance.getrandbits(80)
+    """48 bits of time and 80 random bits in Crockford's alphabet: sorts by creation time."""
+    value = (time.time_ns() // 1_000_000) << 80 | _random.getrandbits(80)
     return "".join([_PAIRS[value >> shift & 1023] for shift in range(120, -1, -10)])

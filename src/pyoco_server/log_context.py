@@ -1,7 +1,7 @@
-"""What a log line says besides its own words: which request, which run. Set where work begins.
+"""Fields of every log line of some work, such as the request or the run. Set where the work starts.
 
-A context belongs to a task and to what that task starts. `logging_config` puts it on every line; a field that
-the line has itself wins.
+A context belongs to a task and to the tasks that it starts. `logging_config` adds it to every line; fields of
+the line itself take precedence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 Fields = Mapping[str, Any]
 
 _NOTHING: Callable[[], Fields] = dict
-# A function, so that a request which logs nothing pays for no fields.
+# A function, so that a request without log lines does not compute fields.
 _CONTEXT: ContextVar[Callable[[], Fields]] = ContextVar("pyoco_log_context", default=_NOTHING)
 
 
@@ -23,13 +23,13 @@ def context_fields() -> Fields:
 
 
 def set_context(fields: Callable[[], Fields]) -> None:
-    """For the rest of this task. `fields` is called for every line that is written."""
+    """For the rest of this task. `fields` is called for every log line."""
     _CONTEXT.set(fields)
 
 
 @contextmanager
 def context_of(fields: Fields) -> Iterator[None]:
-    """Inside of this, lines have these fields and those of around it."""
+    """Log lines inside have these fields and those of the surrounding context."""
     whole = {**context_fields(), **{name: value for name, value in fields.items() if value is not None}}
     before = _CONTEXT.set(lambda: whole)
     try:

@@ -1,8 +1,8 @@
 """The form of a log line: its fields, as one JSON object or as text for people.
 
-Owns the names of the fields (REQ-0013). What a line is about comes from `extra=`, from the context of the
-task that writes it (`log_context`), and from its exception. No line shows a control character raw. Text has
-the traceback of errors alone: a line below ERROR speaks of something that was to be expected.
+Owns the names of the fields (REQ-0013). Further fields come from `extra=`, from the context of the task that
+writes the line (`log_context`), and from its exception. Control characters are escaped. Text has tracebacks
+of lines at ERROR and above only: a line below reports an expected event.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIXED_FIELDS = frozenset(
 EXCEPTION_FIELDS = frozenset({"exc_type", "exc_message", "exc_traceback", "exc_origin"})
 # uvicorn repeats its message in colours.
 _NOISE = frozenset({"_record", "_from_structlog", "exc_info", "color_message"})
-_TRACEBACK_INDENT = "    "  # no line of a traceback begins as a line of the log does
+_TRACEBACK_INDENT = "    "  # a line of a traceback never looks like a log line
 
 EventDict = dict[str, Any]
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -47,7 +47,7 @@ def formatter(service: str, fmt: str, *, utc: bool, include_traceback: bool) -> 
 
 
 def exception_fields(error: BaseException, *, chain: bool = True) -> EventDict:
-    """As they stand in a line. `chain`: with the exceptions that led to this one."""
+    """The fields of a line. `chain`: with the exceptions that caused this one."""
     fields: EventDict = {"exc_type": type(error).__name__, "exc_message": _safely(str, error)}
     trace = error.__traceback__
     fields["exc_traceback"] = "".join(traceback.format_exception(type(error), error, trace, chain=chain))
@@ -65,13 +65,13 @@ def _ids_of(error: BaseException) -> EventDict:
 
 
 def _message_first(logger: Any, method: str, event: Any) -> Any:
-    """Out of the way of an `extra={"event": …}`, which is a field like any other."""
+    """Rename structlog's `event`, so that `extra={"event": …}` is an ordinary field."""
     event["message"] = event.pop("event")
     return event
 
 
 class _Fields:
-    """structlog processor: from whatever was logged to the fields of our line, in reading order."""
+    """structlog processor: converts a log call to the fields of a line, in reading order."""
 
     def __init__(self, service: str, *, utc: bool, include_traceback: bool) -> None:
         self._service = service
@@ -80,10 +80,10 @@ class _Fields:
 
     def __call__(self, logger: Any, method: str, event: Any) -> Any:
         record: logging.LogRecord = event["_record"]
-        said = "event" if event["_from_structlog"] else "message"
-        line = self._fixed(record, event.get(said))
+        message_key = "event" if event["_from_structlog"] else "message"
+        line = self._fixed(record, event.get(message_key))
         line.update(_context(dict(context_fields())))
-        own = _context({key: value for key, value in event.items() if key != said})
+        own = _context({key: value for key, value in event.items() if key != message_key})
         exc_info = _exc_info(event.get("exc_info"))
         if exc_info:
             line.update(exception_fields(exc_info[1]))
@@ -133,10 +133,10 @@ def _exc_info(given: Any) -> ExcInfo | None:
 def _json_line(logger: Any, method: str, event: Any) -> str:
     try:
         line = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=_representation)
-    except (TypeError, ValueError, RecursionError):  # keys of any type, a circle, a depth without end
+    except (TypeError, ValueError, RecursionError):  # keys of any type, a cycle, or too deep
         plain = {str(key): _plain(value) for key, value in event.items()}
         line = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    # JSON escapes C0 alone: a C1 character steers a terminal too, and some readers break lines at U+2028.
+    # JSON escapes C0 only: C1 characters control terminals too, and some readers break lines at U+2028.
     return json_text(line)
 
 
@@ -150,7 +150,7 @@ def _text_line(logger: Any, method: str, event: Any) -> str:
     message = one_line(_representation(event["message"]))
     head = f"{event['ts']} {event['level']:<8} {one_line(event['logger'])}: {message}"
     place = f"({event['service']} {event['pathname']}:{event['lineno']} {event['func']})"
-    what = _said(event) if "exc_type" in event else ""
+    what = _exception_text(event) if "exc_type" in event else ""
     if what and _is_error(event) and "exc_traceback" in event:
         trace = lines(_representation(event["exc_traceback"])).rstrip("\n").split("\n")
         return "\n".join(
@@ -159,7 +159,7 @@ def _text_line(logger: Any, method: str, event: Any) -> str:
     return " ".join(filter(None, (head, what, context, place)))
 
 
-def _said(event: EventDict) -> str:
+def _exception_text(event: EventDict) -> str:
     return one_line(f"{event['exc_type']}: {_representation(event.get('exc_message', ''))}")
 
 
@@ -178,5 +178,7 @@ def _representation(value: Any) -> str:
 def _safely(write: Any, value: Any) -> str:
     try:
         return str(write(value))
-    except Exception as broken:  # a foreign __repr__ or __str__ may do anything, and we only log
+    except (
+        Exception
+    ) as broken:  # a __repr__ or __str__ of user code may raise anything; logging must not fail
         return f"<{type(value).__name__} that cannot be shown: {type(broken).__name__}>"

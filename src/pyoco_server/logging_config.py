@@ -1,8 +1,8 @@
-"""Where the log of a program goes: stdout, one line per act, the same for our loggers and others'.
+"""The log of a program: to stdout, one line per record, for our loggers and all others.
 
 `configure_logging` is for programs, not for libraries: it takes over the root logger. `configure_if_unset`
-leaves a program alone that has handlers of its own. The form of a line is in `log_lines`. A wrong setting or
-a closed stdout is told on stderr (ERR-PYOCO-0013) and never stops the program.
+does nothing in a program with its own handlers. `log_lines` formats lines. A wrong setting or a closed stdout
+is reported on stderr (ERR-PYOCO-0013) and never stops the program.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def configure_logging(
     include_traceback: bool | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Write the log of this program to stdout (or `stream`). Calling it again replaces what it did before."""
+    """Write the log of this program to stdout (or `stream`). A second call replaces the first."""
     asked = {
         "log_level": logging.getLevelName(level) if isinstance(level, int) else level,
         "log_format": fmt,
@@ -61,20 +61,20 @@ def configure_logging(
 
 
 def configure_if_unset(service: str, settings: NatsBackendConfig) -> bool:
-    """The same by `settings`, unless the root logger has a handler: then that program has decided already."""
+    """The same with `settings`, unless the root logger has a handler of the program."""
     if logging.getLogger().handlers:
         return False
     _configure(service, {name: getattr(settings, name) for name in LOG_SETTINGS}, None)
     for name in _UVICORN_LOGGERS:
-        _let_default_handlers_go(logging.getLogger(name))
+        _remove_default_handlers(logging.getLogger(name))
     return True
 
 
 def report_wrong_settings(service: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of settings those that can be used: a wrong one about the log is told of, and its default counts."""
+    """The valid settings among these: a wrong log setting is reported, and its default is used."""
     wrong = wrong_log_settings(settings)
     for name, sentence in wrong.items():
-        _tell_stderr(service, f"{sentence} Until then it is {default_of(name)}.")
+        _report_on_stderr(service, f"{sentence} Until then it is {default_of(name)}.")
     return {name: value for name, value in settings.items() if name not in wrong}
 
 
@@ -92,7 +92,7 @@ def _configure(service: str, settings: Mapping[str, Any], stream: TextIO | None)
 
 
 def _settings(service: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Each log setting by itself, so that one wrong value does not cost the others."""
+    """Each log setting separately, so that one wrong value does not affect the others."""
     wanted = {**_environment(service), **asked}
     named = {name: wanted[name] for name in LOG_SETTINGS if name in wanted}
     config = NatsBackendConfig(**report_wrong_settings(service, named))
@@ -103,7 +103,7 @@ def _environment(service: str) -> dict[str, Any]:
     try:
         return read_environment()
     except ConfigError as wrong:
-        _tell_stderr(service, wrong.message)
+        _report_on_stderr(service, wrong.message)
         return {}
 
 
@@ -113,19 +113,19 @@ def _take_over_root(handler: logging.Handler, level: str) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    _let_structlog_join()
+    _route_structlog()
 
 
-def _let_default_handlers_go(logger: logging.Logger) -> None:
-    """Only those that uvicorn makes when it is told nothing: their lines are not JSON."""
+def _remove_default_handlers(logger: logging.Logger) -> None:
+    """Only the handlers of uvicorn's default configuration: their lines are not JSON."""
     for handler in list(logger.handlers):
         if type(handler.formatter).__module__ == "uvicorn.logging":
             logger.removeHandler(handler)
             logger.propagate = True
 
 
-def _let_structlog_join() -> None:
-    """Whoever logs through structlog ends in the same stdlib handler."""
+def _route_structlog() -> None:
+    """Lines of structlog go to the same stdlib handler."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -138,13 +138,13 @@ def _let_structlog_join() -> None:
 
 
 class _StdoutHandler(logging.StreamHandler[Any]):
-    """Writes to what stdout is at that moment, and says so once on stderr when that fails."""
+    """Writes to the current stdout. A failure is reported once on stderr."""
 
     def __init__(self, service: str, stream: TextIO | None) -> None:
         logging.Handler.__init__(self)
         self._service = service
         self._given = stream
-        self._told = False
+        self._reported = False
 
     @property
     def stream(self) -> Any:
@@ -155,7 +155,7 @@ class _StdoutHandler(logging.StreamHandler[Any]):
         self._given = stream
 
     def format(self, record: logging.LogRecord) -> str:
-        """What stdout's encoding cannot say is escaped as JSON does it; a line is never lost for a letter."""
+        """Characters that stdout's encoding lacks are escaped as in JSON, so that no line is lost."""
         line = super().format(record)
         try:
             line.encode(getattr(self.stream, "encoding", None) or "utf-8")
@@ -164,13 +164,15 @@ class _StdoutHandler(logging.StreamHandler[Any]):
         return line
 
     def handleError(self, record: logging.LogRecord) -> None:
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             problem = sys.exc_info()[1]
-            _tell_stderr(self._service, f"The log cannot be written ({problem!r}); check where stdout leads.")
+            _report_on_stderr(
+                self._service, f"The log cannot be written ({problem!r}); check where stdout leads."
+            )
 
 
-def _tell_stderr(service: str, problem: str) -> None:
+def _report_on_stderr(service: str, problem: str) -> None:
     now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
     line = {
         "ts": now.replace("+00:00", "Z"),
@@ -186,4 +188,4 @@ def _tell_stderr(service: str, problem: str) -> None:
         sys.stderr.write(json.dumps(line) + "\n")
         sys.stderr.flush()
     except (AttributeError, OSError, ValueError):
-        return  # no stderr either: there is nobody left to tell
+        return  # stderr is closed too

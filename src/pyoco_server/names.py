@@ -1,7 +1,7 @@
 """The rules for names: those that become part of a subject or a key (routing tags, run ids, worker ids), and
 the tags that people give to runs.
 
-Owns the patterns and the sentences of refusal; knows nothing of who asks.
+Owns the patterns and the messages of refusals.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from pyoco_server.printable import has_control
 # One token of the subject `pyoco.work.<tag>`: a dot would make it two.
 ROUTING_TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 ROUTING_TAG_CHARS_MAX = 64
-# As it comes, with blanks around it and accents apart from their letters.
-TAG_WRITTEN_CHARS_MAX = 1_024
-
-# A key of a JetStream bucket: dots part tokens, so no token between them may be empty.
+# A key of a JetStream bucket: dots separate tokens, and no token may be empty.
 WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
 WORKER_ID_CHARS_MAX = 128
 
-# What people call their runs: any script, slashes and blanks inside.
+# Tags of runs: any script, slashes and spaces inside.
 TAGS_MAX = 32
 TAG_CHARS_MAX = 64
-# As it comes, with blanks around it and accents apart from their letters.
+# Before normalization, with spaces around it and combining accents.
 TAG_WRITTEN_CHARS_MAX = 1_024
 
 _routing_tag = re.compile(ROUTING_TAG_PATTERN)
@@ -35,7 +32,7 @@ _worker_id = re.compile(WORKER_ID_PATTERN)
 
 
 def check_routing_tag(value: Any, member: str = "tag") -> str:
-    """The tag itself if runs can be routed by it, else Invalid. `member`: where it was said."""
+    """The tag if it can route runs, else Invalid. `member`: where it was given."""
     if isinstance(value, str) and _routing_tag.fullmatch(value):
         return value
     raise Invalid(
@@ -45,14 +42,14 @@ def check_routing_tag(value: Any, member: str = "tag") -> str:
 
 
 def as_tag(text: str) -> str:
-    """One text for all the ways to write the same tag. What is too long for one stays as it was written."""
+    """The normalized tag. A text that is too long for a tag is returned unchanged."""
     if len(text) > TAG_WRITTEN_CHARS_MAX:
-        return text  # normalising may take a time that grows with the square of the length
+        return text  # the time of normalization may grow with the square of the length
     return unicodedata.normalize("NFC", text).strip()
 
 
 def check_tag(text: str, member: str = "tag") -> str:
-    """The tag as it is kept, else Invalid. `member`: where it was said."""
+    """The tag as it is stored, else Invalid. `member`: where it was given."""
     tag = as_tag(text)
     if not 1 <= len(tag) <= TAG_CHARS_MAX or has_control(tag):
         message = f"A tag has 1 to {TAG_CHARS_MAX} characters, and no control characters among them."
@@ -61,7 +58,7 @@ def check_tag(text: str, member: str = "tag") -> str:
 
 
 def check_tags(texts: Iterable[str]) -> list[str]:
-    """Each once, in the order they came, else Invalid."""
+    """Without duplicates, in order, else Invalid."""
     tags = list(dict.fromkeys(check_tag(text, "tags") for text in texts))
     if len(tags) > TAGS_MAX:
         message = f"A run has at most {TAGS_MAX} tags."
@@ -70,7 +67,7 @@ def check_tags(texts: Iterable[str]) -> list[str]:
 
 
 def is_run_id(value: Any) -> bool:
-    """Ours are UUIDs; another producer may use any one token of a subject."""
+    """The gateway creates UUIDs; other producers may use any token of a subject."""
     return isinstance(value, str) and bool(_routing_tag.fullmatch(value))
 
 
@@ -85,7 +82,7 @@ def check_run_id(value: Any) -> str:
 
 
 def check_worker_id(value: Any) -> str:
-    """The worker id itself if it can be a key of the registry, else Invalid."""
+    """The worker id if it can be a key of the registry, else Invalid."""
     if isinstance(value, str) and len(value) <= WORKER_ID_CHARS_MAX and _worker_id.fullmatch(value):
         return value
     raise Invalid(
@@ -96,7 +93,7 @@ def check_worker_id(value: Any) -> str:
 
 
 def _what_is_wrong(value: Any) -> str:
-    """Say what to change without echoing what was sent."""
+    """What to change, without repeating the value."""
     if not isinstance(value, str):
         return f"write a string instead of a {type(value).__name__}"
     if not value:

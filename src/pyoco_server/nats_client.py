@@ -1,7 +1,7 @@
-"""Submit, read and cancel runs straight at the broker, without a gateway between.
+"""Submit, read and cancel runs directly at the broker, without a gateway.
 
-For programs that have a connection to the broker anyway. Same verbs as the gateway, so a run submitted here
-has its log, its snapshot and its job like any other.
+For programs with a connection to the broker. It uses the same operations as the gateway, so a run that is
+submitted here has its log, its snapshot and its job like any other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PyocoNatsClient:
 
     @classmethod
     async def connect(cls, config: NatsBackendConfig | None = None) -> Self:
-        """Waits for the broker if it is not up yet. Without `config` the environment says where it is."""
+        """Waits for the broker if it is not up yet. `config` defaults to the environment."""
         return cls(await Store.connect(config or NatsBackendConfig.from_env(), name="pyoco-client"))
 
     async def __aenter__(self) -> Self:
@@ -50,7 +50,7 @@ class PyocoNatsClient:
         tag: str | None = None,
         tags: list[str] | None = None,
     ) -> str:
-        """The run's id, once it is stored and queued. ValueError for what cannot be accepted."""
+        """The id of the stored and queued run. ValueError if the submission is not valid."""
         wanted = submit.Submission(flow_name=flow_name, params=params or {}, tag=tag, tags=tags)
         try:
             stored = await submit.submit(self._store, wanted)
@@ -59,7 +59,7 @@ class PyocoNatsClient:
         return stored.run.run_id
 
     async def get_run(self, run_id: str) -> dict[str, Any]:
-        """The snapshot with everything in it that is in the log; KeyError for a run that does not exist."""
+        """The whole snapshot, also of a large run; KeyError if the run does not exist."""
         self._check(run_id)
         try:
             return _shown(await query.get_run(self._store, run_id, whole=True))
@@ -67,7 +67,7 @@ class PyocoNatsClient:
             raise KeyError(run_id) from unknown
 
     async def cancel_run(self, run_id: str) -> dict[str, Any]:
-        """Ask the run to stop; its snapshot right after. KeyError for a run that does not exist."""
+        """Ask the run to stop; returns its snapshot after that. KeyError if the run does not exist."""
         self._check(run_id)
         try:
             return _shown(cancel.as_requested(await cancel.cancel_run(self._store, run_id)))
@@ -75,13 +75,13 @@ class PyocoNatsClient:
             raise KeyError(run_id) from unknown
 
     def _check(self, run_id: str) -> None:
-        """What cannot be a run id must not become part of a subject."""
+        """An invalid run id must not become part of a subject."""
         if not is_run_id(run_id):
             raise KeyError(run_id)
 
 
 def _shown(stored: StoredRun) -> dict[str, Any]:
-    """All that the run has: only what is stored has to fit a message."""
+    """The whole run: only stored snapshots have a limit."""
     snapshot = snapshot_of(
         stored.run, max_bytes=ANSWER_BYTES_MAX, commits=stored.commits, log_seq=stored.log_seq
     )

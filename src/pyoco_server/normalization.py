@@ -1,7 +1,7 @@
-"""Text in Unicode's normalization form C, in time that grows with its length alone.
+"""Text in Unicode's normalization form C, in linear time.
 
-The library sorts combining characters in a row by insertion: a megabyte of them takes hours. Unicode's own
-stream-safe format has at most 30 in a row; no language writes more.
+The standard library sorts a row of combining characters by insertion: a megabyte of them takes hours.
+Unicode's stream-safe format has at most 30 in a row, and no language uses more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ COMBINING_IN_A_ROW_MAX = 30
 
 
 class TooManyCombining(ValueError):
-    """More combining characters in a row than any text has."""
+    """More combining characters in a row than the limit."""
 
     def __init__(self) -> None:
         super().__init__(f"has more than {COMBINING_IN_A_ROW_MAX} combining characters in a row")
@@ -22,7 +22,7 @@ def nfc(text: str) -> str:
     """Raises TooManyCombining."""
     if text.isascii():
         return text
-    # One that is too long reaches over at least one of these places.
+    # A row that is too long covers at least one of these places.
     for place in range(COMBINING_IN_A_ROW_MAX, len(text), COMBINING_IN_A_ROW_MAX):
         if unicodedata.combining(text[place]) and _row_at(text, place) > COMBINING_IN_A_ROW_MAX:
             raise TooManyCombining
@@ -30,7 +30,7 @@ def nfc(text: str) -> str:
 
 
 def _row_at(text: str, place: int) -> int:
-    """How many stand in a row here; counted no further than needed."""
+    """The length of the row at this place, counted only up to the limit."""
     first = last = place
     while first > 0 and place - first <= COMBINING_IN_A_ROW_MAX and unicodedata.combining(text[first - 1]):
         first -= 1

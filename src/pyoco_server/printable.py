@@ -1,4 +1,4 @@
-"""Text that a terminal can be given: control characters are written as escapes. Owns which ones these are.
+"""Text that is safe for a terminal: control characters are escaped. Owns the set of these characters.
 
 Names, messages and output come from callers and from user code. Raw, an ESC could rename a window or clear a
 screen, a line break could forge a line of the log, and a direction mark could show text in another order.
@@ -33,7 +33,7 @@ def lines(text: str) -> str:
 
 
 def coloured_line(text: str) -> str:
-    """One line of output whose colours are wanted; they end with it."""
+    """One line of output with its colours, which end with the line."""
     if "\x1b" not in text:
         return one_line(text)
     plain = [one_line(part) for part in _COLOUR.split(text)]
@@ -43,14 +43,14 @@ def coloured_line(text: str) -> str:
 
 
 def json_text(written: str) -> str:
-    """JSON that a terminal can be given: the same values. Beside line breaks, JSON escapes C0 alone."""
+    """JSON with the same values that is safe for a terminal. JSON itself escapes C0 only."""
     if written.isascii() and "\x7f" not in written:
         return written
     return _LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def has_control(text: str) -> bool:
-    """Whether a name of one line cannot be shown as it is."""
+    """Whether a text of one line contains characters that must be escaped."""
     return _ONE_LINE.search(text) is not None
 
 

@@ -1,8 +1,7 @@
-"""Schedules: what is kept of one, and when its runs are planned. Pure: the present is always an argument.
+"""Schedules: their stored form, and when their runs are planned. Pure: the current time is an argument.
 
-A schedule is due once (`run_at`), at a fixed distance (`interval_seconds`, counted from `start_at`), or by
-the clock on a wall somewhere (`cron` in a `timezone`). After a standstill the latest missed instant is
-made up, the ones before it are not.
+A schedule is due once (`run_at`), at a fixed interval (`interval_seconds`, counted from `start_at`), or by
+local time (`cron` in a `timezone`). After a downtime only the latest missed instant is made up.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CRON_CHARS_MAX = 128
 ZONE_DEFAULT = "UTC"
 
 _NAMES = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat"
-# Less than the library reads: it also knows columns for seconds and years, and fields left to chance.
+# A subset of what the library accepts: no columns for seconds and years, no random fields.
 _FIELD = re.compile(rf"(?:[0-9*/,#?L-]|{_NAMES})+", re.IGNORECASE)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _HOUR = 1
@@ -42,7 +41,7 @@ class ScheduleStatus(StrEnum):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When. Which members are set is a matter of the kind."""
+    """When runs are planned. The kind decides which members are set."""
 
     kind: ScheduleKind
     run_at: float | None = None
@@ -53,10 +52,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_at`, `last_at`: planned instants. When a run was really begun is `last_submitted_at`.
+    """`next_at`, `last_at`: planned instants. `last_submitted_at`: when a run was actually submitted.
 
-    `beginning_at`: the planned instant whose run is being begun. It is written before the run is begun, and
-    from then on the run is begun, whatever happens to the schedule.
+    `beginning_at`: the planned instant whose run is being submitted. It is written before the submission;
+    from then on the run is submitted, also if the schedule is deleted.
     """
 
     schedule_id: str
@@ -80,7 +79,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_instant(timing: Timing, after: float) -> float | None:
-    """The first planned instant later than `after`; None when there is none any more."""
+    """The first planned instant later than `after`; None if there is none."""
     match timing.kind:
         case ScheduleKind.ONCE:
             assert timing.run_at is not None
@@ -92,16 +91,16 @@ def next_instant(timing: Timing, after: float) -> float | None:
 
 
 def latest_due(schedule: Schedule, now: float) -> float | None:
-    """The last planned instant that has come: of several missed ones the one to make up. None: not due.
+    """The latest planned instant that is not in the future, also if several were missed. None: not due.
 
-    A run that is being begun comes first: it is not known whether it exists.
+    A run that is being submitted comes first: it may or may not exist.
     """
     if schedule.beginning_at is not None:
         return schedule.beginning_at
     latest, until = schedule.next_at, now
     if latest is None or latest > now:
         return None
-    # Halving the time that is left: a year of missed minutes takes some twenty steps.
+    # A binary search: a year of missed minutes takes about twenty steps.
     while (following := next_instant(schedule.timing, latest)) is not None and following <= now:
         latest = following
         middle = (latest + until) / 2
@@ -114,7 +113,7 @@ def latest_due(schedule: Schedule, now: float) -> float | None:
 
 
 def advance(schedule: Schedule, *, now: float, run_id: str | None, error: str | None = None) -> Schedule:
-    """After its planned run was begun; without a `run_id`: could not be, and never will."""
+    """The schedule after its planned run was submitted. Without a `run_id`: that failed for good."""
     assert schedule.next_at is not None
     next_at = next_instant(schedule.timing, schedule.next_at)
     moved = replace(
@@ -137,12 +136,12 @@ def advance(schedule: Schedule, *, now: float, run_id: str | None, error: str | 
 
 
 def planned_run_id(schedule_id: str, planned_at: float, number: int = 0) -> str:
-    """Who begins a planned run a second time begins the same one. `number`: of tries that came to nothing."""
+    """The same id for each submission of a planned run. `number`: of failed submissions before."""
     return str(uuid.uuid5(uuid.UUID(schedule_id), f"{planned_at:.6f}/{number}"))
 
 
 def zone_of(name: str) -> ZoneInfo | None:
-    """None for what is no time zone."""
+    """None if there is no such time zone."""
     if not _ZONE.fullmatch(name):
         return None
     try:
@@ -167,7 +166,7 @@ def _next_of_interval(timing: Timing, after: float) -> float:
     assert timing.start_at is not None
     assert timing.interval_seconds is not None
     number = max(0, int((after - timing.start_at) / timing.interval_seconds) - 1)
-    # Counted from the start, not from the instant before: rounding does not add up.
+    # Counted from the start, not from the instant before: rounding errors do not add up.
     while (instant := round(timing.start_at + number * timing.interval_seconds, 6)) <= after:
         number += 1
     return instant
@@ -187,13 +186,13 @@ def _next_of_cron(timing: Timing, after: float) -> float | None:
 
 
 def _is_repeated(cron: str, planned: datetime, zone: ZoneInfo) -> bool:
-    """In the hour that comes twice in autumn, what names its hour runs once; what runs every hour, twice."""
+    """In the repeated hour in autumn, a cron with a fixed hour runs once, an hourly one twice."""
     local = datetime.fromtimestamp(planned.timestamp(), zone)
     return local.fold == 1 and "*" not in cron.split()[_HOUR]
 
 
 def _steps(cron: str, after: datetime) -> croniter:
-    """Loaded when it is needed: a tenth of a second that workers and clients do without."""
+    """Imported when needed: it takes a tenth of a second, which workers and clients save."""
     from croniter import croniter
 
     return croniter(cron, after)

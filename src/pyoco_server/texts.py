@@ -1,7 +1,7 @@
-"""What we say to people, in Japanese and English, and which of the two a caller reads.
+"""Messages in Japanese and English, and the choice of the language of a caller.
 
-Owns the messages of the specification (MSG-PYOCO-0001 to 0024). The sentence that says what to do in one
-particular case belongs to the error that is raised; this is the heading above it.
+Owns the messages of the specification (MSG-PYOCO-0001 to 0024). They are headings; the sentence that says
+what to do belongs to the error that is raised.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 Language = Literal["ja", "en"]
 
-ACCEPTED_RANGES_MAX = 32  # of one Accept-Language header; people have a few, not hundreds
+ACCEPTED_RANGES_MAX = 32  # of one Accept-Language header
 
 # The specification's own wording, to the letter.
 JAPANESE = {
@@ -73,12 +73,12 @@ CATALOGUES: Mapping[Language, Mapping[str, str]] = MappingProxyType({"ja": JAPAN
 
 
 def text(msg_id: str, lang: Language) -> str:
-    """The message; KeyError for an id the specification does not have."""
+    """The message; KeyError for an unknown id."""
     return CATALOGUES[lang][msg_id]
 
 
 def choose_language(accept_language: str | None, default: Language = "en") -> Language:
-    """The language of ours that an Accept-Language header likes best; a tie goes to the one named first."""
+    """The catalogue language with the highest quality in an Accept-Language header; of equals, the first."""
     wishes: dict[str, float] = {}
     for name, quality in _ranges(accept_language or ""):
         wishes[name] = max(quality, wishes.get(name, 0.0))
@@ -90,14 +90,14 @@ def choose_language(accept_language: str | None, default: Language = "en") -> La
 
 
 def locale_language(environ: Mapping[str, str]) -> Language | None:
-    """The language of ours that a locale names, as POSIX looks for it; None for `C` and other people's."""
+    """The catalogue language of a locale, by the rules of POSIX; None for `C` and other languages."""
     named = next((environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environ.get(name)), "")
     word = named.lower().partition(".")[0].partition("_")[0]
     return next((language for language in CATALOGUES if language == word), None)
 
 
 def _ranges(header: str) -> Iterator[tuple[str, float]]:
-    """`ja-JP;q=0.8` is ("ja", 0.8); a range that cannot be read is passed over."""
+    """`ja-JP;q=0.8` is ("ja", 0.8); an invalid range is skipped."""
     for item in header.split(",")[:ACCEPTED_RANGES_MAX]:
         name, _, parameter = item.partition(";")
         quality = _quality(parameter)

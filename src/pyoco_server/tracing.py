@@ -1,7 +1,7 @@
-"""Ids that follow a request through all it causes: `traceparent` (W3C), and a correlation id of the caller's.
+"""Ids that connect everything that a request causes: `traceparent` (W3C), and the caller's correlation id.
 
-Owns what they may look like. They stand on the run, in NATS headers and in log lines, so neither may have a
-line break or be without bounds.
+Owns their formats. They are stored in runs, NATS headers and log lines, so neither may have a line break or
+be of unlimited length.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ def is_correlation_id(given: str) -> bool:
 
 
 def usable_correlation_id(given: str | None) -> str | None:
-    """None for one that cannot be carried: for jobs of other producers, which cannot be answered."""
+    """None if it is not valid. For jobs of other producers, which get no error answer."""
     return given if given is not None and is_correlation_id(given) else None
