@@ -1,1 +1,1 @@
-"""The only place that speaks NATS: streams, buckets, bytes. Knows runs as values, no HTTP and no flows."""
+"""Runs, logs, jobs and records at rest: streams and buckets of the broker. Independent of HTTP and flows."""

@@ -1,7 +1,7 @@
-"""The bucket of graphs: every version for itself, written once, and beside them which one is the latest.
+"""The bucket of graphs: every version, written once, and for each graph a head with the latest version.
 
-A version is there before the head that names it. So a head can be behind by the one that is being written,
-never ahead. Decides nothing about versions: see `operations.executions.graphs`.
+A version is stored before the head that names it, so a head may lag behind but is never ahead. Versions are
+decided in `operations.executions.graphs`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.lifecycle.graph import Graph
 
-# No tenant can be called so.
+# No tenant can have this name.
 NO_TENANT = "="
 
 
@@ -49,16 +49,16 @@ class Graphs:
         self._bucket = Bucket(jetstream, config.graphs_kv_bucket)
 
     async def head(self, tenant_id: str | None, graph_id: str) -> PlacedHead | None:
-        """None is what a majority says. Before doing nothing because of it, ask `is_latest`."""
+        """None is confirmed by a majority. To decide nothing because of a head, call `is_latest` first."""
         entry = await self._bucket.get_confirmed(_head_key(tenant_id, graph_id))
         return PlacedHead(_decode_head(entry.value), entry.revision) if entry.value else None
 
     async def is_latest(self, tenant_id: str | None, placed: PlacedHead) -> bool:
-        """Whether no other version was registered since, as a majority knows."""
+        """Whether no other version was registered since, confirmed by a majority."""
         return await self._bucket.is_latest(_head_key(tenant_id, placed.head.graph_id), placed.revision)
 
     async def version(self, tenant_id: str | None, graph_id: str, version: int) -> StoredGraph | None:
-        """They never change: only one that was not found has to be confirmed."""
+        """Versions never change: only a missing one must be confirmed."""
         key = _version_key(tenant_id, graph_id, version)
         entry = await self._bucket.get(key)
         if not entry.value:
@@ -66,16 +66,16 @@ class Graphs:
         return _decode_graph(entry.value) if entry.value else None
 
     async def create(self, tenant_id: str | None, stored: StoredGraph) -> None:
-        """Raises WrongSequence when there is such a version already."""
+        """Raises WrongSequence if the version exists."""
         key = _version_key(tenant_id, stored.graph.id, stored.graph.version)
         await self._bucket.put(key, _encode(stored), revision=0)
 
     async def point(self, tenant_id: str | None, head: Head, *, revision: int) -> None:
-        """Raises WrongSequence when another process has moved it."""
+        """Set the head. Raises WrongSequence if another process has changed it."""
         await self._bucket.put(_head_key(tenant_id, head.graph_id), _encode(head), revision=revision)
 
     async def heads(self, tenant_id: str | None, *, after: int, limit: int) -> list[PlacedHead]:
-        """Those that were changed after that place of the bucket, in the order of their last change."""
+        """Heads that were changed after this revision of the bucket, in the order of their last change."""
         messages = await self._bucket.page(f"head.{_token(tenant_id)}.*", limit, after)
         return [PlacedHead(_decode_head(one.data), one.seq) for one in messages if one.data]
 
@@ -89,5 +89,5 @@ def _version_key(tenant_id: str | None, graph_id: str, version: int) -> str:
 
 
 def _token(name: str | None) -> str:
-    """One token of a key: a dot would part it. No name has a `=`, and keys may."""
+    """One token of a key: a dot separates tokens. Names have no `=`, and keys may."""
     return NO_TENANT if name is None else name.replace(".", "=2E")

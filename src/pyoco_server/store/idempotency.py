@@ -1,8 +1,8 @@
-"""The bucket of requests that may come twice: one record per key and place, changed only by compare-and-set.
+"""The bucket of idempotency records: one per key and route, changed only by compare-and-set.
 
-A record lies below two hashes, of whose key it is and of where it was used, so that the keys of a caller are
-found without a list of all. Answers too large for one message lie in parts beside it. Everything here expires
-by itself. What a record means for a request is decided in `operations.idempotency.keyed_request`.
+The address of a record has two hashes, of the owner with the key and of the route, so that the records of a
+key are found without a list of all. An answer that is too large for one message is stored in parts. All of it
+expires. What a record means for a request is decided in `operations.idempotency.keyed_request`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class RecordState(StrEnum):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of one request. `holder` changes with every write: by it a writer knows its own.
+    """The state of one request. `holder` changes with every write, so that a writer recognises its own.
 
-    `held` is False when its holder failed and has stopped: the next request need not wait.
+    `held` is False after its holder has failed: the next request need not wait.
     """
 
     method: str
@@ -62,7 +62,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredRecord(NamedTuple):
-    """`record` is None where there is none; the revision still counts for compare-and-set."""
+    """`record` is None if there is none; the revision is still valid for compare-and-set."""
 
     record: Record | None
     revision: int
@@ -92,7 +92,7 @@ class IdempotencyStore:
         return StoredRecord(_record(entry.value), entry.revision)
 
     async def put(self, address: str, record: Record, *, revision: int) -> int:
-        """Raises WrongSequence when another writer was first. A lost answer is looked up, never guessed."""
+        """Raises WrongSequence if another writer was first. After a lost answer the record is read."""
         sent_before = False
         for tries_left in reversed(range(PUT_TRIES_MAX)):
             try:
@@ -109,7 +109,7 @@ class IdempotencyStore:
         raise AssertionError("unreachable")
 
     async def put_done(self, address: str, record: Record, body: bytes, *, revision: int) -> int:
-        """With its answer, whatever its size: the parts come first, so a record that is done is whole."""
+        """With its answer of any size. The parts are stored first, so a finished record is complete."""
         packed = await _pack(body)
         if len(packed) <= PART_BYTES_MAX:
             return await self.put(address, replace(record, body=packed), revision=revision)
@@ -131,7 +131,7 @@ class IdempotencyStore:
         await self._bucket.delete(address, revision=revision, ttl=MARK_KEPT)
 
     async def below(self, owner: str, limit: int) -> list[tuple[str, Record]]:
-        """Address and record of everything that one key of one caller was used for, oldest write first."""
+        """Addresses and records of one key of one caller, oldest write first."""
         found: list[tuple[str, Record]] = []
         bucket, seq = self._bucket, 0
         subject = f"{bucket.prefix}{owner}.*"
@@ -156,7 +156,7 @@ class IdempotencyStore:
 
 
 def _part(address: str, record: Record, number: int) -> str:
-    """Below their writer's name: two who wrote at once do not mix."""
+    """Below the id of the writer, so that parts of two writers do not mix."""
     return f"{address}.{record.holder}.{number}"
 
 
@@ -173,7 +173,7 @@ async def _unpack(packed: bytes) -> bytes:
 
 
 def _record(value: bytes | None) -> Record | None:
-    """One that cannot be read is as good as none: it is written over."""
+    """None for a record that cannot be read: it is overwritten."""
     if not value:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The bucket of API keys: one record per key, made once, changed only by compare-and-set. Knows no secret."""
+"""The bucket of API keys: one record per key, changed only by compare-and-set. Contains no secret."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Keys:
             raise Conflict(f"There is an API key {record.key_id} already.") from None
 
     async def get(self, key_id: str) -> StoredKey | None:
-        """As a majority has it: what is read here is about to be changed."""
+        """Confirmed by a majority, because the record is about to be changed."""
         if not is_key_id(key_id):
             return None
         entry = await self._bucket.get_confirmed(PREFIX + key_id)
@@ -44,7 +44,7 @@ class Keys:
         return StoredKey(record, entry.revision) if record else None
 
     async def replace(self, record: ApiKeyRecord, *, revision: int) -> None:
-        """Raises WrongSequence when another process has changed it since."""
+        """Raises WrongSequence if another process has changed it since."""
         await self._bucket.put(PREFIX + record.key_id, record.to_json_bytes(), revision=revision)
 
     async def change(
@@ -72,7 +72,7 @@ class Keys:
 
 
 def record_in(key_id: str, value: bytes | None) -> ApiKeyRecord | None:
-    """The record of this key; None for the mark of a deleted key, and for what cannot be used."""
+    """The record of this key; None for the mark of a deleted key, and for an unusable record."""
     if not value:
         return None
     try:

@@ -1,8 +1,8 @@
 """Rate limits, counted in the broker: one token bucket per client for all gateways.
 
-Each request writes the level by compare-and-set. The last level seen is remembered, so that one write is all
-it takes while a client stays with one gateway, and one that is empty is refused without asking: others can
-only have taken more.
+Each request writes the level by compare-and-set. The last known level is cached: while a client uses one
+gateway a request costs one write, and an empty bucket is refused without one, because other gateways can only
+have taken more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
 from pyoco_server.jetstream.kv import Bucket
 from pyoco_server.token_bucket import BucketLevel, Taken, take
 
-# A bucket that was not used for a minute is full, and need not be remembered.
+# A bucket that was not used for a minute is full, so it may expire.
 LEVEL_KEPT = "120s"
 TAKE_TRIES_MAX = 20
 KNOWN_MAX = 10_000

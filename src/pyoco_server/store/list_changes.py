@@ -1,7 +1,7 @@
-"""Which lists have changed: their streams, followed without what is written to them.
+"""Detect changes of lists: follow their streams without payloads.
 
-The broker sends a change after it has stored the message, so readers of the list find it. A connection
-that was lost may have missed something: all of them count as changed.
+The broker sends a message after it has stored it, so readers of the list find it. After a reconnect all lists
+count as changed, because messages may have been missed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StreamChanges:
         self._reconnects = Loop("changes of lists after a reconnect", self._move_to_the_ends)
 
     async def start(self) -> None:
-        ends = await self._ends()  # all of them first: a start that fails has started nothing
+        ends = await self._ends()  # before the first start: a failed start must leave nothing running
         for name, feed in self._feeds.items():
             feed.start(ends[name])
         self._reconnects.start()
@@ -46,7 +46,7 @@ class StreamChanges:
         await asyncio.gather(*(feed.stop() for feed in self._feeds.values()))
 
     def handle_reconnect(self) -> None:
-        """The broker may have come back with other streams: their ends are looked for again."""
+        """The broker may have returned with other streams: read their ends again."""
         self._reconnects.wake()
 
     def why_not(self) -> str | None:

@@ -1,7 +1,7 @@
-"""The bucket of rechecks: strategies and their profiles, requests, and what became of each batch.
+"""The bucket of rechecks: strategies and their profiles, requests, and the outcome of each batch.
 
-Requests and outcomes are created once and never changed; a second writer finds what is there. All of a kind
-lies below its own name and tenant, so that one consumer of the bucket feeds every gateway's index.
+Requests and outcomes are created once and never changed; a second writer gets the stored one. Keys begin with
+the kind and the tenant. One consumer of the bucket feeds the index of each gateway.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyoco_server.recheck.records import BatchOutcome, Request
 from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 
-# An index that was away for longer than the mark of a deleted strategy lives is filled again.
+# An index that is older than this is filled again, because it may have missed a deletion.
 MARK_KEPT = "48h"
 CREATE_TRIES_MAX = 3
 IN_FLIGHT_MAX = 64
@@ -55,7 +55,7 @@ class RecordPosition(NamedTuple):
 
 
 def position_of(key: str) -> RecordPosition | None:
-    """None for what is not of ours."""
+    """None for a key of another kind."""
     kind, _, rest = key.partition(".")
     tenant, _, name = rest.partition(".")
     if kind not in tuple(RecheckRecordKind) or not tenant:
@@ -75,7 +75,7 @@ class Rechecks:
         await self._bucket.put(_strategy_key(tenant, strategy.id), _encode(strategy))
 
     async def put_strategies(self, tenant: str, strategies: Iterable[Strategy]) -> None:
-        """Many, some of them on their way at the same time."""
+        """Many, with several requests in flight."""
         under_way: deque[Awaitable[PubAck]] = deque()
         for one in strategies:
             if len(under_way) >= IN_FLIGHT_MAX:
@@ -100,25 +100,25 @@ class Rechecks:
         await self._bucket.put(f"{RecheckRecordKind.PROFILES}.{tenant}", _encode(profiles))
 
     async def create_request(self, request: Request) -> Request:
-        """The one that is stored: this one, or that of an earlier try."""
+        """The stored request: this one, or that of an earlier try."""
         key = f"{RecheckRecordKind.REQUEST}.{request.tenant}.{request.request_id}"
         stored = await self._create(key, _encode(request))
         return request if stored is None else decode_request(stored.data)
 
     async def request(self, tenant: str, request_id: str) -> Request | None:
-        """As a majority has it: for who decides by it."""
+        """Confirmed by a majority, for decisions."""
         if not is_run_id(request_id):
             return None  # a wildcard in its place would find another one
         entry = await self._bucket.get_confirmed(f"{RecheckRecordKind.REQUEST}.{tenant}.{request_id}")
         return decode_request(entry.value) if entry.value else None
 
     async def create_outcome(self, tenant: str, outcome: BatchOutcome) -> bool:
-        """Whether it was ours that was stored; another one was there otherwise."""
+        """Whether this outcome was stored; False: another one was there."""
         key = f"{RecheckRecordKind.OUTCOME}.{tenant}.{outcome.request_id}.{outcome.batch}"
         return await self._create(key, _encode(outcome)) is None
 
     async def _create(self, key: str, value: bytes) -> StoredMessage | None:
-        """None when this value is stored, else what was there."""
+        """None if this value is stored, else the existing message."""
         for _ in range(CREATE_TRIES_MAX):
             try:
                 await self._bucket.put(key, value, revision=0, ttl=self._kept)

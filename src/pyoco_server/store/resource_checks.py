@@ -1,7 +1,7 @@
-"""Streams of our names that exist with other settings: which of these lose data, and which are worth a line.
+"""Existing streams with other settings: which settings lose data, and which deserve a warning.
 
-What exists is used as it is (REQ-0007). Only what would lose the event log, or does not carry our subjects,
-keeps a process from being ready; everything else is said once. A table: a row a setting.
+Existing streams are used as they are (REQ-0007). Only a setting that would lose the event log, or missing
+subjects, keep a process from being ready; everything else is logged once. A table with a row per setting.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 Settings = dict[str, Any]
-# The limits by which a stream forgets its oldest messages, unless it refuses new ones instead.
+# The limits at which a stream drops its oldest messages, or refuses new ones.
 _SIZES = ("max_bytes", "max_msgs", "max_msgs_per_subject")
 
 

@@ -1,7 +1,7 @@
-"""The bucket of schedules: a small record each, changed only by compare-and-set, and beside it what its runs
-begin with, written once.
+"""The bucket of schedules: a small record each, changed only by compare-and-set, and beside it the
+submission of its runs, written once.
 
-So a search for what is due, or a list of schedules, reads no workflows. Decides nothing about time.
+So a search for due schedules, or a list of them, reads no workflows. Decides nothing about time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyoco_server.store.runs.codec import decode_commit, encode_commit
 
 log = logging.getLogger(__name__)
 
-# A schedule that will not run again is shown for so long, and the mark of a deleted one vanishes too.
+# A schedule that will not run again is shown for this long, and the mark of a deleted one expires too.
 COMPLETED_KEPT = "720h"
 MARK_KEPT = "48h"
 _BEGINS_WITH = ".run"
@@ -49,13 +49,13 @@ class Schedules:
         self._bucket = Bucket(jetstream, config.schedules_kv_bucket)
 
     async def create(self, schedule: Schedule, begins_with: RunSubmitted) -> None:
-        """A schedule that can be seen can be run: so its record comes last."""
+        """The record is stored last: a visible schedule can be run."""
         key = schedule.schedule_id
         await self._bucket.put(key + _BEGINS_WITH, encode_commit([begins_with]), revision=0)
         await self._bucket.put(key, _encode(schedule), revision=0)
 
     async def get(self, schedule_id: str) -> StoredSchedule | None:
-        """As a majority has it: what is read here decides something."""
+        """Confirmed by a majority, because decisions are based on it."""
         if not is_run_id(schedule_id):
             return None  # it could not be a key
         entry = await self._bucket.get_confirmed(schedule_id)
@@ -68,7 +68,7 @@ class Schedules:
         return begun if isinstance(begun, RunSubmitted) else None
 
     async def replace(self, schedule: Schedule, *, revision: int) -> int:
-        """Raises WrongSequence when another process has changed or deleted it since."""
+        """Raises WrongSequence if another process has changed or deleted it since."""
         key, is_active = schedule.schedule_id, schedule.status is ScheduleStatus.ACTIVE
         ttl = "" if is_active else COMPLETED_KEPT
         stored = await self._bucket.put(key, _encode(schedule), revision=revision, ttl=ttl)
@@ -83,7 +83,7 @@ class Schedules:
 
     async def all(self) -> list[Schedule]:
         """All of them, the latest first."""
-        # One that was written again while we read on is there twice; the later one counts.
+        # A schedule that was written during the read is there twice; the later one counts.
         found = {changed.schedule_id: changed.schedule for changed in await self.changed_after(0)}
         schedules = [schedule for schedule in found.values() if schedule is not None]
         return sorted(schedules, key=lambda one: (one.created_at, one.schedule_id), reverse=True)
@@ -94,7 +94,7 @@ class Schedules:
         return [ChangedSchedule(key, _schedule(key, one.data), one.seq) for key, one in changed]
 
     async def remove_half_made(self, *, older_than_sec: float) -> int:
-        """What runs would begin with, of schedules that have no record. How many were removed."""
+        """Remove submissions of schedules that have no record. Returns how many."""
         without_record = await self._ids("*" + _BEGINS_WITH) - await self._ids("*")
         if not without_record:
             return 0
@@ -105,7 +105,7 @@ class Schedules:
             if message is None or now - (message.stored_at or now) < older_than_sec:
                 continue
             if (await self._bucket.get_confirmed(schedule_id)).value:
-                continue  # of very many names the broker tells only some
+                continue  # of very many subjects the broker returns only some
             await self._bucket.remove(key, upto=message.seq)
             log.info("what a schedule left was removed", extra={"schedule_id": schedule_id})
             removed += 1

@@ -24,7 +24,7 @@ class Secrets:
         self._one_at_a_time = asyncio.Lock()
 
     async def for_tokens(self) -> bytes:
-        """The secret that closes tokens: the same for all gateways of one environment."""
+        """The secret that signs tokens, shared by all gateways of one environment."""
         if self._tokens is not None:
             return self._tokens
         async with self._one_at_a_time:
@@ -33,7 +33,7 @@ class Secrets:
             return self._tokens
 
     def forget(self) -> None:
-        """Look again: the broker may have come back with an empty disk, and another one been made."""
+        """Drop the cached secret: the broker may have returned with an empty disk."""
         self._tokens = None
 
     async def _read_or_make(self, key: str) -> bytes:
@@ -45,6 +45,6 @@ class Secrets:
             try:
                 await self._bucket.put(key, made, revision=entry.revision)
             except WrongSequence:
-                continue  # another gateway was first: its secret is ours
+                continue  # another gateway was first: use its secret
             return made
         raise Unavailable("The secret for tokens cannot be read. Try again.")

@@ -1,8 +1,8 @@
 """Whether the broker has room for new work, as far as this process knows.
 
-A gateway that watches the storage says it here, and to all other processes by a plain message that needs no
-disk. A write that the broker refused for lack of storage counts for a moment. What is heard expires, so a
-gateway that ends while there is no room stops nothing for ever.
+A gateway that watches the storage reports it here, and to all other processes by a plain message that needs
+no disk. A write that the broker refused for lack of storage counts for a few seconds. Reports expire, so a
+gateway that ends while storage is low blocks nothing for ever.
 
 New work (`check`) and lines that runs print are refused meanwhile. Cancels, progress and ends of runs, and
 erasing are not: the reserve is for them.
@@ -18,9 +18,9 @@ from pyoco_server.ids import new_token
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import BrokerAway
 
-# Said each second while it is so.
+# Reported each second while storage is low.
 HEARD_FOR_SEC = 5.0
-# After this a write is let through to see whether it is still refused.
+# After this time a write is tried again.
 REFUSED_FOR_SEC = 5.0
 COME_BACK_SEC = 30.0
 _LOW, _ENOUGH = b"low", b"enough"
@@ -42,7 +42,7 @@ class StorageReserve:
     def __init__(self, client: BrokerClient, config: NatsBackendConfig) -> None:
         self._client = client
         self._subject = f"{config.live_subject_prefix}.storage.state"
-        self._own = b" " + new_token().encode()  # our own messages come back to us, too
+        self._own = b" " + new_token().encode()  # the broker also sends this process its own messages
         self._is_low_here = False
         self._heard_at = self._refused_at = float("-inf")
         self._sid: int | None = None
@@ -60,11 +60,11 @@ class StorageReserve:
 
     @property
     def was_refused(self) -> bool:
-        """The broker refused a write for lack of storage, a moment ago."""
+        """Whether the broker has recently refused a write for lack of storage."""
         return time.monotonic() - self._refused_at < REFUSED_FOR_SEC
 
     def check(self) -> None:
-        """For everything that makes the broker keep more than it did: NoRoom while there is none."""
+        """Raises NoRoom while storage is low. For everything that adds data."""
         if self.is_low:
             raise NoRoom
 
@@ -73,14 +73,14 @@ class StorageReserve:
         self._refused_at = time.monotonic()
 
     def report(self, *, is_low: bool) -> None:
-        """What the watch of this process found. Repeated to the others as long as it is so."""
+        """Report what this process has measured. Sent to the others each time while storage is low."""
         if not is_low and not self._is_low_here:
             return
         self._is_low_here = is_low
         try:
             self._client.send(self._subject, (_LOW if is_low else _ENOUGH) + self._own)
         except BrokerAway:
-            return  # the others are cut off as well, or receive the next repetition
+            return  # the others receive the next report
 
     def _on_report(self, _subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
         if not data.endswith(self._own):

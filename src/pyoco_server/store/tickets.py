@@ -1,6 +1,6 @@
-"""Tickets that wait to be used: a key each, beside the leases, that vanishes by itself. Taken once.
+"""Unused tickets: one key each, in the bucket of the leases, that expires. A ticket is taken once.
 
-The key is the hash of the ticket: what is stored gives no access.
+The key is the hash of the ticket: stored data give no access.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.jetstream.kv import Bucket
 
-# Longer than any is good for: clocks of two gateways differ.
+# Longer than a ticket is valid, because clocks of gateways differ.
 KEPT = "5m"
 
 
@@ -41,7 +41,7 @@ class Tickets:
         return ticket, entry.revision
 
     async def take(self, hashed: str, *, revision: int) -> bool:
-        """Whether it is ours: of all who want it, one gets it."""
+        """Whether this caller got the ticket. Of several callers one gets it."""
         try:
             await self._bucket.delete(_key(hashed), revision=revision, ttl=KEPT)
         except WrongSequence:

@@ -1,7 +1,7 @@
 """Leases: one key per instance, which the instance rewrites each second as a heartbeat.
 
-A reader learns only whether the revision moved. How long it may stand still, and by whose clock, is
-decided in `housekeeping`. Code that only explains may ask how old a lease is.
+A reader sees only whether the revision has changed. How long a lease may stay unchanged, and by which clock,
+is decided in `housekeeping`. `silent_sec` is for explanations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.errors import WrongSequence
 from pyoco_server.jetstream.kv import Bucket
 
-# The key of an instance that is long gone vanishes by itself.
+# The key of an instance that has ended expires.
 LEASE_KEPT = "1h"
 
 
@@ -32,13 +32,13 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int = 0
     tags: list[str] = []
     free_slots: int = 0
-    # Of a worker: the runs that it has, with their fences. None where a version of before wrote the lease.
+    # Of a worker: the runs that it has, with their fences. None: an earlier version wrote the lease.
     holds: dict[str, int] | None = None
-    # Of the housekeeper: what it cannot do. Another gateway may relieve it.
+    # Of the housekeeper: the chores that fail. Another gateway may take over.
     failing: list[str] = []
 
 
-# What another version wrote there, or another program: all that is known is that it moves, or does not.
+# A lease that another version or program wrote: only its revision is used.
 UNREADABLE = Lease(holder="")
 
 
@@ -47,7 +47,7 @@ class Leases:
         self._bucket = Bucket(jetstream, config.leases_kv_bucket)
 
     async def write(self, key: str, lease: Lease, *, revision: int) -> int:
-        """Take or renew. Raises WrongSequence when another process has it."""
+        """Take or renew. Raises WrongSequence if another process has it."""
         return await self._bucket.put(key, msgspec.json.encode(lease), revision=revision, ttl=LEASE_KEPT)
 
     async def renew(self, key: str, lease: Lease, *, revision: int) -> int:
@@ -58,7 +58,7 @@ class Leases:
             return await self.write(key, lease, revision=(await self.read(key))[1])
 
     async def read(self, key: str) -> tuple[Lease | None, int]:
-        """Through the leader: a lagging replica would make a living worker look dead."""
+        """Through the leader: on a replica that lags, a live worker would look lost."""
         entry = await self._bucket.get_at_leader(key)
         if not entry.value:
             return None, entry.revision
@@ -68,7 +68,7 @@ class Leases:
             return UNREADABLE, entry.revision
 
     async def silent_sec(self, key: str) -> float | None:
-        """For how long it was not renewed, both ends by the broker's clock; None where there is no holder."""
+        """Seconds since the last renewal, by the broker's clock; None if there is no holder."""
         message = await self._bucket.message(key)
         if message is None or not message.data or message.stored_at is None:
             return None
@@ -79,7 +79,7 @@ class Leases:
 
 
 def boot_id() -> str:
-    """In which start of the machine, and among which processes, a pid means something; empty if unknown."""
+    """Identifies the boot and the process namespace in which a pid is valid; empty if unknown."""
     try:
         return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
     except OSError:

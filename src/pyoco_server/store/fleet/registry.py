@@ -1,6 +1,7 @@
-"""The worker registry of appendix F: who works here, doing what, and whether it is shown.
+"""The worker registry of appendix F: all workers, their state, and whether they are shown.
 
-A worker writes how it is; that it is gone it cannot write. `state_when_read` says so, from its silence.
+A worker writes its own state. It cannot write that it was lost: `state_when_read` derives that from its last
+heartbeat.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from pyoco_server.jetstream.kv import Bucket
 
 NOT_FOUND = "ERR-PYOCO-0020"
 
-# Of so many who write one entry at once, each gets its turn.
+# So many writers can change one entry at once; each succeeds.
 WRITE_TRIES_MAX = 20
 
-# Every entry has these, also before there is anything to say.
+# Every entry has these members from the beginning.
 NOTHING_YET: Mapping[str, Any] = {
     "hidden": False,
     "current_run_id": None,
@@ -34,15 +35,15 @@ NOTHING_YET: Mapping[str, Any] = {
     "stopped_at": None,
     "stop_reason": None,
 }
-# The operator's, like `hidden`: the instance that is to take no new runs. Null when that was taken back; not
-# there when nothing was set, also because the entry was lost.
+# Set by the operator, like `hidden`: the instance that takes no new runs. Null after draining was ended;
+# missing if nothing was set, also because the entry was lost.
 DRAIN = "drain_instance_id"
 
 Record = dict[str, Any]
 
 
 class WrittenEntry(NamedTuple):
-    """`record` is None for what a deletion has left, and for what is no entry."""
+    """`record` is None for the mark of a deletion, and for an unreadable entry."""
 
     worker_id: str
     record: Record | None
@@ -58,7 +59,7 @@ class WorkerState(StrEnum):
 
 
 def state_when_read(entry: Mapping[str, Any], now: float, timeout_sec: float) -> WorkerState:
-    """Silent for longer than the timeout is DISCONNECTED, unless it said goodbye (appendix G)."""
+    """DISCONNECTED after a silence longer than the timeout, unless it stopped in order (appendix G)."""
     written, seen_at = entry.get("state"), entry.get("last_seen_at")
     if written == WorkerState.STOPPED_GRACEFUL:
         return WorkerState.STOPPED_GRACEFUL
@@ -78,8 +79,8 @@ class WorkerRegistry:
         return _record(entry.value)
 
     async def list(self, *, written_since: float | None = None) -> list[Record]:
-        """All entries, or those written since then. Living workers write, so they cost the same
-        however many are gone. Nothing is kept for this between two questions."""
+        """All entries, or those written since then. Live workers write all the time, so the cost does not
+        depend on the number of ended ones."""
         bucket = self._bucket
         if written_since is None:
             messages = await bucket.after(">")
@@ -99,7 +100,7 @@ class WorkerRegistry:
         await self._client.listen(self._bucket.prefix + ">", on_message)
 
     async def follow_one(self, worker_id: str, on_written: Callable[[Record], None]) -> None:
-        """Call this with what anybody tries to write into one entry: whether it was accepted is read."""
+        """Call this with every write of one entry that is tried. It may be refused: read the entry."""
 
         def on_message(_written: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
             if (record := _record(data)) is not None:
@@ -112,9 +113,9 @@ class WorkerRegistry:
         await self._write(worker_id, lambda record: (record or {}) | changes)
 
     async def change(self, worker_id: str, changes_of: Callable[[Record], Record]) -> None:
-        """The same for an entry that is there; which members change may depend on how it is.
+        """The same for an existing entry; `changes_of` gets its present members.
 
-        A Conflict that this raises is confirmed before it is believed.
+        A Conflict that it raises is raised only after a majority has confirmed the entry.
         """
 
         def changed(record: Record | None) -> Record:
@@ -125,22 +126,22 @@ class WorkerRegistry:
         await self._write(worker_id, changed)
 
     async def oldest(self, count: int) -> Sequence[WrittenEntry]:
-        """Entries that were not written for longest. One key has one message, so the stream is in order."""
+        """The entries with the oldest last write. One key has one message, so the stream is in this order."""
         return [
             WrittenEntry(self._bucket.key_of(one), _record(one.data), one.seq, one.stored_at or 0.0)
             for one in await self._bucket.page(">", count)
         ]
 
     async def remove(self, worker_id: str, *, revision: int) -> None:
-        """Those who follow hear of it. Raises WrongSequence when it was written since.
+        """Followers are notified. Raises WrongSequence if it was written since.
 
-        What the deletion leaves is removed too: only up to there, for the worker may be back already.
+        The mark of the deletion is removed too, but no later write: the worker may have returned.
         """
         deletion = await self._bucket.delete(worker_id, revision=revision)
         await self.clear(worker_id, revision=deletion)
 
     async def clear(self, worker_id: str, *, revision: int) -> None:
-        """Leave nothing of what was written into this entry up to then."""
+        """Remove everything that was written into this entry up to this revision."""
         await self._bucket.remove(worker_id, upto=revision)
 
     async def _write(self, worker_id: str, changed: Callable[[Record | None], Record]) -> None:

@@ -1,8 +1,7 @@
-"""A run's log as it lies in the stream: chunks that know where they stand, and the search for one of them.
+"""The output log of a run as it is stored: chunks with their position, and the search for one of them.
 
-A chunk's headers say which lines and bytes it holds, so the stream is its own index: a line or a byte in
-the middle is found by asking for the chunk at a guessed sequence and guessing better, a handful of reads
-however long the log is.
+The headers of a chunk say which lines and bytes it has, so the stream is its own index. A line or a byte in
+the middle is found by interpolation search over sequences: a few reads for a log of any length.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pyoco_server.jetstream.headers import number_of
 
 
 class LogUnit(StrEnum):
-    """What a place in a log is counted in. Bytes of the log as it is stored, or of its texts alone."""
+    """The unit of a position in a log: lines, bytes as stored, or bytes of the texts alone."""
 
     LINE = "line"
     BYTE = "byte"
@@ -55,7 +54,7 @@ class Chunk(NamedTuple):
         return {LogUnit.LINE: self.line, LogUnit.BYTE: self.byte, LogUnit.TEXT: self.text}[by]
 
     def ends(self, by: LogUnit) -> int:
-        """The first place that is not in it."""
+        """The first position after the chunk."""
         return {
             LogUnit.LINE: self.line + self.lines,
             LogUnit.BYTE: self.end_byte,
@@ -86,13 +85,13 @@ Probe = Callable[[int], Awaitable[Chunk | None]]
 
 
 async def find(probe: Probe, first: Chunk, last: Chunk, by: LogUnit, place: int) -> Chunk:
-    """The chunk that has this place, or the next one after it; the last one for a place beyond the end."""
+    """The chunk with this position, or the next one; the last one for a position beyond the end."""
     if place < first.ends(by):
         return first
     if place >= last.begins(by):
         return last
     low, high, before = first, last, last.seq
-    # Of ours there is none from `before` on up to `high`.
+    # No chunk of this log has a sequence from `before` up to `high`.
     halve = False
     while low.seq + 1 < before:
         seq = _guess(low, high, before, by, place, halve=halve)
@@ -110,7 +109,7 @@ async def find(probe: Probe, first: Chunk, last: Chunk, by: LogUnit, place: int)
 
 
 def _guess(low: Chunk, high: Chunk, before: int, by: LogUnit, place: int, *, halve: bool) -> int:
-    """Where it should be if lines came evenly; every other time the middle, for those that did not."""
+    """Interpolate, as if lines were spread evenly; every other time bisect, because they may not be."""
     room = before - low.seq - 1
     if halve:
         return low.seq + 1 + room // 2

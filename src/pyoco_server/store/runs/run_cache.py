@@ -1,7 +1,7 @@
 """The last few runs that were read whole because their snapshot leaves something out.
 
-A client that drives a large graph needs the whole run for every command; without this each would read the log
-from its beginning. A kept one is only ever folded on: it is a piece of the log's past.
+A client that drives a large graph needs the whole run for every command; without this cache each would read
+the log from its beginning. A cached run is only a base to fold newer commits on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyoco_server.store.runs.stored_run import StoredRun
 
 RUNS_MAX = 32
 RUN_BYTES_MAX = 4 * 1024 * 1024
-# Far less than the mark of an erased run lives: nothing here outlasts the run whose past it is.
+# Far less than the lifetime of the mark of an erased run: no entry outlives its run.
 KEPT_SEC_MAX = 3600.0
 
 
@@ -24,7 +24,7 @@ class WholeRunCache:
         self._kept: OrderedDict[str, tuple[StoredRun, float]] = OrderedDict()
 
     def before(self, run_id: str, last: StoredMessage) -> StoredRun | None:
-        """What is known of the run up to `last` or before it."""
+        """The cached run at `last` or before it."""
         stored, kept_at = self._kept.get(run_id, (None, 0.0))
         if stored is None or time.monotonic() - kept_at > KEPT_SEC_MAX:
             return None

@@ -1,6 +1,6 @@
-"""A run and its place in the log: as a snapshot has it, folded on, and with a commit to be made on it.
+"""A run and its position in the log: from a snapshot, with newer commits folded, and with a new commit.
 
-Values and what follows from them. Reads nothing and sends nothing: see `log.py`.
+Pure: reads and sends nothing. See `log.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEAL_AFTER_SEC = 2.0
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run and where it stands: commits folded, sequence of the last one, revision of its snapshot.
+    """A run with the number of its commits, the sequence of the last one, and the revision of its snapshot.
 
     `chain` is that of the last commit, empty if it has none; None: it has not been read.
     """
@@ -39,7 +39,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewCommit(NamedTuple):
-    """A commit to be sent, or sent again: the same bytes at the same place."""
+    """A commit to be sent, or sent again: the same bytes at the same position."""
 
     at: StoredRun
     run: Run
@@ -63,10 +63,10 @@ def commit_on(
 
 
 def base_of(snapshot: RunSnapshot, last: StoredMessage, *, whole: bool, max_bytes: int) -> StoredRun | None:
-    """The snapshot as something to fold on, if it stands where the log says.
+    """The snapshot as a base to fold newer commits on, if its position fits the log.
 
-    One without a sequence was written beside the first commit, which may have lost against another one.
-    One ahead of the log is of an end that the broker has lost, or was read beside a lagging replica.
+    A snapshot without a sequence was written beside the first commit, which may have been refused. One ahead
+    of the log shows commits that the broker has lost, or the log was read from a replica that lags.
     """
     core = snapshot.pyoco
     if not is_measured(snapshot, max_bytes) or (whole and core.lacks > Lack.NOTHING):
@@ -124,7 +124,7 @@ def is_continued(base: StoredRun, messages: Sequence[StoredMessage]) -> bool:
 
 
 def is_measured(snapshot: RunSnapshot, max_bytes: int) -> bool:
-    """Not if it is of a version that measured otherwise, or was made under a lower limit."""
+    """False if another version measured it, or it was made with a lower limit."""
     core = snapshot.pyoco
     if core.lacks is Lack.NOTHING:
         return core.sizes is not None

@@ -1,4 +1,4 @@
-"""Whether a file is the wheel that its name says. Looks, and installs nothing; works without a server."""
+"""Check that a file is the wheel that its name describes. Installs nothing; needs no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDED = ("METADATA", "WHEEL", "RECORD")
 
 
 def check_content(name: str, file: Path | IO[bytes], at_most: UnpackedMax) -> WheelName:
-    """What the name says, if the file says the same. Raises Invalid with what is wrong, and TooLarge."""
+    """The parsed name, if the metadata in the file match. Raises Invalid with what is wrong, and TooLarge."""
     said = check_wheel_name(name)
     try:
         check_directory(file, at_most)

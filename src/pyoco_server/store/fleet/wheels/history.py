@@ -1,4 +1,4 @@
-"""What happened to wheels: who uploaded or deleted which, when and from where. Kept for a while.
+"""The history of wheels: uploads and deletions with time, actor and source. Entries expire.
 
 One key per entry, `<milliseconds>_<id>`, as in the bucket of upstream, whose entries are read as well.
 """
@@ -86,7 +86,7 @@ class WheelHistory:
         action: WheelAction | None = None,
         tenant_id: str | None = None,
     ) -> list[HistoryEntry]:
-        """The latest first. Reads all that is kept: uploads are rare, and what is old goes by itself."""
+        """The latest first. Reads all entries: uploads are rare, and old entries expire."""
         entries = (_entry(message.data) for message in reversed(await self._bucket.after(">")))
         found = [
             entry

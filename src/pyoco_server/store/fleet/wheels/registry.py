@@ -1,10 +1,10 @@
-"""Wheels put, listed, fetched and deleted. Owns the rule that a package only ever goes up.
+"""Store, list, fetch and delete wheels. Owns the rule that versions of a package only increase.
 
-A wheel is an object named by its file name. A package belongs to the tenant that has wheels of it, and of one
-package only a higher version than all that are there is taken. Two uploads at once have two names, so
-comparing and putting one name would not hold them apart: instead the rule is asked about the list of all
-wheels, and the new one is announced at the sequence of that list (`Objects.put` with `admit`). Whatever was
-put or deleted in between makes the broker refuse, and the rule is asked again; the bytes are sent once.
+A wheel is an object named by its file name. A package belongs to the tenant that has wheels of it, and only a
+version higher than all existing ones is accepted. Two concurrent uploads have two names, so a compare-and-set
+on one name is not enough: the rule is checked on the list of all wheels, and the new one is published at the
+sequence of that list (`Objects.put` with `admit`). If another wheel was put or deleted meanwhile, the broker
+refuses and the rule is checked again; the bytes are sent once.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Wheels:
         return self._objects.bucket
 
     async def list(self) -> list[Wheel]:
-        """By name. May lag behind on a cluster, for a moment."""
+        """All wheels, by name. On a cluster the list may lag for a moment."""
         return [wheel for info in await self._objects.list() if (wheel := wheel_of(info)) is not None]
 
     async def candidates(self, tags: Iterable[str]) -> Sequence[Wheel]:
-        """What a worker with these tags is to have: of each package the newest."""
+        """The wheels for a worker with these tags: the newest of each package."""
         return newest(for_tags(await self.list(), tags))
 
     async def get(self, name: str) -> Wheel:
@@ -78,10 +78,10 @@ class Wheels:
         origin: Origin | None = None,
         replace: bool | None = None,
     ) -> Wheel:
-        """Take the wheel in this file. `replace` is written into the history; the version rule decides.
+        """Store the wheel in this file. `replace` is only written into the history; the version rule decides.
 
-        Raises Invalid for a name, tags or a file that are not right, TooLarge, and Conflict for a version
-        that is not higher than all there are.
+        Raises Invalid for a wrong name, tags or file, TooLarge, and Conflict for a version that is not
+        higher than all existing ones.
         """
         wanted_tags = check_tags(tags)
         said, sha256 = await asyncio.to_thread(self._examine, name, file)
@@ -113,7 +113,7 @@ class Wheels:
             yield piece
 
     async def download(self, wheel: Wheel, file: Path) -> None:
-        """Into this file, good only if this returns. NotFound if it is not there as it was listed."""
+        """Into this file, which is valid only if this returns. NotFound if the wheel has changed."""
         if (await self.get(wheel.name)).nuid != wheel.nuid:
             raise _not_found(wheel.name)
         with file.open("wb") as out:
@@ -142,7 +142,7 @@ class Wheels:
                 sha256=wheel.sha256,
                 replace=replace,
             )
-        except Unavailable as error:  # it has happened all the same: saying otherwise would be worse
+        except Unavailable as error:  # the change itself has succeeded
             fields = {"wheel_name": wheel.name, "action": action.value, "error": error.message}
             log.error("the history of wheels lacks an entry", extra=fields)
 
@@ -152,7 +152,7 @@ def _only_upwards(said: WheelName, tenant_id: str | None) -> Admit:
         wheels = [wheel for info in there if (wheel := wheel_of(info)) is not None]
         of_package = [wheel for wheel in wheels if wheel.package == said.package]
         if any(wheel.tenant_id != tenant_id for wheel in of_package):
-            # A worker takes the newest of a package: a higher version would put one's code into others' runs.
+            # Workers install the newest of a package: a higher version would run in runs of other tenants.
             raise Conflict(
                 f"The package {said.package} belongs to somebody else here. Choose another name for it.",
                 err_id=VERSION_REFUSED,

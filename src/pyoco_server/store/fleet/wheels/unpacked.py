@@ -1,6 +1,6 @@
-"""How large a wheel may become when it is unpacked, and what its directory says of that.
+"""The limits of an unpacked wheel, checked on the directory of the zip file.
 
-A few kilobytes can unpack to a disk full. The directory is read before anything else is; it may lie, so the
+A few kilobytes can unpack to more than a disk holds. The directory is checked first; it may be wrong, so the
 worker counts again while it unpacks.
 """
 
@@ -13,16 +13,16 @@ from typing import IO, Any, NamedTuple
 
 from pyoco_server.errors import TooLarge
 
-# Names of files are part of the directory: more than this each, on average, is no wheel.
+# File names are part of the directory: the average entry of a wheel is smaller.
 DIRECTORY_ENTRY_BYTES_MAX = 1024
-# Files of .dist-info that are parsed as a whole; a megabyte of them takes some 25 in memory.
+# Files of .dist-info that are parsed as a whole; a megabyte takes about 25 MB of memory.
 TEXT_BYTES_MAX = 4 * 2**20
-# What a line of RECORD has besides the name of its file: a digest and a size.
+# A line of RECORD without the file name: a digest and a size.
 RECORD_LINE_BYTES = 256
 RECORD_BYTES_MAX = 64 * 2**20
 PARSED = ("METADATA", "WHEEL", "entry_points.txt")
 
-_DIRECTORY_BYTES = 5  # its place in what zipfile says of the end of a file
+_DIRECTORY_BYTES = 5  # its index in the end record of zipfile
 
 
 class UnpackedMax(NamedTuple):
@@ -42,7 +42,7 @@ def too_large(what: str) -> TooLarge:
 
 
 def check_directory(file: Path | IO[bytes], at_most: UnpackedMax) -> None:
-    """By what the zip file says of itself. Raises TooLarge, and BadZipFile."""
+    """Check the directory of the zip file. Raises TooLarge and BadZipFile."""
     if isinstance(file, Path):
         with file.open("rb") as opened:
             check_directory(opened, at_most)
@@ -68,7 +68,7 @@ def _check_texts(entries: Sequence[zipfile.ZipInfo]) -> None:
 
 
 def _check_directory_bytes(file: IO[bytes], at_most: UnpackedMax) -> None:
-    """Before it is read: every entry of it becomes an object in memory."""
+    """Before the directory is read: every entry becomes an object in memory."""
     end: list[Any] | None = zipfile._EndRecData(file)  # type: ignore[attr-defined]
     if end is None:
         raise zipfile.BadZipFile("File is not a zip file")

@@ -1,6 +1,6 @@
-"""What a wheel is to us: its file name and what that says, its tags, and the object that it lies in.
+"""A wheel: its file name and the parts of it, its tags, and the object that stores it.
 
-Pure. Owns which wheels are a worker's, and which of several is the newest.
+Pure. Owns which wheels a worker gets, and which of several is the newest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _nuid = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class WheelName(NamedTuple):
-    """What a file name like `demo-1.0-py3-none-any.whl` says."""
+    """The parts of a file name like `demo-1.0-py3-none-any.whl`."""
 
     package: str  # as packages are compared: `Demo_Pkg` is `demo-pkg`
     version: Version
@@ -53,7 +53,7 @@ class Wheel:
 
     @property
     def age(self) -> tuple[Version, tuple[int, str] | tuple[()], str]:
-        """Among those of one package, the newest has the highest."""
+        """The newest wheel of a package has the highest value."""
         return self.version, self.build, self.name
 
 
@@ -82,13 +82,13 @@ def wheel_of(info: ObjectInfo) -> Wheel | None:
 
 
 def for_tags(wheels: Iterable[Wheel], tags: Iterable[str]) -> list[Wheel]:
-    """Those that a worker with these tags is to have."""
+    """The wheels for a worker with these tags."""
     wanted = set(tags)
     return [wheel for wheel in wheels if not wheel.tags or not wanted.isdisjoint(wheel.tags)]
 
 
 def newest(wheels: Iterable[Wheel]) -> list[Wheel]:
-    """One of each package, by package."""
+    """The newest of each package, by package."""
     found: dict[str, Wheel] = {}
     for wheel in wheels:
         other = found.get(wheel.package)
