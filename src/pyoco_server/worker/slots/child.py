@@ -1,7 +1,7 @@
 """The slot's process: loads the resolver once, then executes one run after the other with the engine.
 
 The main thread runs flows. Every thread may send: at least the lines that it prints. One thread always reads
-the link, so that a cancel arrives while a task runs (`link_reader.py`). When the parent's end of the socket
+the link, so that a cancel arrives while a task runs (`child_link.py`). When the parent's end of the socket
 closes, the process exits at once.
 """
 
@@ -32,8 +32,7 @@ from pyoco_server.worker.recording.facts import Acknowledge, Numbering, TaskComm
 from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.values import results_from
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.link_reader import LinkReader
-from pyoco_server.worker.slots.link_writer import LinkWriter
+from pyoco_server.worker.slots.child_link import LinkReader, LinkWriter
 from pyoco_server.worker.slots.output import Output
 
 # How long after the last write a report may wait for the next one. Many quick tasks side by side should not

@@ -1,18 +1,26 @@
-"""The worker's end of a slot's socket: whole messages in order, and a callback when the link ends.
+"""The worker's ends of what connects it to a slot: a socket for messages, and pipes for stdout and stderr.
 
 Every message is handled where it is read, without an asyncio task: a run of one quick task has four messages.
+The pipes are what native code and processes of the slot write to. The worker holds their reading ends, so
+that the last lines of a killed process are not lost.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import cast
 
 from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.capture import LineBuffer
+
+READ_BYTES = 64 * 1024
 
 
 class Link(asyncio.Protocol):
+    """Whole messages in order, and a callback when the link ends."""
+
     def __init__(self, on_message: Callable[[m.FromSlot], None], on_end: Callable[[], None]) -> None:
         self._on_message = on_message
         self._on_end = on_end
@@ -44,3 +52,47 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()
+
+
+class PipeReader:
+    """The slot's stdout or stderr."""
+
+    def __init__(self, stream: str, on_lines: Callable[[str, list[str]], None]) -> None:
+        self._stream = stream
+        self._on_lines = on_lines
+        self._buffer = LineBuffer()
+        self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
+
+    def open(self) -> None:
+        """The process was started: close this process's copy of its end."""
+        os.close(self.writer)
+        self.writer = -1
+        asyncio.get_running_loop().add_reader(self._reader, self.drain)
+
+    def drain(self) -> None:
+        while self._reader >= 0:
+            try:
+                data = os.read(self._reader, READ_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                self.close()
+                return
+            if lines := self._buffer.add(data):
+                self._on_lines(self._stream, lines)
+
+    def end_line(self) -> None:
+        """The run has ended: its incomplete line is complete now."""
+        self.drain()
+        if lines := self._buffer.take_rest():
+            self._on_lines(self._stream, lines)
+
+    def close(self) -> None:
+        if self._reader >= 0:
+            asyncio.get_running_loop().remove_reader(self._reader)
+            os.close(self._reader)
+            self._reader = -1
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ import msgspec
 from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig, environment_for_children
 from pyoco_server.engine import OutcomeStatus, WaitAnswer
+from pyoco_server.lifecycle.commands import FailTask, SkipTask, StartTask, SucceedTask
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.printable import one_line
 from pyoco_server.processes.lifeline import ProcessGuard, die_with_parent
@@ -29,9 +30,7 @@ from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.performer import Ending, ending_of
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.execution import Execution
-from pyoco_server.worker.slots.link import Link
-from pyoco_server.worker.slots.pipe_reader import PipeReader
+from pyoco_server.worker.slots.link import Link, PipeReader
 from pyoco_server.worker.wheels.folder import tenant_place
 
 log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class Slot:
         self.is_usable = True
         self._runs = 0  # starts and ends of runs: odd while one is in flight
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._execution: Execution | None = None
+        self._execution: _Execution | None = None
 
     async def start(self) -> None:
         """Returns when the resolver is loaded. Raises ResolverBroken or SlotDied if that fails."""
@@ -123,7 +122,7 @@ class Slot:
         """Execute the run. Raises SlotDied if the process ends before the run does."""
         run, numbering = claimed.stored.run, claimed.numbering
         self._runs += 1
-        execution = self._execution = Execution(recorder, self._link, self._is_still(self._runs))
+        execution = self._execution = _Execution(recorder, self._link)
         self._link.send(
             m.RunFlow(
                 run_id=run.run_id,
@@ -204,9 +203,6 @@ class Slot:
         for pipe in self._pipes:
             pipe.close()
 
-    def _is_still(self, run: int) -> Callable[[], bool]:
-        return lambda: self._runs == run
-
     def _on_message(self, message: m.FromSlot) -> None:
         match message:
             case m.Ready():
@@ -249,3 +245,61 @@ class Slot:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, sig)
+
+
+class _Execution:
+    """One run in the slot: passes reports and printed lines to the recorder."""
+
+    def __init__(self, recorder: Recorder, link: Link) -> None:
+        self._recorder = recorder
+        self._link = link
+        self._running: dict[str, int] = {}
+        self.ended: asyncio.Future[m.EndedMessage] = asyncio.get_running_loop().create_future()
+
+    def receive(self, message: m.FromSlot) -> None:
+        """Never raises: a message that cannot be processed ends the run, not the worker."""
+        try:
+            self._dispatch(message)
+        except Exception as error:  # process boundary: user code may write anything to the link
+            if not self.ended.done():
+                self.ended.set_exception(error)
+
+    def add_lines(self, stream: str, lines: list[str]) -> None:
+        """Lines written to the descriptors. They belong to the running task if there is only one."""
+        task, attempt = next(iter(self._running.items())) if len(self._running) == 1 else (None, None)
+        self._recorder.add_lines(clock.now(), stream, task, attempt, lines, None)
+
+    def break_off(self) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(ConnectionError("the slot is gone"))
+
+    def _dispatch(self, message: m.FromSlot) -> None:
+        recorder = self._recorder
+        match message:
+            case m.Reported():
+                self._receive_report(message)
+            case m.Printed():
+                recorder.add_lines(
+                    message.at, message.stream, message.task, message.attempt, message.lines, message.level
+                )
+                if recorder.log.is_full(lambda: self._link.hold(reading=True)):
+                    self._link.hold(reading=False)
+            case m.EndedMessage():
+                self.ended.set_result(message)
+            case m.Ready() | m.BrokenMessage():
+                raise AssertionError(f"{type(message).__name__} in the middle of a run")
+
+    def _receive_report(self, message: m.Reported) -> None:
+        command = message.command
+        match command:
+            case StartTask():
+                self._running[command.task] = command.attempt
+            case SucceedTask() | FailTask() | SkipTask():
+                self._running.pop(command.task, None)
+        awaited = message.number != m.NOT_AWAITED
+        acknowledged = partial(self._acknowledge, message.number) if awaited else None
+        self._recorder.report(command, message.values, acknowledged)
+
+    def _acknowledge(self, number: int) -> None:
+        if not self.ended.done():  # otherwise nothing waits for it
+            self._link.send(m.AcknowledgeMessage(number=number))

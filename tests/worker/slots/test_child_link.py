@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.worker.slots import messages as m
-from pyoco_server.worker.slots.link_reader import TICK_SEC, LinkReader
+from pyoco_server.worker.slots.child_link import TICK_SEC, LinkReader
 
 DEADLINE_SEC = 20.0
 

@@ -1,10 +1,15 @@
-"""Which thread reads the link: the one that runs flows while it is idle, otherwise a second one.
+"""The slot's end of the link: which thread reads it, and when messages are written.
 
-Every switch between threads costs as much as a quick task. So between runs, and while only an
-acknowledgement is awaited, the main thread reads for itself. The second thread checks every few milliseconds
-whether the link is being read. If user code takes longer than that, the second thread reads until the next
-run begins. Where tasks run in other threads, it starts to read at once. It is also the clock for buffered
-messages.
+The thread that runs flows reads the link while it is idle, otherwise a second one does. Every switch
+between threads costs as much as a quick task. So between runs, and while only an acknowledgement is awaited,
+the main thread reads for itself. The second thread checks every few milliseconds whether the link is being
+read. If user code takes longer than that, the second thread reads until the next run begins. Where tasks run
+in other threads, it starts to read at once. It is also the clock for buffered messages.
+
+Messages are written in order and in as few writes as possible. A message that is waited for is sent at once,
+together with all buffered ones. Other messages go with the next such message, or at the next tick of the
+clock. Printed lines are sent at once too, so that they are not lost with a process that dies; only when there
+are very many, the last ones are buffered.
 """
 
 from __future__ import annotations
@@ -26,8 +31,13 @@ TICK_SEC = 0.02
 LISTEN_AFTER_SEC = 0.003
 # Below the size that malloc would map and unmap for every message.
 RECEIVE_BYTES = 64 * 1024
+# Up to this many lines are sent one by one between two ticks.
+LINES_AT_ONCE = 100
+BUFFERED_BYTES_MAX = 16 * 1024
 
 T = TypeVar("T")
+# stream, task, attempt, level
+Origin = tuple[str, str | None, int | None, str | None]
 
 
 class LinkReader:
@@ -121,3 +131,74 @@ class LinkReader:
                     break
         finally:
             self._reading.release()
+
+
+class LinkWriter:
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._lock = threading.Lock()
+        self._unsent: list[bytes] = []
+        self._size = 0
+        self._lines = 0
+        self._sent_at = 0.0
+        # Consecutive lines of one origin are one message.
+        self._origin: Origin | None = None
+        self._printed_at = 0.0
+        self._printed: list[str] = []
+
+    def send(self, message: m.FromSlot, *, patience_sec: float = 0.0) -> None:
+        """At once, unless something was sent less than `patience_sec` ago: then with what is sent next."""
+        data = m.frame(message)
+        with self._lock:
+            self._end_lines()
+            self._keep(data)
+            if not patience_sec or time.monotonic() - self._sent_at >= patience_sec:
+                self._send()
+
+    def print(self, at: float, origin: Origin, lines: list[str]) -> None:
+        with self._lock:
+            if origin != self._origin:
+                self._end_lines()
+                self._origin, self._printed_at = origin, at
+            self._printed += lines
+            self._lines += len(lines)
+            self._size += sum(map(len, lines))
+            if self._lines <= LINES_AT_ONCE or self._size >= BUFFERED_BYTES_MAX:
+                self._send()
+
+    def tick(self) -> None:
+        if self._unsent or self._lines:
+            with self._lock:
+                self._lines = 0
+                self._send()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: the link belongs to the parent process."""
+        os.close(self._link.detach())
+
+    def _end_lines(self) -> None:
+        if self._origin is not None:
+            stream, task, attempt, level = self._origin
+            printed = m.Printed(
+                at=self._printed_at,
+                stream=stream,
+                task=task,
+                attempt=attempt,
+                lines=self._printed,
+                level=level,
+            )
+            self._origin, self._printed = None, []
+            self._keep(m.frame(printed))
+
+    def _keep(self, data: bytes) -> None:
+        self._unsent.append(data)
+        self._size += len(data)
+
+    def _send(self) -> None:
+        self._end_lines()
+        if self._unsent:
+            data = b"".join(self._unsent)
+            self._unsent.clear()
+            self._size = 0
+            self._sent_at = time.monotonic()
+            self._link.sendall(data)
