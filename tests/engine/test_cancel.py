@@ -126,8 +126,8 @@ def test_a_task_that_does_not_return_is_waited_for_until_the_run_is_abandoned() 
 
 
 def test_a_cancel_ends_the_wait_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 3600.0)
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_MAX_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_MAX_SEC", 3600.0)
     failed = threading.Event()
 
     class Signal(Diary):

@@ -69,7 +69,7 @@ def test_the_run_is_known_too() -> None:
 
 
 def test_each_attempt_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 0.001)
     seen: list[Any] = []
 
     def work() -> list[Any]:

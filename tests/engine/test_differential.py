@@ -116,7 +116,7 @@ def side_by_side(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("pyoco.core.engine.time", SimpleNamespace(time=time.time, sleep=lambda _: None))
-        patch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 0.0)
+        patch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 0.0)
         yield
 
 

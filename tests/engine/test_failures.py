@@ -17,7 +17,7 @@ from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, ma
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 0.001)
 
 
 def flaky(failures: int) -> Callable[[], str]:

@@ -12,7 +12,7 @@ from pyoco.core.models import Flow, RunContext, RunStatus, TaskState
 from pyoco.dsl.syntax import task
 
 from pyoco_server.engine import Engine, OutcomeStatus, RunOutcome
-from pyoco_server.engine.tasks.backoff import RETRY_BACKOFF_MAX_SEC, backoff_sec
+from pyoco_server.engine.walk.in_flight import RETRY_BACKOFF_MAX_SEC, backoff_sec
 from tests.engine.building import (
     DEADLINE_SEC,
     Background,
@@ -67,8 +67,8 @@ def test_a_coroutine_is_cancelled_where_it_awaits() -> None:
 
 
 def test_a_retry_that_waits_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 3600.0)
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_MAX_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_MAX_SEC", 3600.0)
     diary = Diary()
     flow = flow_of(make_task("a", raising(ValueError("again")), retries=5))
     outcome = Engine(listener=diary).run(flow, timeout_sec=TIMEOUT_SEC)
@@ -218,7 +218,7 @@ def test_what_was_started_goes_on_and_is_told_without_leave() -> None:
 
 
 def test_each_retry_and_each_iteration_needs_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 0.001)
     retried = flow_of(make_task("a", raising(ValueError("no")), retries=9))
 
     @task

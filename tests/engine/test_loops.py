@@ -74,7 +74,7 @@ def test_nested_loops_add_an_index_each_and_the_whole_ends_with_the_outermost() 
 
 
 def test_each_iteration_counts_its_own_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.engine.tasks.backoff.RETRY_BACKOFF_FIRST_SEC", 0.001)
+    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.RETRY_BACKOFF_FIRST_SEC", 0.001)
     diary = Diary()
     seen: set[str] = set()
 

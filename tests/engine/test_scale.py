@@ -7,7 +7,7 @@ from pyoco.core.models import Flow, RunContext
 from pyoco.dsl.syntax import task
 
 from pyoco_server.engine import Engine, OutcomeStatus
-from pyoco_server.engine.walk.ready import ReadySet
+from pyoco_server.engine.walk.graph import ReadySet
 from pyoco_server.engine.walk.scheduler import Scheduler
 from tests.engine.building import DEADLINE_SEC, flow_of, make_task
 

@@ -2,12 +2,10 @@
 
 The modules, from the public interface inwards:
 
-    engine       the live runs
-    run          one run, from its first callback to its outcome
+    engine       the live runs, each from its first callback to its outcome
     graph, program        two walks through a flow: in parallel along its edges, or step by step through loops
-    plan, ready; program_index, loop_record    the flow as the walks use it
-    scheduler    fills threads, waits, winds down, within its limits
-    waits        tasks without code: open until they are answered
+    plan, program_index   the flow as the walks use it
+    scheduler    fills threads, waits, winds down, within its limits; holds the open waits
     in_flight    how an attempt starts and ends: success, retry (backoff), failure, expiry (timers)
     wiring, attempt, thread_pool    arguments, user code, threads
     control, reporter, listener    requests to a run, and what it reports
@@ -28,7 +26,6 @@ __all__ = [
     "Engine",
     "Event",
     "Listener",
-    "NullListener",
     "OutcomeStatus",
     "RunOutcome",
     "StopRun",

@@ -2,8 +2,7 @@
 
     grammar      text into a checked tree: which operators exist, and how large an expression may be
     paths        `$ctx.a.b`: through mappings, lists and nothing else
-    values       which values operators accept
-    operators    what each operator does, within limits
+    operators    what each operator does, within limits, and which values it accepts
     evaluate     a tree and the data of a run into a value
 
 The notation is pyoco's. The evaluation is our own: an expression may come over the network, so it neither

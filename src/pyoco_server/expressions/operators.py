@@ -1,18 +1,34 @@
-"""What each operator does. Operators that can make large values from small ones are limited."""
+"""What each operator does. Operators that can make large values from small ones are limited.
+
+Operators accept plain data without code of its own. A task may return any object, and to compare it would
+call its methods, so only the types listed here are accepted. Numbers of other libraries are converted;
+subclasses of text and numbers are converted to their base types.
+"""
 
 from __future__ import annotations
 
 import ast
+import datetime
+import decimal
+import fractions
+import numbers
 import operator
+import uuid
 from collections.abc import Callable
 from typing import Any
-
-from pyoco_server.expressions.values import plain
 
 INTEGER_BITS_MAX = 4096
 MADE_ITEMS_MAX = 100_000  # characters or items of a value that an operator makes
 
 _ROWS = (str, bytes, list, tuple)
+# Of the operands of one operator, with the members of lists and mappings.
+VALUES_MAX = 1_000_000
+DEPTH_MAX = 100
+
+_SCALARS = frozenset({
+    type(None), bool, int, float, str, bytes, decimal.Decimal, fractions.Fraction, uuid.UUID,
+    datetime.datetime, datetime.date, datetime.time, datetime.timedelta,
+})  # fmt: skip
 
 
 class TooCostly(ValueError):
@@ -98,3 +114,55 @@ def binary(sign: ast.AST, left: Any, right: Any) -> Any:
 
 def unary(sign: ast.AST, value: Any) -> Any:
     return UNARY[type(sign)](value if isinstance(sign, ast.Not) else plain(value))
+
+
+class NotPlain(TypeError):
+    """The message names the type of the value, or the limit that it exceeds."""
+
+
+def plain(value: Any) -> Any:
+    """The same value, made of the known types only. Raises NotPlain."""
+    return value if type(value) in _SCALARS else _Plain().of(value, 0)
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self._left = VALUES_MAX
+
+    def of(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind in _SCALARS:
+            return value
+        if isinstance(value, list | tuple | dict | set | frozenset):
+            return self._contained(value, depth)
+        return _scalar(value)
+
+    def _contained(self, value: Any, depth: int) -> Any:
+        base = next(kind for kind in (list, tuple, dict, set, frozenset) if isinstance(value, kind))
+        self._left -= base.__len__(value)
+        if self._left < 0 or depth >= DEPTH_MAX:
+            raise NotPlain(
+                f"An operator takes at most {VALUES_MAX} values, nested at most {DEPTH_MAX} deep; "
+                "compute it in a task."
+            )
+        if base is dict:
+            pairs = dict.items(value)
+            return {self.of(key, depth + 1): self.of(one, depth + 1) for key, one in pairs}
+        return base(self.of(one, depth + 1) for one in base.__iter__(value))
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise NotPlain(
+        f"An operator takes text, numbers, times, lists and mappings, no {type(value).__name__}; "
+        "return such a value from the task."
+    )

@@ -1,3 +1,3 @@
-"""The walk through a flow: `plan` and `program` (the order of tasks), `ready` and `scheduler` (which may
-start now), `in_flight`, `waits` and `timers` (tasks that were started).
+"""The walk through a flow: `plan` and `program_index` (the flow), `graph` and `program` (the order of tasks),
+`scheduler` (what starts now) and `in_flight` (the tasks that were started).
 """

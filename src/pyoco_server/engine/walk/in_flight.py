@@ -1,11 +1,17 @@
 """The attempts in flight of one run: how they start and end. Owns success, retry, failure and expiry.
 
-Does not wait and does not choose what to start; the scheduler does.
+Does not wait and does not choose what to start; the scheduler does. The walk through the flow gets a signal
+for each end.
 """
 
+import heapq
+import itertools
 import math
+import random
 import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,13 +21,44 @@ from pyoco_server import clock
 from pyoco_server.engine.control import Control, ResultAcknowledged
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
-from pyoco_server.engine.tasks.backoff import backoff_sec
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.thread_pool import submit
 from pyoco_server.engine.tasks.wiring import Wiring
-from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Released, Signal
-from pyoco_server.engine.walk.timers import Expiry, RetryTimer, Timers
+from pyoco_server.engine.walk.plan import TaskSpec
+
+RETRY_BACKOFF_FIRST_SEC = 0.1
+RETRY_BACKOFF_FACTOR = 2.0
+RETRY_BACKOFF_MAX_SEC = 5.0
+
+# Not `random.random`: flows seed that generator and rely on its sequence, and forked processes share it.
+_chance = random.SystemRandom().random
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSucceeded:
+    """The task has returned, and the listener was called."""
+
+    spec: TaskSpec
+    output: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The listener has acknowledged the success: successors may start."""
+
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """The task has failed and will not be retried."""
+
+    spec: TaskSpec
+    failure: Failure
+
+
+Signal = AttemptSucceeded | Released | AttemptFailed
 
 
 class TasksInFlight:
@@ -35,7 +72,7 @@ class TasksInFlight:
         self._unacknowledged: set[TaskAttempt] = set()
         self.left_behind: set[TaskAttempt] = set()
         self.running: dict[TaskAttempt, None] = {}  # in the order of their starts
-        self.timers = Timers()
+        self.timers = _Timers()
         self.retries_due = 0
         self.signals: deque[Signal] = deque()
 
@@ -139,3 +176,45 @@ class TasksInFlight:
         del self.running[attempt]
         self.left_behind.add(attempt)
         attempt.abandon()
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The attempt's time is up, if it is still running."""
+
+    attempt: TaskAttempt
+
+
+@dataclass(frozen=True, slots=True)
+class RetryTimer:
+    """The attempt may start now."""
+
+    attempt: TaskAttempt
+
+
+class _Timers:
+    """What is due at which instant of the monotonic clock.
+
+    Entries are never removed early: an entry without effect is ignored when it is due.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Expiry | RetryTimer]] = []
+        self._numbers = itertools.count()  # orders equal instants
+
+    def add(self, at: float, what: Expiry | RetryTimer) -> None:
+        heapq.heappush(self._heap, (at, next(self._numbers), what))
+
+    def next_at(self) -> float:
+        return self._heap[0][0] if self._heap else math.inf
+
+    def take_due(self) -> Expiry | RetryTimer | None:
+        is_due = bool(self._heap) and self._heap[0][0] <= time.monotonic()
+        return heapq.heappop(self._heap)[2] if is_due else None
+
+
+def backoff_sec(retries_done: int, chance: Callable[[], float] = _chance) -> float:
+    """Between half of the step and all of it: tasks that failed together must not retry together."""
+    # The exponent is bounded too: 2.0 ** 1024 does not fit into a float.
+    step = RETRY_BACKOFF_FIRST_SEC * RETRY_BACKOFF_FACTOR ** min(retries_done, 32)
+    return min(RETRY_BACKOFF_MAX_SEC, step) * (1 + chance()) / 2

@@ -3,8 +3,11 @@
 The meaning is pyoco's: any failure ends the run, with every fail policy of the task.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pyoco.core.context import Context, LoopFrame
@@ -20,16 +23,17 @@ from pyoco.dsl.nodes import (
     UntilNode,
 )
 
+from pyoco_server import clock
 from pyoco_server.engine.limits import Checkpoints
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.references import value_of
-from pyoco_server.engine.walk.loop_record import Aggregate, LoopedTasks
+from pyoco_server.engine.walk.in_flight import AttemptFailed, AttemptSucceeded, Released
 from pyoco_server.engine.walk.plan import TaskSpec
 from pyoco_server.engine.walk.program_index import Labels, Program, ProgramPosition
 from pyoco_server.engine.walk.scheduler import Scheduler
-from pyoco_server.engine.walk.signals import AttemptFailed, AttemptSucceeded, Released
 
 UNTIL_ITERATIONS_MAX = 1000  # pyoco's limit for a loop without one
 
@@ -65,7 +69,7 @@ class ProgramWalk:
     def run(self, checkpoints: Checkpoints) -> None:
         self._recorded = checkpoints.results
         self._failures = checkpoints.failures
-        self._looped = LoopedTasks(self._scheduler, self._reporter, checkpoints.results)
+        self._looped = _LoopedTasks(self._scheduler, self._reporter, checkpoints.results)
         self._steps(self._program.body)
 
     def _steps(self, body: SubFlowNode) -> None:
@@ -100,7 +104,7 @@ class ProgramWalk:
         if aggregate is not None:
             aggregate.last, aggregate.output = name, output
 
-    def _execute(self, spec: TaskSpec, name: str, aggregate: Aggregate | None) -> Any:
+    def _execute(self, spec: TaskSpec, name: str, aggregate: _Aggregate | None) -> Any:
         self._await_releases()
         if aggregate is not None:
             self._looped.start(aggregate)
@@ -112,7 +116,7 @@ class ProgramWalk:
         self._unreleased = 1
         return signal.output
 
-    def _fail(self, name: str, aggregate: Aggregate | None, failure: Failure) -> Halt:
+    def _fail(self, name: str, aggregate: _Aggregate | None, failure: Failure) -> Halt:
         if aggregate is not None:
             self._looped.fail(aggregate, failure)
         return Halt(Ending(OutcomeStatus.FAILED, failure.error, name, failure.traceback, failure))
@@ -223,3 +227,59 @@ def _truth(make: Callable[[], Any]) -> bool:
 def _failed(exc: BaseException) -> Halt:
     failure = describe(exc)
     return Halt(Ending(OutcomeStatus.FAILED, failure.error, traceback=failure.traceback, cause=failure))
+
+
+@dataclass(slots=True)
+class _Aggregate:
+    """All iterations of a task at one position, until the outermost loop around it has ended."""
+
+    attempt: TaskAttempt
+    is_known: bool  # an earlier claim of the run has reported it
+    is_started: bool = False
+    last: str = ""  # the record name of the last iteration
+    output: Any = None  # of the last iteration
+
+
+class _LoopedTasks:
+    """The tasks of the current outermost loop, in the order in which they were reached.
+
+    The aggregate record of each stands beside those of its iterations. It starts when the loop first reaches
+    the task, and succeeds once, when the loop has ended: with the output of the last iteration, which is also
+    the task's entry in pyoco's `results`.
+    """
+
+    def __init__(self, scheduler: Scheduler, reporter: Reporter, recorded: Mapping[str, Any]) -> None:
+        self._scheduler = scheduler
+        self._reporter = reporter
+        self._recorded = recorded
+        self._aggregates: dict[str, _Aggregate] = {}
+
+    def reach(self, spec: TaskSpec, label: str) -> _Aggregate:
+        aggregate = self._aggregates.get(label)
+        if aggregate is None:
+            attempt = TaskAttempt(spec, label, number=1, started_at=clock.now())
+            aggregate = self._aggregates[label] = _Aggregate(attempt, label in self._recorded)
+            if aggregate.is_known:
+                self._reporter.report_recorded(label, self._recorded[label])
+        return aggregate
+
+    def start(self, aggregate: _Aggregate) -> None:
+        """An iteration is about to be executed."""
+        if not aggregate.is_started and not aggregate.is_known:
+            aggregate.is_started = True
+            self._reporter.report_started(aggregate.attempt, {})
+
+    def fail(self, aggregate: _Aggregate, failure: Failure) -> None:
+        """An iteration has failed and is not retried."""
+        if not aggregate.is_known:
+            self._reporter.report_failed(aggregate.attempt, failure, clock.now())
+
+    def end(self) -> int:
+        """The outermost loop has ended. Returns how many successes will be acknowledged."""
+        reported = [aggregate for aggregate in self._aggregates.values() if not aggregate.is_known]
+        for aggregate in reported:
+            self.start(aggregate)  # not started yet, if all iterations are from an earlier claim
+            self._reporter.copy_inputs(aggregate.attempt.name, of=aggregate.last)
+            self._scheduler.conclude(aggregate.attempt, aggregate.output)
+        self._aggregates = {}
+        return len(reported)

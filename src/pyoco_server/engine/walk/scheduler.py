@@ -13,16 +13,23 @@ from typing import Any, assert_never
 from pyoco_server import clock
 from pyoco_server.engine.control import Answered, Control, ResultAcknowledged, Woken
 from pyoco_server.engine.limits import RunLimits
+from pyoco_server.engine.listener import WaitAnswer, WaitPrompt
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
+from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.wiring import Wiring
-from pyoco_server.engine.walk.in_flight import TasksInFlight
+from pyoco_server.engine.walk.in_flight import (
+    AttemptFailed,
+    AttemptSucceeded,
+    Expiry,
+    Released,
+    RetryTimer,
+    Signal,
+    TasksInFlight,
+)
 from pyoco_server.engine.walk.plan import TaskSpec
-from pyoco_server.engine.walk.signals import Signal
-from pyoco_server.engine.walk.timers import Expiry, RetryTimer
-from pyoco_server.engine.walk.waits import Waits
 
 # A run that may not start anything is woken when it may. If that is missed, it checks again after this long.
 HELD_CHECK_SEC = 1.0
@@ -39,7 +46,7 @@ class Scheduler:
         self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
         self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter)
-        self._waits = Waits(self._wiring, reporter, self._in_flight.signals)
+        self._waits = _Waits(self._wiring, reporter, self._in_flight.signals)
         self._waiting: deque[TaskAttempt] = deque()
 
     def start(self, spec: TaskSpec, name: str) -> None:
@@ -172,3 +179,56 @@ class Scheduler:
                 pass  # the caller reads the flags
             case _:
                 assert_never(event)
+
+
+class _Waits:
+    """The open waits of the run, and how an answer ends one.
+
+    An answer is already in the log when it arrives here, so it is recorded and not reported. An answer that
+    arrives before the walk has reached its task is kept.
+    """
+
+    def __init__(self, wiring: Wiring, reporter: Reporter, signals: deque[Signal]) -> None:
+        self._wiring = wiring
+        self._reporter = reporter
+        self._signals = signals
+        self._early: dict[str, WaitAnswer] = {}
+        self.open: dict[str, TaskSpec] = {}  # in the order in which they were reached
+
+    def begin(self, spec: TaskSpec, name: str) -> None:
+        answer = self._early.pop(name, None)
+        if answer is not None:
+            self._settle(spec, name, answer)
+            return
+        attempt = TaskAttempt(spec, name, number=1, started_at=clock.now())
+        prompt = try_call(self._prompt, spec, name)
+        if isinstance(prompt, BaseException):
+            failure = describe(prompt)
+            self._reporter.report_failed(attempt, failure, clock.now())
+            self._signals.append(AttemptFailed(spec, failure))
+            return
+        self.open[name] = spec
+        self._reporter.report_waiting(attempt, prompt)
+
+    def answer(self, name: str, answer: WaitAnswer) -> None:
+        spec = self.open.pop(name, None)
+        if spec is None:
+            self._early[name] = answer
+        else:
+            self._settle(spec, name, answer)
+
+    def _prompt(self, spec: TaskSpec, name: str) -> WaitPrompt:
+        assert spec.wait is not None
+        prompt = self._wiring.prompt(spec)
+        return WaitPrompt(spec.wait.key or name, prompt, spec.wait.timeout_sec, spec.wait.on_timeout)
+
+    def _settle(self, spec: TaskSpec, name: str, answer: WaitAnswer) -> None:
+        if answer.error is not None:
+            failure = Failure(answer.error)
+            self._reporter.report_recorded_failure(name, failure)
+            self._signals.append(AttemptFailed(spec, failure))
+            return
+        self._wiring.save(spec, answer.output)
+        self._reporter.report_recorded(name, answer.output)
+        self._signals.append(AttemptSucceeded(spec, answer.output))
+        self._signals.append(Released(spec))  # needs no acknowledgement: the answer came from the log
