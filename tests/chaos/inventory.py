@@ -21,7 +21,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.runs.verify import verify_all
 from pyoco_server.store import resources
 from pyoco_server.store.fleet.leases import Lease
-from pyoco_server.store.runs.commits import Commit, commits_of
+from pyoco_server.store.runs.codec import Commit, commits_of
 from pyoco_server.store.store import Store
 from tests.chaos.evidence import Created, Evidence
 from tests.chaos.flows import Mark, marks

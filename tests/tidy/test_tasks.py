@@ -24,7 +24,7 @@ ALLOWED: dict[str, str] = {
     "http_api/streaming/sse.py:_serve": "of one request, which cancels it",
     "operations/live/shared_views.py:_acquire": "awaited by all subscribers; cancelled with the last one",
     "operations/identity/slow_keys.py:fits": "awaited by every request that asks the same",
-    "store/runs/snapshots.py:_make": "awaited by all who need the bucket",
+    "store/runs/snapshots.py:_create": "awaited by all who need the bucket",
     "supervision/loop.py:start": "the loop itself",
     "supervision/loop.py:start_task": "the supervised task itself",
     "worker/recording/run_log.py:_wait_for_writer": "waits for an event; ended by its caller",

@@ -19,7 +19,7 @@ from pyoco_server.operations.executions.run_cache import RunCache
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.runs.commits import Commit
+from pyoco_server.store.runs.codec import Commit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import until

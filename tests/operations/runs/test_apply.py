@@ -37,8 +37,8 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.snapshot import snapshot_of
 from pyoco_server.lifecycle.status import LossCause, RunStatus
 from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply
-from pyoco_server.store.runs.codec import decode_job, encode_snapshot, submission_of
-from pyoco_server.store.runs.commits import ERASED_MARK_TTL
+from pyoco_server.store.queue.jobs import decode_job, submission_of
+from pyoco_server.store.runs.codec import ERASED_MARK_TTL, encode_snapshot
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.store.making import (

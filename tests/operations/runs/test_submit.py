@@ -15,8 +15,7 @@ from pyoco_server.lifecycle.events import RunDiscarded
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.submit import Submission, submit
-from pyoco_server.store.queue.jobs import JobQueue
-from pyoco_server.store.runs.codec import decode_job, submission_of
+from pyoco_server.store.queue.jobs import JobQueue, decode_job, submission_of
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
 from tests.store.making import Mishap, config_on, stored_bytes

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.store.queue.job_puller import REFUSED_PAUSE_SEC, Delivery, JobPuller
-from pyoco_server.store.queue.jobs import QueueState
-from pyoco_server.store.runs.codec import decode_job, submission_of
+from pyoco_server.store.queue.jobs import QueueState, decode_job, submission_of
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until

@@ -12,7 +12,7 @@ from pyoco_server.lifecycle.commands import ClaimRun, RequeueRun
 from pyoco_server.lifecycle.events import CancelRequested
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.cancel import cancel_run
-from pyoco_server.store.runs.codec import encode_job
+from pyoco_server.store.queue.jobs import encode_job
 from pyoco_server.store.runs.log import new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker

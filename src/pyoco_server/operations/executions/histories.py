@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.live.notify import Notify
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.runs.commits import Commit
+from pyoco_server.store.runs.codec import Commit
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, Loop
 

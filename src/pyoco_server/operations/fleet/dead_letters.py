@@ -21,7 +21,7 @@ from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.submit import submit
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.queue.dead_letters import DeadLetter, KeptLetter
-from pyoco_server.store.runs.codec import Job, UnreadableJob, decode_job, submission_of
+from pyoco_server.store.queue.jobs import Job, UnreadableJob, decode_job, submission_of
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyoco_server import clock
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.queue.dead_letters import DeadLetter, payload_text
-from pyoco_server.store.runs.codec import encode_job
+from pyoco_server.store.queue.jobs import encode_job
 from pyoco_server.store.store import Store
 
 MAX_DELIVER = "max_deliver"

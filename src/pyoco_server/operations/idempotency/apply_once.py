@@ -13,7 +13,7 @@ from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import owes_job
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply, publish_job
-from pyoco_server.store.runs.commits import Commit
+from pyoco_server.store.runs.codec import Commit
 from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 

@@ -1,10 +1,15 @@
-"""The work queue: publish a job, see what waits. A durable consumer per tag; `job_puller` takes from them."""
+"""The work queue: encode and publish jobs, and count those that wait.
+
+Each tag has a durable consumer; `job_puller` pulls from them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import STREAM_NOT_FOUND, JetStream
@@ -14,21 +19,52 @@ from pyoco_server.jetstream.headers import header_block, traced
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.store import resources
 from pyoco_server.store.queue.job_puller import JobPuller
-from pyoco_server.store.runs.codec import encode_job
+from pyoco_server.store.runs.codec import UNREADABLE
 from pyoco_server.store.runs.log import StoredRun
 
 PUBLISH_TRIES_MAX = 3
 
 
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The message on the queue, appendix E. The members after `submitted_at` are extensions and optional."""
+
+    run_id: str
+    flow_name: str
+    tag: str
+    submitted_at: float
+    params: dict[str, Any] = {}
+    tags: list[str] | None = None
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    workflow_yaml: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    retry_of: str | None = None
+    retry_from: str | None = None
+    schedule_id: str | None = None
+
+
+class UnreadableJob(ValueError):
+    """A message of the queue is no job."""
+
+
+_decode_job = msgspec.json.Decoder(Job).decode
+
+
 class QueueState(NamedTuple):
-    """How many jobs wait, and when the broker stored the one that is next; None: not known."""
+    """How many jobs wait, and when the broker stored the next one; None: not known."""
 
     waiting: int
     next_stored_at: float | None
 
 
 class TagQueue(NamedTuple):
-    """Jobs of one tag: that wait, that a worker has, of those given out again; whether anybody ever asked."""
+    """Jobs of one tag that wait, that workers have, and of those the redelivered ones.
+
+    `is_served`: a worker has asked for this tag at least once.
+    """
 
     waiting: int
     in_work: int
@@ -44,14 +80,14 @@ class JobQueue:
         config: NatsBackendConfig,
         may_pull: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`may_pull`: not while the log is missing, for no job could be judged by it."""
+        """`may_pull`: False while the log is missing, because a job can only be judged by the log."""
         self._client = client
         self._jetstream = jetstream
         self._config = config
         self._may_pull = may_pull
 
     async def publish(self, submission: RunSubmitted, stored: StoredRun) -> None:
-        """The job of this run's current number. Publishing it twice leaves one."""
+        """Publish the job with the current number of the run. Publishing it twice leaves one message."""
         run = stored.run
         subject = f"{self._config.work_subject_prefix}.{run.tag}"
         headers = header_block(
@@ -84,7 +120,7 @@ class JobQueue:
         return puller
 
     async def state(self, tag: str) -> QueueState | None:
-        """Jobs of a tag that were never delivered; None when the tag has no consumer yet."""
+        """The jobs of a tag that were never delivered; None if the tag has no consumer yet."""
         name, stream = f"{self._config.consumer_prefix}_{tag}", self._config.work_stream
         try:
             info = await self._jetstream.api(f"CONSUMER.INFO.{stream}.{name}")
@@ -98,7 +134,7 @@ class JobQueue:
         return QueueState(waiting, first.stored_at if first is not None else None)
 
     async def depths(self, tags_max: int) -> dict[str, TagQueue]:
-        """By tag, also of tags that no worker has ever asked for; of the fullest ones if there are many."""
+        """By tag, also for tags that no worker has asked for. If there are many, only the fullest ones."""
         stream, prefix = self._config.work_stream, self._config.work_subject_prefix + "."
         stored, listed = await asyncio.gather(
             self._jetstream.subjects(stream, f"{prefix}>"),
@@ -120,6 +156,58 @@ class JobQueue:
         except BrokerRefused as refused:
             if refused.code != STREAM_NOT_FOUND:
                 raise
-        # Deleted under our feet. The jobs in it are owed by the log, and given again by housekeeping.
+        # The stream was deleted. Housekeeping publishes its jobs again from the log.
         await resources.ensure(self._jetstream, self._config)
         return await resources.ensure_consumer(self._jetstream, self._config, tag)
+
+
+def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
+    return msgspec.json.encode(
+        Job(
+            run_id=submission.run_id,
+            flow_name=submission.flow_name,
+            tag=submission.tag,
+            submitted_at=submission.at,
+            params=submission.params,
+            tags=list(tags),
+            tenant_id=submission.tenant_id,
+            api_key_id=submission.api_key_id,
+            workflow_yaml=submission.workflow_yaml,
+            workflow_yaml_sha256=submission.workflow_yaml_sha256,
+            workflow_yaml_bytes=submission.workflow_yaml_bytes,
+            correlation_id=submission.correlation_id,
+            traceparent=submission.traceparent,
+            retry_of=submission.retry_of,
+            retry_from=submission.retry_from,
+            schedule_id=submission.schedule_id,
+        )
+    )
+
+
+def decode_job(data: bytes) -> Job:
+    try:
+        return _decode_job(data)
+    except UNREADABLE as error:
+        raise UnreadableJob(str(error)) from error
+
+
+def submission_of(job: Job) -> RunSubmitted:
+    """The event of which `encode_job` made this job, with the tags that the run had then."""
+    return RunSubmitted(
+        at=job.submitted_at,
+        run_id=job.run_id,
+        flow_name=job.flow_name,
+        params=job.params,
+        tag=job.tag,
+        tags=[job.tag] if job.tags is None else job.tags,
+        tenant_id=job.tenant_id,
+        api_key_id=job.api_key_id,
+        workflow_yaml=job.workflow_yaml,
+        workflow_yaml_sha256=job.workflow_yaml_sha256,
+        workflow_yaml_bytes=job.workflow_yaml_bytes,
+        correlation_id=job.correlation_id,
+        traceparent=job.traceparent,
+        retry_of=job.retry_of,
+        retry_from=job.retry_from,
+        schedule_id=job.schedule_id,
+    )

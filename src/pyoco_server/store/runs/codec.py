@@ -1,24 +1,51 @@
-"""Bytes in the log, in the bucket and on the queue, and the values they stand for.
+"""Commits and snapshots as bytes: messages of the log with their headers, and values of the bucket.
 
-A commit is `{"v": 1, "events": […]}`, and who asked for it where that is known. What a newer version wrote
-is read as far as it is understood: an event of an unknown type, or with members of the wrong type, becomes
-`UnknownEvent`.
+A commit is `{"v": 1, "events": […]}`, with its `CommitMeta` if there is one. An event of an unknown type, or
+with members of the wrong type, may be of a newer version: it is read as `UnknownEvent`.
+
+The chain of a commit is the SHA-256, as hex, of the chain before it followed by the bytes of the commit. The
+chain before the first commit is the empty string. A commit without a chain is of an older version, of another
+producer, or of a process that did not have the chain before; the next commit begins a new chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from pyoco_server.jetstream.api import StoredMessage
+from pyoco_server.jetstream.headers import number_of
 from pyoco_server.lifecycle.commit_meta import Actor, CommitMeta
-from pyoco_server.lifecycle.events import Event, RunSubmitted, UnknownEvent
+from pyoco_server.lifecycle.events import Event, RunDiscarded, RunErased, UnknownEvent
 from pyoco_server.lifecycle.snapshot import RunSnapshot
 
 SCHEMA_VERSION = 1
-# What a decoder raises for any bytes: no JSON, no UTF-8 in a string, nested too deeply.
+ERASED_MARK_TTL = "48h"
+NO_CHAIN = ""
+# What a decoder may raise: the bytes are no JSON, a string is no UTF-8, or the nesting is too deep.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """`number`: its number among the commits of the run, 0 if its producer did not set it.
+
+    `at`: the broker's time. `size`: of the message, in bytes. `chain`: empty if the commit has none.
+    `chain_holds`: whether it follows from the commit before; None if there is no chain, or if the commit
+    before was not read.
+    """
+
+    number: int
+    log_seq: int
+    commit_id: str
+    at: float
+    events: list[Event]
+    size: int = 0
+    meta: CommitMeta | None = None
+    chain: str = NO_CHAIN
+    chain_holds: bool | None = None
 
 
 class _Commit(msgspec.Struct):
@@ -38,31 +65,6 @@ class _LooseEvent(msgspec.Struct):
     at: float = 0.0
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The message on the queue, appendix E. What follows `submitted_at` is ours and optional."""
-
-    run_id: str
-    flow_name: str
-    tag: str
-    submitted_at: float
-    params: dict[str, Any] = {}
-    tags: list[str] | None = None
-    tenant_id: str | None = None
-    api_key_id: str | None = None
-    workflow_yaml: str | None = None
-    workflow_yaml_sha256: str | None = None
-    workflow_yaml_bytes: int | None = None
-    correlation_id: str | None = None
-    traceparent: str | None = None
-    retry_of: str | None = None
-    retry_from: str | None = None
-    schedule_id: str | None = None
-
-
-class UnreadableJob(ValueError):
-    """What came from the queue is no job."""
-
-
 _encode = msgspec.json.Encoder().encode
 _decode_commit = msgspec.json.Decoder(_Commit).decode
 _decode_meta = msgspec.json.Decoder(CommitMeta).decode
@@ -70,7 +72,6 @@ _decode_loosely = msgspec.json.Decoder(_LooseCommit).decode
 _decode_event: Any = msgspec.json.Decoder(Event).decode
 _decode_loose_event = msgspec.json.Decoder(_LooseEvent).decode
 _decode_snapshot = msgspec.json.Decoder(RunSnapshot).decode
-_decode_job = msgspec.json.Decoder(Job).decode
 
 _NO_META = CommitMeta()
 
@@ -78,19 +79,19 @@ _NO_META = CommitMeta()
 def encode_commit(events: Sequence[Event], meta: CommitMeta | None = None) -> bytes:
     if meta is None:
         return _encode(_Commit(list(events)))
-    said = {name: value for name, value in msgspec.structs.asdict(meta).items() if value is not None}
-    return _encode(_Commit(list(events), **said))
+    known = {name: value for name, value in msgspec.structs.asdict(meta).items() if value is not None}
+    return _encode(_Commit(list(events), **known))
 
 
 def decode_commit(data: bytes) -> list[Event]:
     try:
         return _decode_commit(data).events
     except UNREADABLE:
-        return _understood(data)
+        return _read_loosely(data)
 
 
 def decode_commit_meta(data: bytes) -> CommitMeta | None:
-    """Who asked for a commit; None where it is missing or not understood."""
+    """Who requested a commit; None if that is missing or cannot be read."""
     try:
         meta = _decode_meta(data)
     except UNREADABLE:
@@ -103,66 +104,69 @@ def encode_snapshot(snapshot: RunSnapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> RunSnapshot | None:
-    """None for what we cannot have written: it is rebuilt from the log."""
+    """None for bytes that are no snapshot: it is then rebuilt from the log."""
     try:
         return _decode_snapshot(data)
     except UNREADABLE:
         return None
 
 
-def encode_job(submission: RunSubmitted, tags: Sequence[str]) -> bytes:
-    return _encode(
-        Job(
-            run_id=submission.run_id,
-            flow_name=submission.flow_name,
-            tag=submission.tag,
-            submitted_at=submission.at,
-            params=submission.params,
-            tags=list(tags),
-            tenant_id=submission.tenant_id,
-            api_key_id=submission.api_key_id,
-            workflow_yaml=submission.workflow_yaml,
-            workflow_yaml_sha256=submission.workflow_yaml_sha256,
-            workflow_yaml_bytes=submission.workflow_yaml_bytes,
-            correlation_id=submission.correlation_id,
-            traceparent=submission.traceparent,
-            retry_of=submission.retry_of,
-            retry_from=submission.retry_from,
-            schedule_id=submission.schedule_id,
-        )
+def commits_of(messages: Iterable[StoredMessage]) -> list[Commit]:
+    """The messages of one log, in its order. Only before the very first commit the chain is known."""
+    found: list[Commit] = []
+    before: str | None = None
+    for message in messages:
+        if commit_no(message) == 1:
+            before = NO_CHAIN
+        found.append(commit_of(message, before))
+        before = found[-1].chain
+    return found
+
+
+def commit_of(message: StoredMessage, before: str | None = None) -> Commit:
+    """`before`: the chain of the commit before; None if it is not known."""
+    chain = chain_of(message)
+    unknown = not chain or before is None
+    return Commit(
+        number=commit_no(message),
+        log_seq=message.seq,
+        commit_id=message.header(b"Pyoco-Commit") or "",
+        at=message.stored_at or 0.0,
+        events=decode_commit(message.data),
+        size=len(message.data),
+        meta=decode_commit_meta(message.data),
+        chain=chain,
+        chain_holds=None if unknown else chain == chain_after(before, message.data),
     )
 
 
-def decode_job(data: bytes) -> Job:
-    try:
-        return _decode_job(data)
-    except UNREADABLE as error:
-        raise UnreadableJob(str(error)) from error
+def commit_headers(
+    log_seq: int, number: int, events: Sequence[Event], commit_id: str, chain: str | None
+) -> bytes:
+    # No client got the id of a discarded run: its log is removed like that of an erased run.
+    erasing = any(isinstance(event, RunErased | RunDiscarded) for event in events)
+    rollup = f"Nats-Rollup: sub\r\nNats-TTL: {ERASED_MARK_TTL}\r\n" if erasing else ""
+    chained = f"Pyoco-Chain: {chain}\r\n" if chain else ""
+    return (
+        f"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: {log_seq}\r\n"
+        f"Pyoco-Commit: {commit_id}\r\nPyoco-Commit-No: {number}\r\n{chained}{rollup}\r\n"
+    ).encode()
 
 
-def submission_of(job: Job) -> RunSubmitted:
-    """The event that `encode_job` was given, but for tags edited since."""
-    return RunSubmitted(
-        at=job.submitted_at,
-        run_id=job.run_id,
-        flow_name=job.flow_name,
-        params=job.params,
-        tag=job.tag,
-        tags=[job.tag] if job.tags is None else job.tags,
-        tenant_id=job.tenant_id,
-        api_key_id=job.api_key_id,
-        workflow_yaml=job.workflow_yaml,
-        workflow_yaml_sha256=job.workflow_yaml_sha256,
-        workflow_yaml_bytes=job.workflow_yaml_bytes,
-        correlation_id=job.correlation_id,
-        traceparent=job.traceparent,
-        retry_of=job.retry_of,
-        retry_from=job.retry_from,
-        schedule_id=job.schedule_id,
-    )
+def chain_after(before: str | None, data: bytes) -> str:
+    """The chain of a commit. `before` is None if the chain before is not known: then this one has none."""
+    return NO_CHAIN if before is None else sha256(before.encode() + data).hexdigest()
 
 
-def _understood(data: bytes) -> list[Event]:
+def chain_of(message: StoredMessage) -> str:
+    return message.header(b"Pyoco-Chain") or NO_CHAIN
+
+
+def commit_no(message: StoredMessage) -> int:
+    return number_of(message.headers, b"Pyoco-Commit-No")
+
+
+def _read_loosely(data: bytes) -> list[Event]:
     try:
         raw_events = _decode_loosely(data).events
     except UNREADABLE:

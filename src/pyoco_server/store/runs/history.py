@@ -11,8 +11,7 @@ from pyoco_server.jetstream.confirmed_reads import MARK
 from pyoco_server.jetstream.errors import AnswerLost
 from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.names import is_run_id
-from pyoco_server.store.runs.codec import decode_commit
-from pyoco_server.store.runs.commits import Commit, commits_of
+from pyoco_server.store.runs.codec import Commit, commits_of, decode_commit
 
 # Above this, reading takes so long that others should be answered meanwhile.
 ASIDE_BYTES = 1_048_576

@@ -1,13 +1,15 @@
-"""Runs at rest: append to the event log, which is the truth, and read a run from it.
+"""Stored runs: append to the event log, which is the source of truth, and read a run from it.
 
-A commit is appended at the sequence its decision was made on. The process that committed then writes the
-snapshot (`snapshot_store`). Readers fold what the snapshot lacks. Nothing is decided here: see
-`operations.runs.apply`.
+A commit is appended at the sequence on which it was decided. The process that committed then writes the
+snapshot (`snapshots`). Readers fold the commits that the snapshot lacks. `operations.runs.apply` decides;
+this module does not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
@@ -25,12 +27,9 @@ from pyoco_server.lifecycle.events import Event, RunDiscarded, RunErased, RunSub
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.names import is_run_id
-from pyoco_server.store.runs.codec import decode_commit, decode_snapshot
-from pyoco_server.store.runs.commits import Commit, commit_no
+from pyoco_server.store.runs.codec import Commit, commit_no, decode_commit, decode_snapshot
 from pyoco_server.store.runs.history import EventLogReader
-from pyoco_server.store.runs.run_cache import WholeRunCache
-from pyoco_server.store.runs.snapshot_store import SnapshotStore
-from pyoco_server.store.runs.snapshots import may_be_missing
+from pyoco_server.store.runs.snapshots import SnapshotStore, may_be_missing
 from pyoco_server.store.runs.stored_run import (
     NewCommit,
     StoredRun,
@@ -45,10 +44,14 @@ from pyoco_server.store.runs.stored_run import (
 __all__ = ["Commit", "Overtaken", "Runs", "StoredRun", "new_commit_id"]
 
 APPEND_TRIES_MAX = 3
+CACHED_RUNS_MAX = 32
+CACHED_RUN_BYTES_MAX = 4 * 1024 * 1024
+# Far less than the lifetime of the mark of an erased run: no entry outlives its run.
+CACHED_SEC_MAX = 3600.0
 
 
 class Overtaken(Exception):
-    """Another process committed first. Carries the run with those commits folded in."""
+    """Another process committed first. `now` is the run with those commits."""
 
     def __init__(self, now: StoredRun | None) -> None:
         super().__init__("the run has moved on")
@@ -64,7 +67,7 @@ class Runs(EventLogReader):
         super().__init__(jetstream, config)
         self.snapshots = SnapshotStore(jetstream, config, self.ids, self.load)
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
-        self._whole = WholeRunCache()
+        self._whole = _WholeRunCache()
 
     async def create(
         self,
@@ -73,7 +76,7 @@ class Runs(EventLogReader):
         more: Sequence[Event] = (),
         meta: CommitMeta | None = None,
     ) -> StoredRun:
-        """The first commit and the first snapshot, side by side: the one case where that is safe."""
+        """Send the first commit and the first snapshot together. This is safe only for the first ones."""
         events = (submission, *more)
         run = fold(None, events)
         assert run is not None
@@ -85,7 +88,7 @@ class Runs(EventLogReader):
         try:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
-            # A reader wrote it first, or a writer whose commit was refused, or it is left from an erased run.
+            # A reader or a writer whose commit was refused wrote it first, or it is left from an erased run.
             return await self.snapshots.project(appended)
         except BrokerRefused as refused:
             if not may_be_missing(refused):
@@ -101,9 +104,9 @@ class Runs(EventLogReader):
         leads_to: Run | None = None,
         meta: CommitMeta | None = None,
     ) -> StoredRun:
-        """Commit events decided on `at`. Raises Overtaken; a lost answer is looked up, never guessed.
+        """Commit events decided on `at`. Raises Overtaken. If the answer is lost, the log is read.
 
-        `leads_to`: these events folded, if the caller has done so already.
+        `leads_to`: the run after these events, if the caller has folded them already.
         """
         run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
@@ -113,15 +116,15 @@ class Runs(EventLogReader):
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out.
 
-        `at_leader`: what was committed before this call is in it, unless the node that answers was cut off
-        from the others; and None is what a majority says. A refusal needs `load_confirmed` or `is_latest`.
+        `at_leader`: the result has every commit made before this call, unless the node that answers was cut
+        off from the others. None is confirmed by a majority. A refusal needs `load_confirmed` or `is_latest`.
         """
         if not is_run_id(run_id):
-            return None  # a wildcard in its place would find other runs
+            return None  # a wildcard in the subject would find other runs
         entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
         if last is None and at_leader and not await self.is_latest(run_id, None):
             entry, last = await asyncio.gather(*self._reads(run_id, at_leader))
-            if last is None:  # the node that was asked does not have what a majority has
+            if last is None:  # the node that answered lacks a commit of the majority
                 raise AnswerLost(self._subject(run_id))
         if last is None:
             return None
@@ -133,7 +136,7 @@ class Runs(EventLogReader):
             base = self._whole.before(run_id, last)
         forwarded = await self._fold_newer(run_id, base, last, at_leader)
         if forwarded is None:
-            # A commit without a number is not ours: only that one was read, and there is no run in it.
+            # A commit without a number is of another producer: only that one was read, and it has no run.
             if at_leader and commit_no(last) and not await self.is_latest(run_id, None):
                 raise AnswerLost(self._subject(run_id))  # two nodes answered, and one of them was behind
             return None
@@ -146,7 +149,7 @@ class Runs(EventLogReader):
         return stored
 
     async def load_confirmed(self, run_id: str, *, whole: bool = False) -> StoredRun | None:
-        """The run as a majority has it at some moment of this call: a ground to refuse a request on."""
+        """The run as a majority has it at some moment of this call. A request may be refused on it."""
         for _ in range(CONFIRM_TRIES_MAX):
             stored = await self.load(run_id, at_leader=True, whole=whole)
             if stored is None or await self.is_latest(run_id, stored):
@@ -154,9 +157,9 @@ class Runs(EventLogReader):
         raise Unavailable(f"Run {run_id} changes too fast to be read. Try again.")
 
     async def is_latest(self, run_id: str, stored: StoredRun | None) -> bool:
-        """Whether nothing was committed after `stored` (None: there is no run), as a majority knows.
+        """Whether a majority has no commit after `stored` (None: there is no run).
 
-        The mark of an erased run is proof enough: no run begins at its place while it lives.
+        The mark of an erased run proves it: while the mark exists, no run can begin with that id.
         """
         subject, seq = self._subject(run_id), stored.log_seq if stored else 0
         if await confirm(self._jetstream, self._stream, self._subject(MARK), subject, seq):
@@ -164,7 +167,7 @@ class Runs(EventLogReader):
         return stored is None and await self._has_last(run_id, RunErased)
 
     async def was_discarded(self, run_id: str) -> bool:
-        """Whether its submission was given up: then no worker has executed it."""
+        """Whether its submission was discarded. Then no worker has executed the run."""
         return await self._has_last(run_id, RunDiscarded)
 
     def _send(self, commit: NewCommit) -> Awaitable[PubAck]:
@@ -189,15 +192,15 @@ class Runs(EventLogReader):
             except AnswerLost:
                 if not tries_left:
                     raise
-            # It may be in the log or not. Sending the same commit again at the same sequence is
-            # harmless: it is refused if the first one arrived, and then we find ourselves.
+            # The commit may be in the log or not. Sending it again at the same sequence is safe: if the
+            # first one arrived, the second is refused, and `_find_own_commit` finds the first.
             sent = self._send(commit)
         raise AssertionError("unreachable")
 
     async def _find_own_commit(self, at: StoredRun, commit_id: str) -> StoredRun | None:
-        """The run with our commit in it; None when the leader shows neither ours nor another's.
+        """The run with this commit; None if the leader has neither this commit nor a newer one.
 
-        Others may have committed after mine, and before it: an earlier try may have been decided again.
+        There may be commits of others after it, and before it if an earlier try was decided again.
         """
         run_id, is_first = at.run.run_id, not at.commits
         newer = await self._jetstream.after_at_leader(self._stream, self._subject(run_id), at.log_seq)
@@ -210,15 +213,15 @@ class Runs(EventLogReader):
             raise Overtaken(now)
         if is_first:
             return None
-        # Another sequence, and nothing newer: what we stand on is not in the log any more, or a commit
-        # became visible between the refusal and this reading. That one may be ours.
+        # Another sequence, and no newer commit: the log has lost the commit of `at`, or a commit became
+        # visible between the refusal and this read. That may be our own commit.
         now = await self.load(run_id, at_leader=True, whole=True)
         if now is not None and now.log_seq > at.log_seq:
             return None
         raise Overtaken(now)
 
     async def _has_last(self, run_id: str, kind: type[Event]) -> bool:
-        """Whether such an event is in the last commit."""
+        """Whether the last commit has an event of this kind."""
         last = await self._jetstream.last_at_leader(self._stream, self._subject(run_id))
         events = decode_commit(last.data) if last is not None else []
         return any(isinstance(event, kind) for event in events)
@@ -244,6 +247,36 @@ class Runs(EventLogReader):
         if behind != 1:
             newer = await read_on(self._stream, self._subject(run_id), base.log_seq if base else 0)
         if base is not None and not is_continued(base, newer):
-            # It stands on a commit that the broker has lost.
+            # The base has a commit that the broker has lost.
             return folded(None, await read_on(self._stream, self._subject(run_id), 0))
         return folded(base, newer)
+
+
+class _WholeRunCache:
+    """The last few runs that were read whole because their snapshots leave something out.
+
+    A client that drives a large graph needs the whole run for every command. Without this cache each command
+    would read the log from its beginning. A cached run is only a base to fold newer commits on.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[StoredRun, float]] = OrderedDict()
+
+    def before(self, run_id: str, last: StoredMessage) -> StoredRun | None:
+        """The cached run at `last` or before it."""
+        stored, kept_at = self._kept.get(run_id, (None, 0.0))
+        if stored is None or time.monotonic() - kept_at > CACHED_SEC_MAX:
+            return None
+        number = commit_no(last)
+        is_there = stored.commits == number and stored.log_seq == last.seq
+        is_before = stored.commits < number and stored.log_seq < last.seq
+        return stored if is_there or is_before else None
+
+    def keep(self, stored: StoredRun) -> None:
+        run_id = stored.run.run_id
+        self._kept.pop(run_id, None)
+        if stored.run.is_terminal or stored.run.bytes_full > CACHED_RUN_BYTES_MAX:
+            return
+        self._kept[run_id] = (stored, time.monotonic())
+        if len(self._kept) > CACHED_RUNS_MAX:
+            self._kept.popitem(last=False)

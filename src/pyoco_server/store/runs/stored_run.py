@@ -17,8 +17,15 @@ from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, lack_for, run_of
-from pyoco_server.store.runs.codec import decode_commit, encode_commit
-from pyoco_server.store.runs.commits import NO_CHAIN, chain_after, chain_of, commit_headers, commit_no
+from pyoco_server.store.runs.codec import (
+    NO_CHAIN,
+    chain_after,
+    chain_of,
+    commit_headers,
+    commit_no,
+    decode_commit,
+    encode_commit,
+)
 
 # After a recent commit, the process that committed is most likely still writing the snapshot.
 HEAL_AFTER_SEC = 2.0

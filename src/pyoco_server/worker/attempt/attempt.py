@@ -21,7 +21,7 @@ from pyoco_server.log_context import context_of
 from pyoco_server.operations.fleet.publish_dead_letter import letter_reason
 from pyoco_server.store.queue.dead_letters import ERROR_CHARS_MAX, DeadLetter, payload_text
 from pyoco_server.store.queue.job_puller import Delivery
-from pyoco_server.store.runs.codec import Job
+from pyoco_server.store.queue.jobs import Job
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.worker.attempt.claim import (

@@ -35,7 +35,8 @@ from pyoco_server.names import check_routing_tag, check_run_id
 from pyoco_server.operations.runs.apply import Applied, Reading, apply
 from pyoco_server.printable import has_control
 from pyoco_server.store.queue.job_puller import Delivery
-from pyoco_server.store.runs.codec import UNREADABLE, Job, UnreadableJob, decode_job, submission_of
+from pyoco_server.store.queue.jobs import Job, UnreadableJob, decode_job, submission_of
+from pyoco_server.store.runs.codec import UNREADABLE
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff

@@ -18,7 +18,7 @@ from pyoco_server.http_api.faces.executions.event_mapping import EventType
 from pyoco_server.http_api.faces.executions.state import state_at
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.store.runs.commits import Commit
+from pyoco_server.store.runs.codec import Commit
 from tests.lifecycle.support.alphabet import AT, EVENTS, submitted
 from tests.lifecycle.support.random_graphs import client_histories
 from tests.lifecycle.support.random_runs import QUICK, THOROUGH, Intent, play, wishes

@@ -20,7 +20,7 @@ from pyoco_server.http_api.faces.executions.event_mapping import EventMapping, M
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.identity.callers import principal_of
-from pyoco_server.store.runs.commits import Commit
+from pyoco_server.store.runs.codec import Commit
 
 SCHEMA_VERSION = 1
 _EVENT_IDS = uuid.UUID("6f0f6bd2-6a54-5a39-8f0e-0d3b1a8f4c11")
