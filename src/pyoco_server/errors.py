@@ -19,7 +19,8 @@ Owns the tree. Each HTTP face maps errors to status codes and bodies.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 
 class PyocoError(Exception):
@@ -52,6 +53,13 @@ class Invalid(PyocoError):
     """The request is not valid; `details` says where."""
 
     default_err_id = "ERR-PYOCO-0002"
+
+    @classmethod
+    def at(
+        cls, loc: Sequence[str | int], message: str, kind: str = "value_error", *, err_id: str | None = None
+    ) -> Self:
+        """One problem, at one place: query, header, path or body, and the name in it; or a member alone."""
+        return cls(message, err_id=err_id, details=[problem_at(loc, message, kind)])
 
 
 class ConfigError(Invalid):
@@ -109,6 +117,11 @@ class Unavailable(PyocoError):
 
 class Internal(PyocoError):
     """A defect. The cause goes to the log, never to the caller."""
+
+
+def problem_at(loc: Sequence[str | int], message: str, kind: str = "value_error") -> dict[str, Any]:
+    """One entry of the `details` of Invalid: where the problem is, what it is, and its kind."""
+    return {"loc": [*loc], "msg": message, "type": kind}
 
 
 def message_id_of(err_id: str | None) -> str | None:

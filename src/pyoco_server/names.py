@@ -53,7 +53,7 @@ def check_tag(text: str, member: str = "tag") -> str:
     tag = as_tag(text)
     if not 1 <= len(tag) <= TAG_CHARS_MAX or has_control(tag):
         message = f"A tag has 1 to {TAG_CHARS_MAX} characters, and no control characters among them."
-        raise Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
+        raise Invalid.at([member], message)
     return tag
 
 
@@ -62,7 +62,7 @@ def check_tags(texts: Iterable[str]) -> list[str]:
     tags = list(dict.fromkeys(check_tag(text, "tags") for text in texts))
     if len(tags) > TAGS_MAX:
         message = f"A run has at most {TAGS_MAX} tags."
-        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "value_error"}])
+        raise Invalid.at(["tags"], message)
     return tags
 
 

@@ -31,5 +31,4 @@ def _place(secret: bytes, scope: Scope, cursor: str | None) -> WaitPlace | None:
         return WaitPlace(*unseal(secret, CURSOR, scope, cursor))
     except TokenRefused:
         message = "cursor is not one of this list: pass it on unchanged."
-        problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}
-        raise Invalid(message, details=[problem]) from None
+        raise Invalid.at(["query", "cursor"], message) from None

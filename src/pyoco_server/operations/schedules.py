@@ -42,7 +42,7 @@ async def create(
     begins_with = validate(wanted, store.config)
     next_at = next_instant(timing, now)
     if next_at is None:
-        raise _never()
+        raise Invalid.at(["cron"], "No instant fits this: write one that comes.")
     await _check_room(store, wanted.tenant_id)
     schedule = Schedule(
         # The random id that `validate` made for a run; the schedule uses it as its own id.
@@ -126,8 +126,3 @@ async def _check_room(store: Store, tenant_id: str | None) -> None:
     ]
     if len(active) >= ACTIVE_MAX:
         raise Conflict(f"There are {ACTIVE_MAX} active schedules already. Delete one you do not need.")
-
-
-def _never() -> Invalid:
-    message = "No instant fits this: write one that comes."
-    return Invalid(message, details=[{"loc": ["cron"], "msg": message, "type": "value_error"}])

@@ -9,10 +9,9 @@ import pytest
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, DiscardRun, EraseRun
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.operations.live.run_views import RunViews
+from pyoco_server.operations.live.run_views import RunViews, wait_for_end
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.operations.runs.query import get_many, get_run, list_runs
-from pyoco_server.operations.runs.wait import wait_for_end
 from pyoco_server.read_model.run_table import Filter
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.log import StoredRun

@@ -7,8 +7,8 @@ from typing import Any
 
 from starlette.types import Scope
 
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.middleware.refusal_log import VISIT
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.tracing import (
     CORRELATION_HEADER,
     CORRELATION_ID_RULE,
@@ -25,7 +25,7 @@ def correlation_id_of(headers: Mapping[str, str]) -> str | None:
     if not given:
         return None
     if not is_correlation_id(given):
-        raise invalid("header", CORRELATION_HEADER, f"{CORRELATION_HEADER} {CORRELATION_ID_RULE}")
+        raise Invalid.at(["header", CORRELATION_HEADER], f"{CORRELATION_HEADER} {CORRELATION_ID_RULE}")
     return given
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.responses.instants import rfc3339
 from pyoco_server.http_api.routing.kinds import FlagKind, IntegerKind, TextKind, Unfit
 from pyoco_server.http_api.routing.params import AnyParam, Param, header, text
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.routing.schemas import Schema
 from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX, PageAsked
 from pyoco_server.operations.logs.search import TEXT_CHARS_MAX, Sought
@@ -101,7 +101,7 @@ def read_page_params(request: HTTPConnection, words: LogWords, *, limit: int = L
     query = request.query_params
     places = [name for name in (words.since_token, words.from_line, TAIL.name) if name in query]
     if len(places) > 1:
-        raise invalid("query", places[1], f"Say one of {' and '.join(places)}: where to begin.")
+        raise Invalid.at(["query", places[1]], f"Say one of {' and '.join(places)}: where to begin.")
     tail = TAIL.read(request)
     return PageAsked(
         token=words.since().read(request),

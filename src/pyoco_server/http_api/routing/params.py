@@ -9,7 +9,6 @@ from starlette.requests import HTTPConnection
 
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.routing.kinds import Kind, TextKind, Unfit
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.routing.schemas import Schema
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class Param(Generic[T]):
 
     def refuse(self, rest: str) -> Invalid:
         """`rest`: the message after the name of the parameter."""
-        return invalid(self.place, self.name, f"{self.name} {rest}", self.err_id)
+        return Invalid.at([self.place, self.name], f"{self.name} {rest}", err_id=self.err_id)
 
     def with_error(self, err_id: str) -> Param[T]:
         return replace(self, err_id=err_id)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import PyocoError, Unavailable
+from pyoco_server.errors import Invalid, PyocoError, Unavailable
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.error_answers import refusal
 from pyoco_server.http_api.gateway import Gateway
@@ -24,7 +24,6 @@ from pyoco_server.http_api.routing.kinds import IntegerKind, TextKind
 from pyoco_server.http_api.routing.operation import Operation
 from pyoco_server.http_api.routing.operation import events as sse_of
 from pyoco_server.http_api.routing.params import TICKET, ListParam, Param, header
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import PLACE_MARK, Opener, Topic, TopicSources
 
@@ -113,13 +112,13 @@ async def _open_topics(
 def _read_params(request: Request, openers: Mapping[str, Opener]) -> _StreamParams:
     topics: dict[str, str | None] = dict.fromkeys(TOPIC.read(request))
     if not 1 <= len(topics) <= TOPICS_MAX:
-        raise invalid("query", "topic", f"Name 1 to {TOPICS_MAX} topics, each as topic=.")
+        raise Invalid.at(["query", "topic"], f"Name 1 to {TOPICS_MAX} topics, each as topic=.")
     for topic in topics:
         kind, mark, _ = topic.partition(":")
         if not _TOPIC.fullmatch(topic) or kind not in openers or bool(mark) != (kind in OF_ONE_RUN):
             known = ", ".join(sorted(openers))
-            raise invalid(
-                "query", "topic", f"A topic is one of {known}; those of one run end with :<run id>."
+            raise Invalid.at(
+                ["query", "topic"], f"A topic is one of {known}; those of one run end with :<run id>."
             )
     places = [("query", one) for one in AFTER.read(request)]
     if last := LAST_PLACE.read(request):
@@ -134,8 +133,8 @@ def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, Any]) -> dict
         topic, mark, place = one.partition(PLACE_MARK)
         if not mark:
             name = "after" if where == "query" else "Last-Event-ID"
-            raise invalid(
-                where, name, f"{name} is the id of an event of this stream: topic{PLACE_MARK}place."
+            raise Invalid.at(
+                [where, name], f"{name} is the id of an event of this stream: topic{PLACE_MARK}place."
             )
         if topic in topics:
             found[topic] = place

@@ -18,8 +18,7 @@ from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import Driver
-from pyoco_server.operations.executions.run_cache import RunCache
-from pyoco_server.operations.executions.run_locks import RunLocks
+from pyoco_server.operations.executions.run_cache import RunCache, RunLocks
 from pyoco_server.operations.executions.snapshot_coalescer import SnapshotCoalescer
 from pyoco_server.operations.idempotency.apply_once import attribution_of
 from pyoco_server.operations.idempotency.keyed_request import Reservation

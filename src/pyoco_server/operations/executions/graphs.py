@@ -122,5 +122,4 @@ def _place(secret: bytes, scope: dict[str, str | None], cursor: str) -> int:
         return unseal(secret, CURSOR, scope, cursor)[0]
     except TokenRefused:
         message = "cursor is not one of this list: pass it on unchanged."
-        problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}
-        raise Invalid(message, details=[problem]) from None
+        raise Invalid.at(["query", "cursor"], message) from None

@@ -1,17 +1,21 @@
-"""An LRU cache of runs that received commands: a command on one of them needs no read.
+"""Runs that received commands of this gateway: an LRU cache of them, and a lock for each.
 
-A cached run may be old. That is safe: a commit is accepted only at the position that it was decided on, and a
-refusal is confirmed by the leader.
+A command on a cached run needs no read. A cached run may be old. That is safe: a commit is accepted only at
+the position that it was decided on, and a refusal is confirmed by the leader.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from pyoco_server.store.runs.stored_run import StoredRun
 
 HELD_MAX = 4_096
 HELD_BYTES_MAX = 64 * 2**20
+TURN_WAIT_SEC = 4.0
 
 
 class RunCache:
@@ -59,5 +63,49 @@ class RunCache:
         return len(self._held)
 
 
+class RunLocks:
+    """Commands on one run are applied one after the other, so that they do not collide in the log.
+
+    Without these locks concurrent commands append at the same sequence: one wins and the others decide again.
+    The locks only save work. After TURN_WAIT_SEC a command goes ahead without its lock, which is safe because
+    the log accepts one commit at a time.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[str, _Queue] = {}
+
+    @asynccontextmanager
+    async def of(self, run_id: str) -> AsyncIterator[None]:
+        queue = self._queues.setdefault(run_id, _Queue())
+        queue.users += 1
+        mine = False
+        try:
+            mine = await _acquire(queue.lock)
+            yield
+        finally:
+            if mine:
+                queue.lock.release()
+            queue.users -= 1
+            if not queue.users:
+                del self._queues[run_id]
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+
 def _size(stored: StoredRun) -> int:
     return stored.run.bytes_full
+
+
+class _Queue:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+async def _acquire(lock: asyncio.Lock) -> bool:
+    try:
+        async with asyncio.timeout(TURN_WAIT_SEC):
+            return await lock.acquire()
+    except TimeoutError:
+        return False

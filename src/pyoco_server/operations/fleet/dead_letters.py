@@ -101,8 +101,7 @@ def _before(secret: bytes, scope: Scope, cursor: str) -> int:
         [before] = unseal(secret, CURSOR, scope, cursor)
     except (TokenRefused, ValueError) as error:
         message = "cursor must be the next_cursor of a page with the same filters."
-        problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}
-        raise Invalid(message, details=[problem]) from error
+        raise Invalid.at(["query", "cursor"], message) from error
     return before
 
 

@@ -59,23 +59,20 @@ def checked_key(
     """The key from the values that were sent. An error does not repeat them."""
     if len(values) != 1:
         problem = "is required" if not values else f"was sent {len(values)} times; send it once"
-        raise _invalid(place, name, f"{name} {problem}.", "value_error" if values else "missing")
+        raise Invalid.at([place, name], f"{name} {problem}.", "value_error" if values else "missing")
     key = values[0]
     if not least <= len(key) <= most or key != key.strip(" "):
-        raise _invalid(
-            place,
-            name,
+        raise Invalid.at(
+            [place, name],
             f"{name} has {len(key)} characters; send {least} to {most}, none of them a blank at its ends.",
         )
     if not (key.isascii() and key.isprintable()):
-        raise _invalid(place, name, f"{name} may have letters, digits and signs of ASCII only, like a UUID.")
+        raise Invalid.at(
+            [place, name], f"{name} may have letters, digits and signs of ASCII only, like a UUID."
+        )
     return key
 
 
 def _hash(*parts: str | None) -> str:
     """JSON separates the parts, whatever characters they have."""
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
-
-
-def _invalid(place: str, name: str, message: str, kind: str = "value_error") -> Invalid:
-    return Invalid(message, details=[{"loc": [place, name], "msg": message, "type": kind}])

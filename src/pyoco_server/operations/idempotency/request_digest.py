@@ -51,8 +51,7 @@ def _digest(asked: bytes | Mapping[str, Any]) -> RequestDigest:
         plain = msgspec.json.decode(canonical_bytes(value))
     except CanonicalJsonError as error:
         message = f"With an idempotency key the body must be JSON in which nothing is said twice: {error}."
-        problem = {"loc": ["body"], "msg": message, "type": "json_invalid"}
-        raise Invalid(message, details=[problem]) from error
+        raise Invalid.at(["body"], message, "json_invalid") from error
     return RequestDigest(digest=digest(value), members=_members(plain) if isinstance(plain, dict) else {})
 
 

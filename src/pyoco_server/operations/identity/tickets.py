@@ -29,7 +29,7 @@ class Issued(NamedTuple):
 async def issue(store: Store, caller: Caller, path: str) -> Issued:
     if not path.startswith("/") or len(path) > PATH_CHARS_MAX or set(path) & set("?#"):
         message = "path is what follows the host of the address, from its first slash, without a query."
-        raise Invalid(message, details=[{"loc": ["path"], "msg": message, "type": "value_error"}])
+        raise Invalid.at(["path"], message)
     issued = Issued(secrets.token_urlsafe(TICKET_BYTES), clock.now() + GOOD_FOR_SEC)
     stored = StoredTicket(
         path=path,

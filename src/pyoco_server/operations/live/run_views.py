@@ -21,7 +21,7 @@ from pyoco_server.operations.runs.query import get_run, visible
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, Loop
+from pyoco_server.supervision import Backoff, Loop, wait_for_event
 
 # A run of many short tasks changes hundreds of times a second, faster than a person reads.
 NOTIFY_INTERVAL_SEC = 0.05
@@ -179,3 +179,27 @@ class RunViews(SharedViews[RunView]):
                 await view.read_again()
 
         await asyncio.gather(*map(one, tuple(self._views.values())))
+
+
+async def wait_for_end(
+    views: RunViews, run_id: str, *, timeout_sec: float, tenant_id: str | None = None
+) -> StoredRun:
+    """The run with all its tasks, as soon as it has ended, or in its state at the timeout.
+
+    It is read once at the beginning. Its end comes from the feed and is not read again.
+    """
+    ended = asyncio.Event()
+
+    def on_change() -> None:
+        if view.stored.run.is_terminal:
+            ended.set()
+
+    view = await views.subscribe(run_id, tenant_id=tenant_id)
+    view.attach(on_change)
+    try:
+        on_change()
+        await wait_for_event(ended, timeout_sec)
+        return view.stored
+    finally:
+        view.detach(on_change)
+        views.unsubscribe(run_id, view)

@@ -133,4 +133,4 @@ def _compiled(text: str, memory_bytes: int) -> Any:
 
 
 def _refused(message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": ["query", "q"], "msg": message, "type": "value_error"}])
+    return Invalid.at(["query", "q"], message)

@@ -117,8 +117,7 @@ def _place(secret: bytes, scope: Scope, cursor: str | None) -> PagePosition | No
         return PagePosition(*unseal(secret, CURSOR, scope, cursor))
     except TokenRefused:
         message = "cursor is not one of this list: pass it on unchanged, with the same filters."
-        problem = {"loc": ["query", "cursor"], "msg": message, "type": "value_error"}
-        raise Invalid(message, err_id=INVALID_LIST, details=[problem]) from None
+        raise Invalid.at(["query", "cursor"], message, err_id=INVALID_LIST) from None
 
 
 def visible(stored: StoredRun | None, run_id: str, tenant_id: str | None) -> StoredRun:

@@ -10,8 +10,7 @@ from pyoco_server.errors import Conflict, NotFound
 from pyoco_server.lifecycle.retry import results
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import OutputKept, RunStatus
-from pyoco_server.operations.live.run_views import RunViews
-from pyoco_server.operations.runs.wait import wait_for_end
+from pyoco_server.operations.live.run_views import RunViews, wait_for_end
 from pyoco_server.store.runs.results import Recorded, reference_of
 from pyoco_server.store.store import Store
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server import clock
-from pyoco_server.errors import Conflict, NotFound, TooLarge
+from pyoco_server.errors import Conflict, Invalid, NotFound, TooLarge
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.retry import NoFork, carry_over, fork_refused, retry_refused, reused_results
@@ -21,7 +21,7 @@ from pyoco_server.lifecycle.task_order import TaskOrder, begins_at, task_order_o
 from pyoco_server.operations.idempotency.keyed_request import Reservation
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.query import visible
-from pyoco_server.operations.runs.submit import Carried, check_params, invalid_member, submit
+from pyoco_server.operations.runs.submit import Carried, check_params, submit
 from pyoco_server.store.runs.codec import encode_commit
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.runs.results import Recorded, ResultDamaged
@@ -131,12 +131,12 @@ def _check_fork(old: Run, order: TaskOrder, task: str) -> None:
             message += f", or fork run {old.retry_of}." if old.retry_of else "."
             raise Conflict(message, details={"run_id": old.run_id, "status": old.status.value})
         case NoFork.UNKNOWN_TASK:
-            raise invalid_member("task", f"The run has no such task. It has {_named(old.tasks)}.")
+            raise Invalid.at(["task"], f"The run has no such task. It has {_named(old.tasks)}.")
         case NoFork.NOT_BEGUN:
             begun = [name for name in old.tasks if begins_at(order, name) is not None]
             message = "This task has not begun, and its flow does not say what comes before it. "
             message += f"Choose one that has: {_named(begun)}." if begun else "Retry the run from 'start'."
-            raise invalid_member("task", message)
+            raise Invalid.at(["task"], message)
         case reason:
             assert_never(reason)
 

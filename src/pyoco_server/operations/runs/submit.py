@@ -89,9 +89,9 @@ async def submit(
 
 def validate(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     if not wanted.flow_name.strip() or len(wanted.flow_name) > FLOW_NAME_CHARS_MAX:
-        raise invalid_member("flow_name", f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
+        raise Invalid.at(["flow_name"], f"flow_name must have 1 to {FLOW_NAME_CHARS_MAX} characters.")
     if has_control(wanted.flow_name):
-        raise invalid_member("flow_name", "flow_name may not have control characters or line breaks.")
+        raise Invalid.at(["flow_name"], "flow_name may not have control characters or line breaks.")
     tag = check_routing_tag(config.default_tag if wanted.tag is None else wanted.tag)
     tags = [tag] if wanted.tags is None else check_tags(wanted.tags)
     check_params(wanted.params, config)
@@ -118,7 +118,7 @@ def check_params(params: dict[str, Any], config: NatsBackendConfig) -> None:
     encoded = _encoded(params)
     size = len(encoded)
     if _is_nested_too_deeply(encoded, params):
-        raise invalid_member("params", f"params are nested deeper than {DEPTH_MAX} levels.")
+        raise Invalid.at(["params"], f"params are nested deeper than {DEPTH_MAX} levels.")
     if size > config.params_max_bytes:
         raise TooLarge(
             f"params have {size} bytes; at most {config.params_max_bytes} are accepted. "
@@ -127,15 +127,11 @@ def check_params(params: dict[str, Any], config: NatsBackendConfig) -> None:
         )
 
 
-def invalid_member(member: str, message: str) -> Invalid:
-    return Invalid(message, details=[{"loc": [member], "msg": message, "type": "value_error"}])
-
-
 def _encoded(params: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(params)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise invalid_member("params", f"params must be JSON: {error}.") from error
+        raise Invalid.at(["params"], f"params must be JSON: {error}.") from error
 
 
 def _is_nested_too_deeply(encoded: bytes, params: dict[str, Any]) -> bool:
@@ -156,7 +152,7 @@ def _validate_start(start_at: float | None, now: float) -> float | None:
     if start_at is None:
         return None
     if not start_at <= now + DELAY_SEC_MAX:
-        raise invalid_member("start_at", "start_at is an instant in unix seconds, at most a year from now.")
+        raise Invalid.at(["start_at"], "start_at is an instant in unix seconds, at most a year from now.")
     return start_at if start_at > now else None
 
 

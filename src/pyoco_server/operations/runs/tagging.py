@@ -29,5 +29,5 @@ async def _change_tags(
     applied = await apply(store, run_id, command, reading=Reading(held=held))
     if applied.refused is not None and applied.refused.reason is Reason.TOO_MANY_TAGS:
         message = f"A run has at most {TAGS_MAX} tags. Remove one first."
-        raise Invalid(message, details=[{"loc": ["tag"], "msg": message, "type": "value_error"}])
+        raise Invalid.at(["tag"], message)
     return visible(applied.after if applied.refused is None else None, run_id, tenant_id)

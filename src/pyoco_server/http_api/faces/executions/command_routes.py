@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import NotFound
-from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.executions import params, request_context
+from pyoco_server.errors import Invalid, NotFound
+from pyoco_server.http_api.context import Store, ready_gateway
+from pyoco_server.http_api.faces.executions import params, request_context, wire
 from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
-from pyoco_server.http_api.faces.executions.creation import submission_of
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound
 from pyoco_server.http_api.faces.executions.event_history import event_ids
+from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
 from pyoco_server.http_api.faces.executions.rejected import rejection
 from pyoco_server.http_api.faces.executions.requests import CreateExecution, Envelope, body_of, envelope_of
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.tracing_headers import traceparent_of
 from pyoco_server.http_api.requests.bodies import read_aside
 from pyoco_server.http_api.routing.operation import Content, Operation, Serve, json_body, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
 from pyoco_server.lifecycle.commit_meta import Actor, ActorKind, CommitMeta
+from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.status import Driver
+from pyoco_server.operations.executions import graphs
 from pyoco_server.operations.executions.drive import (
     RunCommand,
     UnknownTask,
@@ -33,6 +39,8 @@ from pyoco_server.operations.executions.drive import (
 from pyoco_server.operations.idempotency.key_scope import key_for
 from pyoco_server.operations.idempotency.keyed_request import KeyedAnswer, KeyedRequest, RecordedAnswer
 from pyoco_server.operations.idempotency.request_digest import digest_of
+from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.runs.submit import Submission, validate
 
 ACCEPTED, REPLAYED = 202, 200
 
@@ -42,7 +50,7 @@ async def create_execution(request: Request) -> Response:
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     wanted, value = await read_aside(envelope.raw, body_of, envelope.raw, CreateExecution)
     digest = await digest_of(value, size=len(envelope.raw))
-    submission = await submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
+    submission = await _submission_of(gateway.store, caller, wanted, envelope.correlation_id, request.headers)
     key = key_for(caller, request.method, path_of(request.scope), envelope.key)
     meta = CommitMeta(actor=Actor(ActorKind.USER, caller.principal), correlation_id=envelope.correlation_id)
     async with KeyedRequest(gateway.store, key, digest, needs_room=True) as keyed:
@@ -57,6 +65,38 @@ async def create_execution(request: Request) -> Response:
             event_ids=event_ids(None, [created], reservation.command_id),
         )
         return _answer(await keyed.remember(accepted), envelope)
+
+
+async def _submission_of(
+    store: Store, caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
+) -> RunSubmitted:
+    """Valid, without an id. Raises for a graph that does not exist."""
+    is_flow = wanted.graphId.startswith(wire.FLOW)
+    if not is_flow and wanted.tag is not None:
+        raise Invalid.at(["body", "tag"], "tag says which workers run a flow:…; it means nothing here.")
+    if is_flow and wanted.graphVersion is not None:
+        raise Invalid.at(["body", "graphVersion"], "graphVersion is of registered graphs; a flow:… has none.")
+    submission = validate(_submission(caller, wanted, correlation_id, headers), store.config)
+    if is_flow:
+        return submission
+    if not GRAPH_ID.fullmatch(wanted.graphId):
+        raise graphs.GraphNotFound("There is no such graph. List them with GET /graphs.")
+    stored = await graphs.find(store, caller, wanted.graphId, wanted.graphVersion)
+    return replace(submission, driver=Driver.CLIENT, graph=stored.graph, tags=[])
+
+
+def _submission(
+    caller: Caller, wanted: CreateExecution, correlation_id: str, headers: Mapping[str, str]
+) -> Submission:
+    return Submission(
+        flow_name=wire.flow_name_of(wanted.graphId),
+        params=wanted.input,
+        tag=wanted.tag,
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.api_key_id,
+        correlation_id=correlation_id,
+        traceparent=traceparent_of(headers),
+    )
 
 
 def _endpoint(form: CommandForm) -> Serve:

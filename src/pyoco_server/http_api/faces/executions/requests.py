@@ -12,7 +12,6 @@ from starlette.requests import Request
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.http_api.faces.executions import request_context
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
 from pyoco_server.operations.idempotency.key_scope import checked_key
@@ -137,7 +136,7 @@ def _correlation_id(request: Request) -> str:
         return new_uuid()
     if len(given) > CORRELATION_CHARS_MAX or not given.isprintable():
         message = f"{CORRELATION_HEADER} may have {CORRELATION_CHARS_MAX} printable characters."
-        raise invalid("header", CORRELATION_HEADER, message)
+        raise Invalid.at(["header", CORRELATION_HEADER], message)
     return given
 
 
@@ -157,4 +156,4 @@ def locate(error: msgspec.ValidationError) -> tuple[list[str], str]:
 
 
 def _invalid(path: list[str], message: str, kind: str) -> Invalid:
-    return Invalid(message, details=[{"loc": ["body", *path], "msg": message, "type": kind}])
+    return Invalid.at(["body", *path], message, kind)

@@ -11,6 +11,7 @@ import re
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.executions import params, request_context
 from pyoco_server.http_api.faces.executions.errors import execution_must_exist
@@ -20,7 +21,6 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.operation import Content, Operation
 from pyoco_server.http_api.routing.operation import events as event_stream
 from pyoco_server.http_api.routing.params import TICKET
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import Topic
 from pyoco_server.operations.executions.histories import Histories, RunHistory
@@ -52,7 +52,7 @@ async def open_events(
         await events.open(tenant_id, gateway.commands.runs.log_seq(execution_id))
     if events.is_ahead and not events.is_over:
         events.detach()
-        raise invalid("header", "Last-Event-ID", "Last-Event-ID is beyond the last event there is.")
+        raise Invalid.at(["header", "Last-Event-ID"], "Last-Event-ID is beyond the last event there is.")
     return events
 
 
@@ -117,7 +117,7 @@ class Events:
 def _seen(given: str | None) -> int:
     given = given or "0"
     if not _SEQ.fullmatch(given):
-        raise invalid("header", "Last-Event-ID", "Last-Event-ID (or afterSeq) is the seq of an event.")
+        raise Invalid.at(["header", "Last-Event-ID"], "Last-Event-ID (or afterSeq) is the seq of an event.")
     return int(given)
 
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.jobs.errors import JobNotFound, job_not_found
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.kinds import ChoiceKind, FlagKind, IntegerKind, TextKind
 from pyoco_server.http_api.routing.params import ListParam, Param, path, text
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.names import TAGS_MAX, check_tag, is_run_id
 from pyoco_server.operations.runs import query
 from pyoco_server.read_model.tag_table import TagFilter
@@ -53,6 +53,6 @@ def list_asked(request: HTTPConnection) -> JobListParams:
     status = STATUS.read(request)
     tags = tuple(dict.fromkeys(check_tag(text) for text in TAGS.read(request)))
     if len(tags) > TAGS_MAX:
-        raise invalid("query", TAGS.name, f"At most {TAGS_MAX} tags: no job has more.")
+        raise Invalid.at(["query", TAGS.name], f"At most {TAGS_MAX} tags: no job has more.")
     wanted = TagFilter(tags, STAGE_OF[status].value if status else None, caller_of(request).tenant_id)
     return JobListParams(wanted, LIMIT.read(request), NEXT_TOKEN.read(request))

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, parse
-from pyoco_server.errors import Invalid
+from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.faces.jobs.errors import Malformed
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.responses.instants import rfc3339, rfc3339_or_none
-from pyoco_server.http_api.routing.problems import problem
 from pyoco_server.lifecycle.retry import results
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
@@ -111,5 +110,5 @@ def _converted(body: bytes, headers: Mapping[str, str], kind: type[_Wanted]) -> 
         raise Malformed(f"The body is not JSON as we read it: {error}.") from None
     except msgspec.ValidationError as error:
         message = str(error)
-        details = [problem("body", "", message)]
+        details = [problem_at(["body"], message)]
         raise Invalid(f"The body is not valid: {message}.", details=details) from None

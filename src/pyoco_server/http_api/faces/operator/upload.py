@@ -21,7 +21,6 @@ from starlette.requests import ClientDisconnect, Request
 from pyoco_server.errors import Invalid, TooLarge
 from pyoco_server.http_api.faces.operator.params import FLAG
 from pyoco_server.http_api.routing.params import Param
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.operations.fleet import wheels
 
 FILE = "wheel"
@@ -54,7 +53,7 @@ async def receive_wheel(request: Request, *, bytes_max: int) -> AsyncIterator[Re
                 async for piece in request.stream():
                     await form.read(piece)
             except ClientDisconnect as error:
-                raise invalid("body", FILE, "The upload ended before its end.") from error
+                raise Invalid.at(["body", FILE], "The upload ended before its end.") from error
             await form.finish()
         replace = form.fields.get(REPLACE.name)
         yield Received(
@@ -100,15 +99,17 @@ class _Form:
         try:
             self._parser.write(piece)
         except MultipartParseError as error:
-            raise invalid("body", FILE, f"The body is not multipart/form-data: {error}.") from error
+            raise Invalid.at(["body", FILE], f"The body is not multipart/form-data: {error}.") from error
         if len(self._pending) >= WRITE_BYTES:
             await self._write()
 
     async def finish(self) -> None:
         if not self._is_over:
-            raise invalid("body", FILE, "The upload ended before its end.")
+            raise Invalid.at(["body", FILE], "The upload ended before its end.")
         if not self._has_file:
-            raise invalid("body", FILE, "The file is missing: send it as the part `wheel`, with its name.")
+            raise Invalid.at(
+                ["body", FILE], "The file is missing: send it as the part `wheel`, with its name."
+            )
         await self._write()
 
     async def _write(self) -> None:
@@ -118,7 +119,7 @@ class _Form:
     def _on_part_begin(self) -> None:
         self._parts += 1
         if self._parts > PARTS_MAX:
-            raise invalid("body", FILE, f"The body has more than {PARTS_MAX} parts.")
+            raise Invalid.at(["body", FILE], f"The body has more than {PARTS_MAX} parts.")
         self._part, self._text, self._disposition = None, bytearray(), b""
 
     def _on_header_end(self) -> None:
@@ -133,7 +134,7 @@ class _Form:
         if self._part != FILE:
             return
         if self._has_file:
-            raise invalid("body", FILE, "There is more than one part `wheel`: send one at a time.")
+            raise Invalid.at(["body", FILE], "There is more than one part `wheel`: send one at a time.")
         self._has_file = True
         self.file_name = options.get(b"filename", b"").decode("utf-8", "replace")
         # Checked before the file is sent.
@@ -148,14 +149,14 @@ class _Form:
         elif self._part in FIELDS:
             self._text += data[start:end]
             if len(self._text) > FIELD_BYTES_MAX:
-                raise invalid("body", self._part, f"{self._part} has more than {FIELD_BYTES_MAX} bytes.")
+                raise Invalid.at(["body", self._part], f"{self._part} has more than {FIELD_BYTES_MAX} bytes.")
 
     def _on_part_end(self) -> None:
         if self._part in FIELDS:
             try:
                 self.fields[self._part] = self._text.decode()
             except UnicodeDecodeError as error:
-                raise invalid("body", self._part, f"{self._part} is not UTF-8 text.") from error
+                raise Invalid.at(["body", self._part], f"{self._part} is not UTF-8 text.") from error
 
     def _on_end(self) -> None:
         self._is_over = True
@@ -178,5 +179,5 @@ def _boundary(request: Request) -> bytes:
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary:
         message = "Send the wheel as multipart/form-data, in the part `wheel`."
-        raise invalid("body", FILE, message)
+        raise Invalid.at(["body", FILE], message)
     return boundary

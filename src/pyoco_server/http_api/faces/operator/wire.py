@@ -9,9 +9,8 @@ import msgspec
 from starlette.requests import Request
 
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
-from pyoco_server.errors import Invalid, NotFound
+from pyoco_server.errors import Invalid, NotFound, problem_at
 from pyoco_server.http_api.faces.operator import params
-from pyoco_server.http_api.routing.problems import invalid, problem
 from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery
 from pyoco_server.operations.fleet.workers import WorkerFilter
 from pyoco_server.store.fleet.registry import WorkerState
@@ -51,7 +50,7 @@ def worker_changes(body: bytes) -> dict[str, bool]:
     changes: dict[str, bool] = msgspec.to_builtins(patch)
     if not changes:
         message = "Give hidden, draining, or both; each is true or false."
-        raise invalid("body", "", message, params.WORKERS_WRONG)
+        raise Invalid.at(["body"], message, err_id=params.WORKERS_WRONG)
     return changes
 
 
@@ -126,5 +125,5 @@ def _decode(body: bytes, kind: type[T], err_id: str | None = None) -> T:
         return asked
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, CanonicalJsonError) as error:
         message = str(error) or "the body is nested too deeply"
-        details = [problem("body", "", message)]
+        details = [problem_at(["body"], message)]
         raise Invalid("The body is not valid.", err_id=err_id, details=details) from error

@@ -2,7 +2,8 @@
 
 The face has its own order of checks, and each of its responses has the rate limit headers. So the general
 authentication lets its requests pass, and they are checked here (docs/decisions/0020). The audit log gets one
-line per request, without token, key or body.
+line per request, without token, key or body. Rate limits have two families of headers: `X-RateLimit-…` and
+those of the IETF draft.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
+from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from pyoco_server.errors import Forbidden, Invalid, Limited, NotFound, Unauthenticated, Unavailable
 from pyoco_server.http_api.context import gateway_of
-from pyoco_server.http_api.faces.recheck import limits
-from pyoco_server.http_api.faces.recheck.access import Access
 from pyoco_server.http_api.faces.recheck.errors import TABLE, word_of
 from pyoco_server.http_api.faces.recheck.request_context import ABOUT
 from pyoco_server.http_api.gateway import Gateway
@@ -32,23 +33,56 @@ from pyoco_server.http_api.requests.idempotency import HEADER
 from pyoco_server.http_api.routing.operation import Operation, Serve
 from pyoco_server.http_api.routing.path_table import PathTable
 from pyoco_server.operations.idempotency.key_scope import hashed
-from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.identity.authenticate_jwt import GUI, RECHECK
+from pyoco_server.operations.identity.callers import Caller, Scope
 from pyoco_server.operations.rechecks.context import ANONYMOUS_CLIENT, client_of, tenant_of
+from pyoco_server.token_bucket import WINDOW_SEC, Taken
 
 log = logging.getLogger("pyoco_server.audit")
 
 # The longest time until a response of this face.
 ANSWER_SEC_MAX = 9.0
 UNKNOWN = "unknown"
+# The names of the rate limits.
+READS_LIMIT, RECHECK_LIMIT, RECHECK_ALL_LIMIT = "reads", "recheck", "recheck_all"
 
 # Raises Forbidden unless the address carries a valid signature.
 CheckSignature = Callable[[Request], Awaitable[None]]
 
 
+class Access(NamedTuple):
+    """Sufficient scopes by audience. A caller without a token needs any one of them."""
+
+    needs: dict[str, tuple[str, ...]]
+
+    def check(self, caller: Caller) -> None:
+        if caller.audiences is None:
+            enough = tuple(dict.fromkeys(scope for need in self.needs.values() for scope in need))
+        else:
+            fitting = [need for audience, need in self.needs.items() if audience in caller.audiences]
+            if not fitting:
+                wanted = " or ".join(self.needs)
+                raise Forbidden(f"This needs a token for the audience {wanted}.", err_id="")
+            enough = tuple(dict.fromkeys(scope for need in fitting for scope in need))
+        if not any(caller.may(scope) for scope in enough):
+            raise Forbidden(f"This needs the scope {' or '.join(enough)}.", err_id="")
+
+
+ASK = Access({RECHECK: (Scope.PDCA_RECHECK,)})
+ASK_ALL = Access({RECHECK: (Scope.PDCA_RECHECK_ALL,)})
+READ = Access({GUI: (Scope.PDCA_READ,)})
+DOWNLOAD = Access({GUI: (Scope.PDCA_DOWNLOAD,)})
+# A caller that may request a recheck may read its status too.
+STATUS = Access(
+    {RECHECK: (Scope.PDCA_RECHECK, Scope.PDCA_RECHECK_ALL, Scope.PDCA_READ), GUI: (Scope.PDCA_READ,)}
+)
+CHANGE = Access({RECHECK: (Scope.PDCA_ADMIN,), GUI: (Scope.PDCA_ADMIN,)})
+
+
 def guarded(
     operation: Operation,
     access: Access | None,
-    limit: str = limits.READS,
+    limit: str = READS_LIMIT,
     check_signature: CheckSignature | None = None,
 ) -> Operation:
     """The operation behind the checks of this face. With `check_signature` it needs no other credentials."""
@@ -69,13 +103,13 @@ class UnknownPaths(BaseRoute):
         self._served = PathTable(operations)
         self._guard = _Guard(UNKNOWN, self._refuse, None)
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+    def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         path = path_of(scope)
         is_ours = scope["type"] == "http" and first_step(path) in SELF_AUTHENTICATING
         is_unknown = is_ours and self._served.find(scope["method"], path) is None
         return (Match.FULL if is_unknown else Match.NONE), {}
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         response = await self._guard.serve_within_limits(Request(scope, receive))
         await response(scope, receive, send)
 
@@ -92,7 +126,7 @@ class _Guard:
     endpoint: str
     serve: Serve
     access: Access | None
-    limit: str = limits.READS
+    limit: str = READS_LIMIT
     check_signature: CheckSignature | None = None
 
     async def serve_within_limits(self, request: Request) -> Response:
@@ -122,8 +156,8 @@ class _Guard:
             # Before it is counted: each count is an entry at the broker, and anyone can make up addresses.
             await self.check_signature(request)
             whose = f"signed for {limit_key_of(request)}"
-        taken = await limits.take(gateway, tenant_of(caller), whose, self.limit)
-        visit.limit_headers = limits.headers(self.limit, taken)
+        taken = await _take(gateway, tenant_of(caller), whose, self.limit)
+        visit.limit_headers = _limit_headers(self.limit, taken)
         if not taken.allowed:
             raise Limited(
                 f"More than {taken.limit} requests of this kind ({self.limit}) in a minute. "
@@ -182,3 +216,23 @@ class _Visit:
         log.info(
             "recheck request", extra={name: value for name, value in fields.items() if value is not None}
         )
+
+
+async def _take(gateway: Gateway, tenant: str, client: str, limit: str) -> Taken:
+    config = gateway.config
+    per_minute = {
+        READS_LIMIT: config.recheck_reads_per_min,
+        RECHECK_LIMIT: config.recheck_per_min,
+        RECHECK_ALL_LIMIT: config.recheck_all_per_min,
+    }
+    return await gateway.store.limits.take(tenant, client, limit, per_minute=per_minute[limit])
+
+
+def _limit_headers(limit: str, taken: Taken) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": str(taken.limit),
+        "X-RateLimit-Remaining": str(taken.remaining),
+        "X-RateLimit-Reset": str(taken.reset_sec),
+        "RateLimit-Policy": f'"{limit}";q={taken.limit};w={round(WINDOW_SEC)}',
+        "RateLimit": f'"{limit}";r={taken.remaining};t={taken.reset_sec}',
+    }

@@ -11,9 +11,19 @@ from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import gateway_of
-from pyoco_server.http_api.faces.recheck import access, params, replies, wire
-from pyoco_server.http_api.faces.recheck.limits import RECHECK, RECHECK_ALL
-from pyoco_server.http_api.faces.recheck.middleware import UnknownPaths, guarded
+from pyoco_server.http_api.faces.recheck import params, wire
+from pyoco_server.http_api.faces.recheck.middleware import (
+    ASK,
+    ASK_ALL,
+    CHANGE,
+    DOWNLOAD,
+    READ,
+    RECHECK_ALL_LIMIT,
+    RECHECK_LIMIT,
+    STATUS,
+    UnknownPaths,
+    guarded,
+)
 from pyoco_server.http_api.faces.recheck.request_context import body_of, note_about, rechecks_of, tenant_in
 from pyoco_server.http_api.faces.recheck.schemas import SCHEMAS
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -21,8 +31,8 @@ from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, 
 from pyoco_server.http_api.requests.idempotency import key_of, key_param, once_answer
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
-from pyoco_server.http_api.routing.operation import Content, Operation, Serve
-from pyoco_server.http_api.routing.schemas import BINARY
+from pyoco_server.http_api.routing.operation import JSON, Content, Operation, Serve
+from pyoco_server.http_api.routing.schemas import BINARY, ref
 from pyoco_server.ids import new_ulid
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
 from pyoco_server.operations.idempotency.request_digest import digest_of
@@ -32,6 +42,22 @@ from pyoco_server.operations.rechecks.catalogue import delete_entry, put_entry
 from pyoco_server.recheck.request_body import RecheckBody, parse_recheck, parse_recheck_all
 
 KEY_CHARS = (8, 64)
+_LIMIT_HEADERS = {
+    name: {"description": description, "schema": {"type": kind}}
+    for name, kind, description in (
+        ("X-RateLimit-Limit", "integer", "Requests of this kind in a minute."),
+        ("X-RateLimit-Remaining", "integer", "How many are left now."),
+        ("X-RateLimit-Reset", "integer", "Seconds until all are there again."),
+        ("RateLimit-Policy", "string", "The same, as the IETF draft has it."),
+        ("RateLimit", "string", "The same, as the IETF draft has it."),
+    )
+}
+_REPLAYED = {"Idempotency-Replayed": {"description": "Given again.", "schema": {"const": "true"}}}
+_ALWAYS = (400, 401, 403, 429, 500, 502)
+_RETRY = {
+    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
+}
+_DESCRIPTIONS = {429: "Too many requests", 502: "The broker, or Airflow, is away"}
 
 
 async def recheck(request: Request) -> Response:
@@ -155,14 +181,32 @@ def _artifact_id(request: Request) -> int:
     return artifact_id
 
 
+def _answer(description: str, name: str, **headers: Any) -> Content:
+    """`name`: of the schema."""
+    return Content(description, {JSON: ref(name)}, more={"headers": _LIMIT_HEADERS | headers})
+
+
+def _empty(description: str) -> Content:
+    return Content(description, more={"headers": _LIMIT_HEADERS})
+
+
+def _body(name: str) -> Content:
+    return Content(kinds={JSON: ref(name)})
+
+
+def _refusal(status: int) -> Content:
+    more = {"headers": _LIMIT_HEADERS | (_RETRY if status in _DESCRIPTIONS else {})}
+    return Content(_DESCRIPTIONS.get(status, "Error"), {JSON: ref("RecheckError")}, more=more)
+
+
 def _asking(path: str, serve: Serve, summary: str, body: str) -> Operation:
-    replied = replies.answer("Accepted, or accepted before", "RecheckAccepted", **replies.REPLAYED)
+    replied = _answer("Accepted, or accepted before", "RecheckAccepted", **_REPLAYED)
     key = key_param(least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
-    return Operation("POST", path, serve, summary, {202: replied}, [key], replies.body(body), errors=[409])
+    return Operation("POST", path, serve, summary, {202: replied}, [key], _body(body), errors=[409])
 
 
 def _status(path: str, name: str) -> Operation:
-    replied = {200: replies.answer("How it stands", "RecheckStatus")}
+    replied = {200: _answer("How it stands", "RecheckStatus")}
     named = [params.REQUEST_ID]
     return Operation(
         "GET", path, get_request, "How a request stands", replied, named, errors=[404], name=name
@@ -173,25 +217,25 @@ _ONE = "/gui/strategies/{strategy_id}"
 _ARTIFACT = "/gui/artifacts/{artifact_id}"
 OPERATIONS = [
     guarded(
-        _asking("/pdca/recheck", recheck, "Recheck strategies by name", "RecheckRequest"), access.ASK, RECHECK
+        _asking("/pdca/recheck", recheck, "Recheck strategies by name", "RecheckRequest"), ASK, RECHECK_LIMIT
     ),
     guarded(
         _asking("/pdca/recheck_all", recheck_all, "Recheck all strategies that match", "RecheckAllRequest"),
-        access.ASK_ALL,
-        RECHECK_ALL,
+        ASK_ALL,
+        RECHECK_ALL_LIMIT,
     ),
-    guarded(_status("/pdca/recheck/{request_id}", "get_recheck"), access.STATUS),
-    guarded(_status("/gui/requests/{request_id}", "get_gui_request"), access.STATUS),
+    guarded(_status("/pdca/recheck/{request_id}", "get_recheck"), STATUS),
+    guarded(_status("/gui/requests/{request_id}", "get_gui_request"), STATUS),
     guarded(
         Operation(
             "GET",
             "/gui/strategies",
             list_strategies,
             "List strategies",
-            {200: replies.answer("A page", "StrategyPage")},
+            {200: _answer("A page", "StrategyPage")},
             params.LIST_PARAMS,
         ),
-        access.READ,
+        READ,
     ),
     guarded(
         Operation(
@@ -199,11 +243,11 @@ OPERATIONS = [
             _ONE,
             get_strategy,
             "One strategy with its latest results",
-            {200: replies.answer("The strategy", "StrategyDetail")},
+            {200: _answer("The strategy", "StrategyDetail")},
             [params.STRATEGY_ID, params.SUMMARY_DAYS, params.LIMIT_HISTORY],
             errors=[404],
         ),
-        access.READ,
+        READ,
     ),
     guarded(
         Operation(
@@ -211,11 +255,11 @@ OPERATIONS = [
             _ONE,
             put_strategy,
             "Write the whole entry of a strategy",
-            {200: replies.answer("The entry", "StrategyEntry")},
+            {200: _answer("The entry", "StrategyEntry")},
             [params.STRATEGY_ID],
-            replies.body("StrategyEntryWritten"),
+            _body("StrategyEntryWritten"),
         ),
-        access.CHANGE,
+        CHANGE,
     ),
     guarded(
         Operation(
@@ -223,11 +267,11 @@ OPERATIONS = [
             _ONE,
             delete_strategy,
             "Remove a strategy from the catalogue",
-            {204: replies.empty("Removed")},
+            {204: _empty("Removed")},
             [params.STRATEGY_ID],
             errors=[404],
         ),
-        access.CHANGE,
+        CHANGE,
     ),
     guarded(
         Operation(
@@ -235,11 +279,11 @@ OPERATIONS = [
             f"{_ONE}/results",
             get_results,
             "Results of a strategy, newest first",
-            {200: replies.answer("Results", "StrategyResults")},
+            {200: _answer("Results", "StrategyResults")},
             [params.STRATEGY_ID, params.FROM, params.TO, params.LIMIT],
             errors=[404],
         ),
-        access.READ,
+        READ,
     ),
     guarded(
         Operation(
@@ -247,11 +291,11 @@ OPERATIONS = [
             f"{_ARTIFACT}/url",
             get_artifact_url,
             "An address from which an artifact can be had for five minutes",
-            {200: replies.answer("The address", "SignedArtifact")},
+            {200: _answer("The address", "SignedArtifact")},
             [params.ARTIFACT_ID],
             errors=[404],
         ),
-        access.DOWNLOAD,
+        DOWNLOAD,
     ),
     guarded(
         Operation(
@@ -259,7 +303,7 @@ OPERATIONS = [
             f"{_ARTIFACT}/content",
             get_artifact_content,
             "The artifact itself, by a signed address",
-            {200: Content("Its bytes", {"*/*": BINARY}, more={"headers": replies.LIMIT_HEADERS})},
+            {200: Content("Its bytes", {"*/*": BINARY}, more={"headers": _LIMIT_HEADERS})},
             [params.ARTIFACT_ID, params.SIGNED_TENANT, params.SIGNED_TOKEN],
             errors=[404],
             never=[401],
@@ -274,7 +318,7 @@ FACE = Face(
     error="RecheckError",
     operations=OPERATIONS,
     schemas=SCHEMAS,
-    always=replies.ALWAYS,
-    refusal=replies.refusal,
+    always=_ALWAYS,
+    refusal=_refusal,
 )
 UNKNOWN_PATHS = UnknownPaths(OPERATIONS)

@@ -15,13 +15,13 @@ from starlette.responses import Response
 
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import params, wire
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, events, json_of
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.routing.schemas import OBJECT
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
@@ -115,7 +115,7 @@ class _Seal:
             seq, stored_at, log_id = unseal(self._secret, EVENT_ID, self._scope, token)
         except (TokenRefused, ValueError):
             message = "Last-Event-ID is not one of this stream. Follow it without."
-            raise invalid("header", "Last-Event-ID", message) from None
+            raise Invalid.at(["header", "Last-Event-ID"], message) from None
         return At(seq, str(stored_at)) if log_id == self._log_id else NOWHERE
 
 

@@ -30,7 +30,8 @@ from pyoco_server.http_api.routing.operation import Operation, json_body, json_o
 from pyoco_server.http_api.routing.schemas import OBJECT, TEXT, record, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.fleet import workers
-from pyoco_server.operations.runs import cancel, query, submit, wait
+from pyoco_server.operations.live.run_views import wait_for_end
+from pyoco_server.operations.runs import cancel, query, submit
 
 
 async def submit_run(request: Request) -> Response:
@@ -48,7 +49,7 @@ async def get_run(request: Request) -> Response:
     records = bool(params.INCLUDE.read(request))
     wait_sec = params.WAIT.read(request)
     if wait_sec:
-        waiting = wait.wait_for_end(gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
+        waiting = wait_for_end(gateway.run_views, run_id, timeout_sec=wait_sec, tenant_id=tenant_id)
         stored = await while_allowed(request, gateway, waiting)
     else:
         stored = await query.get_run(gateway.store, run_id, tenant_id=tenant_id, whole=records)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from pyoco_server import clock
 from pyoco_server.cursors import TokenRefused, seal, unseal
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.faces.runs.params import FOLLOW_PARAMS, RUN_ID, WatchParams, watch_asked
@@ -19,7 +20,6 @@ from pyoco_server.http_api.faces.runs.request_context import run_id_of
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.routing.operation import Content, Operation, events
-from pyoco_server.http_api.routing.problems import invalid
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.operations.live.notify import Notify
 from pyoco_server.operations.live.run_views import RunView, RunViews
@@ -127,4 +127,4 @@ def _seen(secret: bytes, run_id: str, last_event_id: str | None) -> int:
         return unseal(secret, EVENT_ID, {"run_id": run_id}, last_event_id)[0]
     except TokenRefused:
         message = "Last-Event-ID is not one of this run. Watch it without."
-        raise invalid("header", "Last-Event-ID", message) from None
+        raise Invalid.at(["header", "Last-Event-ID"], message) from None

@@ -21,6 +21,7 @@ from pyoco_server.errors import (
     TooLarge,
     Unauthenticated,
     Unavailable,
+    problem_at,
 )
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.responses.error_table import ErrorTable
@@ -221,15 +222,14 @@ def _invalid_body(error: Exception) -> Invalid:
         if isinstance(error, msgspec.ValidationError)
         else "json_invalid"
     )
-    problem = {"loc": ["body", *path], "msg": _PLACE.sub("", message), "type": kind}
+    problem = problem_at(["body", *path], _PLACE.sub("", message), kind)
     return Invalid("The body is not a valid submission.", details=[problem])
 
 
 def _task_and_from(asked: RunRetryRequest) -> Invalid:
     missing = asked.task is msgspec.UNSET
     message = "'from: task' needs 'task', the name of one." if missing else "'task' goes with 'from: task'."
-    problem = {"loc": ["body", "task"], "msg": message, "type": "missing" if missing else "value_error"}
-    return Invalid(message, details=[problem])
+    return Invalid.at(["body", "task"], message, "missing" if missing else "value_error")
 
 
 def _placed(problem: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from pyoco_server.errors import Invalid
+from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.operations.runs.submit import Submission
@@ -85,7 +85,7 @@ def not_single(form: FormData, names: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def problem(name: str, message: str, type_: str = "value_error") -> dict[str, Any]:
-    return {"loc": ["body", name], "msg": message, "type": type_}
+    return problem_at(["body", name], message, type_)
 
 
 def _is_single(values: list[Any]) -> bool:
@@ -93,4 +93,4 @@ def _is_single(values: list[Any]) -> bool:
 
 
 def _wrong(message: str, type_: str = "value_error") -> Invalid:
-    return Invalid(message, details=[problem(FILE, message, type_)])
+    return Invalid.at(["body", FILE], message, type_)

@@ -113,5 +113,5 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Each once, in their order."""
     if len(tags) > TAGS_MAX:
         message = f"A wheel can have {TAGS_MAX} tags at most."
-        raise Invalid(message, details=[{"loc": ["tags"], "msg": message, "type": "value_error"}])
+        raise Invalid.at(["tags"], message)
     return tuple(dict.fromkeys(check_routing_tag(tag, "tags") for tag in tags))

@@ -1,7 +1,8 @@
 """Parses a graph from JSON or YAML into valid tasks, or lists every problem with its node.
 
-Parsing gives a plain value and, for YAML, the place of each part. Each node is checked alone; the core checks
-the graph as a whole. Unknown members are refused, because a version cannot be changed later.
+Parsing gives a plain value and, for YAML, the place of each part; YAML has the rules of `flow.yaml`. Each
+node is checked alone; the core checks the graph as a whole. Unknown members are refused, because a version
+cannot be changed later.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pyoco_server import canonical_json
-from pyoco_server.errors import Invalid
-from pyoco_server.http_api.faces.executions.graphs.graph_yaml import Path, Places, read_yaml
+from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.faces.executions.request_context import shown
 from pyoco_server.http_api.faces.executions.requests import locate
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
+from pyoco_server.workflow_yaml.lines import Lines
+from pyoco_server.workflow_yaml.problems import Problems, WorkflowYamlValidationError
+from pyoco_server.workflow_yaml.reading import Entries, Items, Node, decoded, plain, read
 
 PROBLEMS_MAX = 20
+# As many as a thousand nodes with all their members have. The size of the body limits the rest.
+VALUES_MAX = 200_000
 GRAPH_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 # Members of our answers that are ignored, so that an answer can be edited and sent back.
@@ -27,6 +32,9 @@ _IGNORED = frozenset({"version", "createdAt", "digest"})
 _MEMBERS = frozenset({"graphId", "nodes"}) | _IGNORED
 _NODE_MEMBERS = GraphTask.__struct_fields__
 _RETRY_MEMBERS = RetryPolicy.__struct_fields__
+
+Path = tuple[str | int, ...]
+Places = dict[Path, tuple[int, int]]
 
 
 class DocumentProblem(NamedTuple):
@@ -37,7 +45,7 @@ class DocumentProblem(NamedTuple):
 
 def graph_tasks(raw: bytes, *, graph_id: str, is_yaml: bool) -> tuple[GraphTask, ...]:
     """Raises Invalid with every problem that was found."""
-    value, places = read_yaml(raw) if is_yaml else (_read_json(raw), {})
+    value, places = _read_yaml(raw) if is_yaml else (_read_json(raw), {})
     problems = list(_outer_problems(value, graph_id))
     if problems:
         raise _invalid(problems, places)
@@ -53,6 +61,46 @@ def _read_json(raw: bytes) -> Any:
         return canonical_json.parse(raw)
     except canonical_json.CanonicalJsonError as error:
         raise _invalid([DocumentProblem((), f"it is not strict JSON: {error}.")], {}) from None
+
+
+def _read_yaml(raw: bytes) -> tuple[Any, Places]:
+    problems = Problems()
+    try:
+        text = decoded(raw, problems)
+        root = read(text, Lines(text), problems, nodes_max=VALUES_MAX)
+        if problems.found:
+            raise problems.error()
+    except WorkflowYamlValidationError as error:
+        raise _invalid_yaml(error) from None
+    if root is None:
+        return None, {}
+    return plain(root), _places(root)
+
+
+def _places(root: Node) -> Places:
+    places: Places = {}
+    waiting: list[tuple[Path, Node]] = [((), root)]
+    while waiting:
+        path, node = waiting.pop()
+        places[path] = (node.place.line, node.place.column)
+        match node:
+            case Items():
+                waiting += [((*path, index), inner) for index, inner in enumerate(node.nodes)]
+            case Entries():
+                waiting += [((*path, key), entry.node) for key, entry in node.by_key.items()]
+            case _:
+                pass
+    return places
+
+
+def _invalid_yaml(error: WorkflowYamlValidationError) -> Invalid:
+    details = [
+        problem_at(["body"], one.msg, one.type) | {"line": one.place.line, "column": one.place.column}
+        for one in error.problems
+    ]
+    first = error.problems[0]
+    where = f"line {first.place.line}, column {first.place.column}"
+    return Invalid(f"The graph is not valid: {where}: {first.msg}", details=details)
 
 
 def _outer_problems(value: Any, graph_id: str) -> Iterator[DocumentProblem]:
@@ -130,7 +178,7 @@ def _sentence(problem: DocumentProblem) -> str:
 
 
 def _detail(problem: DocumentProblem, places: Places) -> dict[str, Any]:
-    detail: dict[str, Any] = {"loc": ["body", *problem.path], "msg": problem.message, "type": "value_error"}
+    detail = problem_at(["body", *problem.path], problem.message)
     if problem.node is not None:
         detail["nodeId"] = shown(problem.node)
     outward = (problem.path[:length] for length in range(len(problem.path), -1, -1))
