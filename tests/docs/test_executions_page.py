@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.http_api.faces.executions.commands import FORMS
-from pyoco_server.http_api.faces.executions.errors import _ERRORS
+from pyoco_server.http_api.faces.executions.errors import _CODES
 from tests.docs.test_examples import blocks, up
 
 PAGE = "docs/executions.md"
@@ -51,4 +51,4 @@ def test_every_command_and_every_code_stands_on_the_page() -> None:
     page = (Path(__file__).parents[2] / PAGE).read_text()
     assert [form.name for form in FORMS if f"| {form.name} |" not in page] == []
     unsaid = {"CONFLICT", "TOO_MANY_REQUESTS", "INTERNAL"}  # nothing here makes these on purpose
-    assert [code for _, code in _ERRORS.values() if f"`{code}`" not in page and code not in unsaid] == []
+    assert [code for code in _CODES.values() if f"`{code}`" not in page and code not in unsaid] == []

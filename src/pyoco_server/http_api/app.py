@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, read_environment
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import description, error_answers, pages
+from pyoco_server.http_api import error_answers, pages
 from pyoco_server.http_api.faces.executions import routes as executions
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.stream_routes import events_topic
@@ -108,7 +108,7 @@ def create_app(
     for face in FACES:
         app.router.routes += face.routes()
     app.router.routes += [recheck.UNKNOWN_PATHS, *recheck.FACE.routes()]
-    app.router.routes += pages.ROUTES + description.ROUTES
+    app.router.routes += pages.ROUTES
     app.add_exception_handler(PyocoError, error_answers.on_error)
     app.add_exception_handler(HTTPException, error_answers.on_http_exception)
     app.add_exception_handler(ClientDisconnect, error_answers.on_disconnect)

@@ -1,15 +1,19 @@
 """`/`, `/docs` and `/static/*`: dashboard and API reference, if they are built into the package.
 
+`/openapi.json` and `/openapi.yaml`: the description of the API, derived from its operations.
+
 Files below `/static` have a digest in their name and never change. The page itself is not cached: it contains
 settings of the gateway for the dashboard.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import mimetypes
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +23,8 @@ from pyoco_server.config import NatsBackendConfig, own_language
 from pyoco_server.errors import NotFound
 from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.error_answers import error_answer
+from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.http_api.routing.document import YAML_TYPE, as_yaml
 from pyoco_server.texts import choose_language
 
 BUILT = Path(__file__).parent / "dashboard"
@@ -81,11 +87,30 @@ async def static(request: Request) -> Response:
     return _answer(request, path.read_bytes(), kind, _FOR_EVER)
 
 
+async def openapi_json(request: Request) -> Response:
+    return json_answer(_described(request))
+
+
+async def openapi_yaml(request: Request) -> Response:
+    # In a thread: it takes about 100 ms.
+    body = await asyncio.to_thread(as_yaml, _described(request))
+    return Response(body, media_type=YAML_TYPE)
+
+
 ROUTES = [
     Route("/", index, methods=["GET"]),
     Route("/docs", reference, methods=["GET"]),
     Route("/static/{name}", static, methods=["GET"]),
+    Route("/openapi.json", openapi_json, methods=["GET"]),
+    Route("/openapi.yaml", openapi_yaml, methods=["GET"]),
 ]
+
+
+def _described(request: Request) -> dict[str, Any]:
+    """Behind a proxy that strips a prefix, paths are below that prefix."""
+    described: dict[str, Any] = request.app.openapi()
+    prefix = request.scope.get("root_path", "").rstrip("/")
+    return described | {"servers": [{"url": prefix}]} if prefix else described
 
 
 def _page(config: NatsBackendConfig, accept_language: str | None) -> str:

@@ -1,6 +1,7 @@
 """The error table of a face: a status and a body for every kind of error.
 
-Each face has one table; `error_answers` finds it by the path. The nested body is shared by several faces.
+Each face has one table; `error_answers` finds it by the path. Most faces have the same statuses;
+those with the nested body share its codes.
 """
 
 from __future__ import annotations
@@ -13,13 +14,50 @@ import msgspec
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from pyoco_server.errors import Internal, PyocoError
+from pyoco_server.errors import (
+    Conflict,
+    Forbidden,
+    IdempotencyConflict,
+    Internal,
+    Invalid,
+    Limited,
+    NotFound,
+    PyocoError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from pyoco_server.http_api.middleware.refusal_log import note_refusal
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.texts import Language, choose_language
 
 PROBLEM = "application/problem+json"
 RETRY_AFTER_SEC = 1  # if the error has no other
+
+# The nearest class of an error decides.
+STATUSES: dict[type[PyocoError], int] = {
+    Invalid: 422,
+    TooLarge: 413,
+    NotFound: 404,
+    Conflict: 409,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    Limited: 429,
+    Unavailable: 503,
+    Internal: 500,
+}
+CODES: dict[type[PyocoError], str] = {
+    Invalid: "INVALID_REQUEST",
+    TooLarge: "TOO_LARGE",
+    NotFound: "NOT_FOUND",
+    Conflict: "CONFLICT",
+    IdempotencyConflict: "IDEMPOTENCY_CONFLICT",
+    Unauthenticated: "UNAUTHENTICATED",
+    Forbidden: "FORBIDDEN",
+    Limited: "TOO_MANY_REQUESTS",
+    Unavailable: "UNAVAILABLE",
+    Internal: "INTERNAL",
+}
 
 
 class FrameworkRefusal(PyocoError):
@@ -67,8 +105,12 @@ def retry_header(error: PyocoError, status: int) -> dict[str, str]:
     return {} if after_sec is None else {"Retry-After": str(max(1, round(after_sec)))}
 
 
-def nested(code: str, error: PyocoError) -> dict[str, Any]:
+def nested(codes: Mapping[type[PyocoError], str], error: PyocoError) -> dict[str, Any]:
     """`{"error": {"code", "message", "details"}}`; details are always an object."""
+    if isinstance(error, FrameworkRefusal):
+        code = error.name
+    else:
+        code = next(codes[kind] for kind in type(error).__mro__ if kind in codes)
     details = {"problems": error.details} if isinstance(error.details, list) else error.details or {}
     return {"error": {"code": code, "message": error.public_message, "details": details}}
 

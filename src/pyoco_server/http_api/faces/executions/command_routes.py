@@ -14,10 +14,9 @@ from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.context import Store, ready_gateway
 from pyoco_server.http_api.faces.executions import params, request_context, wire
 from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
-from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound, rejection
 from pyoco_server.http_api.faces.executions.event_history import event_ids
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
-from pyoco_server.http_api.faces.executions.rejected import rejection
 from pyoco_server.http_api.faces.executions.requests import CreateExecution, Envelope, body_of, envelope_of
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of

@@ -1,4 +1,4 @@
-"""The errors of this face: one table from our errors to its statuses and codes."""
+"""The errors of this face: their codes, and for a refused command which guard refused and the state."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyoco_server.errors import (
-    Conflict,
-    Forbidden,
-    IdempotencyConflict,
-    Internal,
-    Invalid,
-    Limited,
-    NotFound,
-    PyocoError,
-    TooLarge,
-    Unauthenticated,
-    Unavailable,
-)
-from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
+from pyoco_server.errors import Conflict, NotFound, PyocoError
+from pyoco_server.http_api.faces.executions import wire
+from pyoco_server.http_api.responses.error_table import CODES, STATUSES, ErrorTable, nested, nested_problem
+from pyoco_server.lifecycle.decide import Reason
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions.graphs import GraphNotFound
 from pyoco_server.texts import Language
 
@@ -49,29 +40,48 @@ class CommandRejected(Conflict):
     """A guard refused the command. `details`: which guard, and the state of the execution."""
 
 
-# The nearest class of an error decides.
-_ERRORS: dict[type[PyocoError], tuple[int, str]] = {
-    Invalid: (422, "INVALID_REQUEST"),
-    TooLarge: (413, "TOO_LARGE"),
-    NotFound: (404, "NOT_FOUND"),
-    GraphNotFound: (404, "GRAPH_NOT_FOUND"),
-    ExecutionNotFound: (404, "EXECUTION_NOT_FOUND"),
-    NodeNotFound: (404, "NODE_NOT_FOUND"),
-    Conflict: (409, "CONFLICT"),
-    CommandRejected: (409, "COMMAND_REJECTED"),
-    IdempotencyConflict: (409, "IDEMPOTENCY_CONFLICT"),
-    Unauthenticated: (401, "UNAUTHENTICATED"),
-    Forbidden: (403, "FORBIDDEN"),
-    Limited: (429, "TOO_MANY_REQUESTS"),
-    Unavailable: (503, "UNAVAILABLE"),
-    Internal: (500, "INTERNAL"),
+_CODES = CODES | {
+    GraphNotFound: "GRAPH_NOT_FOUND",
+    ExecutionNotFound: "EXECUTION_NOT_FOUND",
+    NodeNotFound: "NODE_NOT_FOUND",
+    CommandRejected: "COMMAND_REJECTED",
+}
+# Why a command is refused: the code of the contract, and the reason as the end of a sentence.
+_REASONS: dict[Reason, tuple[str, str]] = {
+    Reason.TERMINAL: ("EXECUTION_TERMINAL", "execution is over"),
+    Reason.CANCEL_REQUESTED: ("CANCEL_REQUESTED", "execution is cancel-requested"),
+    Reason.TASK_STATUS: ("NODE_STATUS", "node is {node_status}"),
+    Reason.NOT_WAITING: ("NODE_STATUS", "node is {node_status}"),
+    Reason.WAIT_KEY: ("RESUME_KEY", "resumeKey is not the waitKey that the node waits for"),
+    Reason.ATTEMPT: ("ATTEMPT", "attempt must be {next_attempt}"),
+    Reason.WRONG_DRIVER: ("WRONG_DRIVER", "execution is driven by {driver}s"),
+    Reason.NOT_TERMINAL: ("NOT_TERMINAL", "execution is not over; cancel it first"),
 }
 
 
+def rejection(command: str, reason: Reason, run: Run, node_id: str | None) -> CommandRejected:
+    word, why = _REASONS[reason]
+    record = run.tasks.get(node_id) if node_id is not None else None
+    details: dict[str, Any] = {"reason": word, "status": wire.status_of(run)}
+    if record is not None:
+        details["nodeStatus"] = wire.node_status(record)
+    if run.cancel is not None:
+        details["cancelRequestedAt"] = wire.instant(run.cancel.at)
+    sentence = why.format(
+        node_status=details.get("nodeStatus"),
+        next_attempt=record.attempt + 1 if record else 1,
+        driver=run.driver,
+    )
+    return CommandRejected(f"{command} rejected because {sentence}", details=details)
+
+
+def word_of(reason: str) -> str:
+    """For a stored refusal, perhaps of another version."""
+    return _REASONS[Reason(reason)][0] if reason in _REASONS else reason
+
+
 def _body(error: PyocoError, language: Language) -> dict[str, Any]:
-    if isinstance(error, FrameworkRefusal):
-        return nested(error.name, error)
-    return nested(next(_ERRORS[kind][1] for kind in type(error).__mro__ if kind in _ERRORS), error)
+    return nested(_CODES, error)
 
 
-TABLE = ErrorTable({kind: status for kind, (status, _) in _ERRORS.items()}, _body, nested_problem)
+TABLE = ErrorTable(STATUSES, _body, nested_problem)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyoco_server.http_api.faces.executions import wire
-from pyoco_server.http_api.faces.executions.rejected import word_of
+from pyoco_server.http_api.faces.executions.errors import word_of
 from pyoco_server.operations.runs.why import AHEAD_MAX, Because
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.texts import Language

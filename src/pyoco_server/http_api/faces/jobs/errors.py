@@ -6,20 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyoco_server.errors import (
-    Conflict,
-    Forbidden,
-    IdempotencyConflict,
-    Internal,
-    Invalid,
-    Limited,
-    NotFound,
-    PyocoError,
-    TooLarge,
-    Unauthenticated,
-    Unavailable,
-)
-from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal, nested, nested_problem
+from pyoco_server.errors import Invalid, NotFound, PyocoError
+from pyoco_server.http_api.responses.error_table import CODES, STATUSES, ErrorTable, nested, nested_problem
 from pyoco_server.operations.logs.cursors import BadToken
 from pyoco_server.operations.runs.erase import StillLive
 from pyoco_server.operations.runs.run_list import NotOfThisList
@@ -44,48 +32,19 @@ def job_not_found() -> Iterator[None]:
         raise JobNotFound from None
 
 
-_STATUSES: dict[type[PyocoError], int] = {
-    Malformed: 400,
-    NotOfThisList: 400,
-    BadToken: 400,
-    Invalid: 422,
-    TooLarge: 413,
-    NotFound: 404,
-    Conflict: 409,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    Limited: 429,
-    Unavailable: 503,
-    Internal: 500,
-}
-_CODES: dict[type[PyocoError], str] = {
+_STATUSES = STATUSES | {Malformed: 400, NotOfThisList: 400, BadToken: 400}
+_CODES = CODES | {
     Malformed: "MALFORMED_JSON",
     NotOfThisList: "INVALID_TOKEN",
     BadToken: "INVALID_TOKEN",
-    Invalid: "INVALID_REQUEST",
-    TooLarge: "TOO_LARGE",
     JobNotFound: "JOB_NOT_FOUND",
-    NotFound: "NOT_FOUND",
     StillLive: "JOB_NOT_TERMINAL",
-    IdempotencyConflict: "IDEMPOTENCY_CONFLICT",
-    Conflict: "CONFLICT",
-    Unauthenticated: "UNAUTHENTICATED",
-    Forbidden: "FORBIDDEN",
-    Limited: "TOO_MANY_REQUESTS",
-    Unavailable: "UNAVAILABLE",
-    Internal: "INTERNAL",
 }
-
-
-def _code(error: PyocoError) -> str:
-    if isinstance(error, FrameworkRefusal):
-        return error.name
-    return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
 
 
 def error_object(error: PyocoError) -> dict[str, Any]:
     """The error object, in an answer or a WebSocket frame."""
-    shown: dict[str, Any] = nested(_code(error), error)["error"]
+    shown: dict[str, Any] = nested(_CODES, error)["error"]
     return shown
 
 

@@ -16,22 +16,23 @@ from pyoco_server.http_api.faces.runs import (
     ticket_routes,
     watch_routes,
     wire,
-    yaml_routes,
 )
 from pyoco_server.http_api.faces.runs.request_context import run_id_of, shown_in_lists, while_allowed
 from pyoco_server.http_api.faces.runs.schedules import routes as schedules
-from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, LIST, SCHEMAS
+from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, LIST, SCHEMAS, YAML_FORM
+from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
 from pyoco_server.http_api.requests.idempotency import key_of, key_param
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.face import Face
-from pyoco_server.http_api.routing.operation import Operation, json_body, json_of
+from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT, TEXT, record, ref
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.live.run_views import wait_for_end
 from pyoco_server.operations.runs import cancel, query, submit
+from pyoco_server.operations.runs.submit_yaml import submit_yaml, with_workflow
 
 
 async def submit_run(request: Request) -> Response:
@@ -41,6 +42,19 @@ async def submit_run(request: Request) -> Response:
     if (key := key_of(request)) is not None:
         return await idempotent_runs.submit_once(gateway.store, key, body, valid)
     return json_answer(wire.accepted(await submit.submit(gateway.store, valid)))
+
+
+async def submit_run_yaml(request: Request) -> Response:
+    gateway = ready_gateway(request)
+    key = key_of(request)
+    async with form_of(request) as form:
+        wanted = submission_in(request, form)
+        workflow = await workflow_in(form, gateway.config.workflow_yaml_max_bytes)
+        asked = idempotent_runs.asked_in(form, workflow) if key is not None else {}
+    if key is not None:
+        valid = submit.validate(await with_workflow(wanted, workflow, gateway.config), gateway.config)
+        return await idempotent_runs.submit_once(gateway.store, key, asked, valid)
+    return json_answer(wire.accepted(await submit_yaml(gateway.store, wanted, workflow)))
 
 
 async def get_run(request: Request) -> Response:
@@ -162,7 +176,16 @@ FACE = Face(
         *log_routes.OPERATIONS,
         *ticket_routes.OPERATIONS,
         *result_routes.OPERATIONS,
-        *yaml_routes.OPERATIONS,
+        Operation(
+            "POST",
+            "/runs/yaml",
+            submit_run_yaml,
+            "Submit a run together with its flow",
+            {200: json_of("Accepted and queued", ACCEPTED)},
+            [key_param()],
+            Content(kinds={"multipart/form-data": YAML_FORM}),
+            errors=[409, 413, 422],
+        ),
     ],
     schemas=SCHEMAS,
 )

@@ -12,19 +12,12 @@ from msgspec.structs import asdict, replace
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import (
     Conflict,
-    Forbidden,
-    Internal,
     Invalid,
-    Limited,
-    NotFound,
     PyocoError,
-    TooLarge,
-    Unauthenticated,
-    Unavailable,
     problem_at,
 )
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
-from pyoco_server.http_api.responses.error_table import ErrorTable
+from pyoco_server.http_api.responses.error_table import STATUSES, ErrorTable
 from pyoco_server.lifecycle.run import Run, has_no_worker
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
@@ -41,17 +34,6 @@ T = TypeVar("T")
 # A snapshot in an answer is complete: only a stored one has to fit a message.
 ANSWER_BYTES_MAX = 2**62
 
-_STATUS = {
-    Invalid: 422,
-    TooLarge: 413,
-    NotFound: 404,
-    Conflict: 409,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    Limited: 429,
-    Unavailable: 503,
-    Internal: 500,
-}
 _PLACES = (["body"], ["query"], ["path"], ["header"])
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
@@ -254,4 +236,4 @@ def _place_of(problem: dict[str, Any]) -> str:
     return f"{place}, line {problem['line']}, column {problem['column']}" if "line" in problem else place
 
 
-ERRORS = ErrorTable(_STATUS, error_body, _problem_of)
+ERRORS = ErrorTable(STATUSES, error_body, _problem_of)

@@ -11,16 +11,21 @@ from pyoco_server import clock
 from pyoco_server.http_api.context import ready_gateway
 from pyoco_server.http_api.faces.runs import params
 from pyoco_server.http_api.faces.runs.request_context import shown_in_lists
-from pyoco_server.http_api.faces.runs.schedules.form import asked_in, timing_in, timing_of
-from pyoco_server.http_api.faces.runs.schedules.schemas import BODY, DELETED, FORM
-from pyoco_server.http_api.faces.runs.schemas import SUMMARIES
+from pyoco_server.http_api.faces.runs.schedules.form import (
+    INTERVAL_SEC_MAX,
+    INTERVAL_SEC_MIN,
+    asked_in,
+    timing_in,
+    timing_of,
+)
+from pyoco_server.http_api.faces.runs.schemas import SUMMARIES, YAML_FORM
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
 from pyoco_server.http_api.routing.params import path
-from pyoco_server.http_api.routing.schemas import array, ref
+from pyoco_server.http_api.routing.schemas import DATE_TIME, array, ref
 from pyoco_server.operations import schedules
 from pyoco_server.schedules import Schedule
 
@@ -72,6 +77,45 @@ async def delete_schedule(request: Request) -> Response:
     return json_answer({"schedule_id": schedule_id, "deleted": True})
 
 
+_WHEN: dict[str, Any] = {
+    "run_at": DATE_TIME | {"description": "Run once, at this instant. With its offset."},
+    "interval_seconds": {
+        "type": "number",
+        "minimum": INTERVAL_SEC_MIN,
+        "maximum": INTERVAL_SEC_MAX,
+        "description": "Run repeatedly, at this interval.",
+    },
+    "start_at": DATE_TIME
+    | {"description": "With interval_seconds: the first time. A past instant sets the phase."},
+    "cron": {
+        "type": "string",
+        "description": "Five fields: minute, hour, day of month, month, day of week.",
+        "example": "30 8 * * mon-fri",
+    },
+    "timezone": {
+        "type": "string",
+        "default": "UTC",
+        "description": "With cron: its time zone.",
+        "example": "Asia/Tokyo",
+    },
+}
+_FORM: dict[str, Any] = YAML_FORM | {"properties": YAML_FORM["properties"] | _WHEN}
+_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["flow_name"],
+    "properties": {
+        "flow_name": {"type": "string"},
+        "params": {"type": "object"},
+        "tag": {"type": "string", "description": "Routing tag: which workers execute it; else `default`."},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    | _WHEN,
+}
+_DELETED = {
+    "type": "object",
+    "required": ["schedule_id", "deleted"],
+    "properties": {"schedule_id": {"type": "string"}, "deleted": {"const": True}},
+}
 _WHICH = (
     "Exactly one of `run_at`, `interval_seconds` and `cron`. After a downtime the "
     "latest missed run is started, earlier ones are not."
@@ -83,7 +127,7 @@ OPERATIONS = [
         create_schedule,
         "Schedule a flow that workers have",
         {200: json_of("The schedule", ref("Schedule"))},
-        body=json_body(BODY),
+        body=json_body(_BODY),
         errors=[409, 413, 415, 422],
         description=_WHICH,
     ),
@@ -93,7 +137,7 @@ OPERATIONS = [
         create_yaml_schedule,
         "Schedule a flow.yaml",
         {200: json_of("The schedule", ref("Schedule"))},
-        body=Content(kinds={"multipart/form-data": FORM}),
+        body=Content(kinds={"multipart/form-data": _FORM}),
         errors=[409, 413, 422],
         description=_WHICH,
     ),
@@ -118,7 +162,7 @@ OPERATIONS = [
         "/schedules/{schedule_id}",
         delete_schedule,
         "Delete a schedule; its runs continue",
-        {200: json_of("Deleted", DELETED)},
+        {200: json_of("Deleted", _DELETED)},
         [SCHEDULE_ID],
         errors=[404],
     ),
