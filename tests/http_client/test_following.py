@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client import client as http_client
-from pyoco_server.http_client.event_stream import events_in
+from pyoco_server.http_client.calls import events_in
 from tests.http_client.conftest import Stack
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 # A stream that breaks is opened again at the same place, at most this often in a row.
 RECONNECTS_MAX = 10
 RECONNECT_SEC = 1.0
+
+
+class Event(NamedTuple):
+    """A server-sent event of the gateway: a name, JSON as data, an id. Other fields are ignored."""
+
+    name: str
+    data: Any
+    id: str | None
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -43,6 +52,18 @@ def open_stream(
             response.read()  # the error shows the body
         response.raise_for_status()
         yield response
+
+
+def events_in(lines: Iterable[str]) -> Iterator[Event]:
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+            continue
+        if "data" in fields:
+            yield Event(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
+        fields = {}
 
 
 def deadline_after(timeout_sec: float | None) -> float | None:

@@ -18,15 +18,16 @@ from urllib.parse import quote
 import httpx
 
 from pyoco_server.http_client.calls import (
+    Event,
     answer,
     deadline_after,
+    events_in,
     given,
     left_sec,
     list_in,
     object_in,
     open_stream,
 )
-from pyoco_server.http_client.event_stream import Event, events_in
 from pyoco_server.http_client.logs import LogCalls
 from pyoco_server.http_client.schedules import ScheduleCalls, workflow_file
 from pyoco_server.http_client.workers import WorkerCalls

@@ -11,8 +11,14 @@ from urllib.parse import quote
 
 import httpx
 
-from pyoco_server.http_client.calls import RECONNECT_SEC, RECONNECTS_MAX, given, object_in, open_stream
-from pyoco_server.http_client.event_stream import events_in
+from pyoco_server.http_client.calls import (
+    RECONNECT_SEC,
+    RECONNECTS_MAX,
+    events_in,
+    given,
+    object_in,
+    open_stream,
+)
 
 PAGE_LINES = 5_000
 NO_CONTENT = 204

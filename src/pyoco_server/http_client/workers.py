@@ -14,13 +14,13 @@ from pyoco_server.http_client.calls import (
     RECONNECT_SEC,
     RECONNECTS_MAX,
     deadline_after,
+    events_in,
     given,
     left_sec,
     list_in,
     object_in,
     open_stream,
 )
-from pyoco_server.http_client.event_stream import events_in
 
 ONE_STREAM_SEC = 600.0
 ALIVE = ("RUNNING", "IDLE")

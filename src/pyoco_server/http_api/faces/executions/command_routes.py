@@ -12,12 +12,19 @@ from starlette.responses import Response
 
 from pyoco_server.errors import Invalid, NotFound
 from pyoco_server.http_api.context import Store, ready_gateway
-from pyoco_server.http_api.faces.executions import params, request_context, wire
+from pyoco_server.http_api.faces.executions import params, wire
 from pyoco_server.http_api.faces.executions.commands import FORMS, CommandForm
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, NodeNotFound, rejection
 from pyoco_server.http_api.faces.executions.event_history import event_ids
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID
-from pyoco_server.http_api.faces.executions.requests import CreateExecution, Envelope, body_of, envelope_of
+from pyoco_server.http_api.faces.executions.requests import (
+    CreateExecution,
+    Envelope,
+    body_of,
+    envelope_of,
+    execution_id_of,
+    shown,
+)
 from pyoco_server.http_api.middleware.addresses import path_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import traceparent_of
@@ -109,7 +116,7 @@ async def _command(request: Request, form: CommandForm) -> Response:
     gateway, caller = ready_gateway(request), caller_of(request)
     envelope = await envelope_of(request, bytes_max=gateway.config.params_max_bytes)
     body, value = await read_aside(envelope.raw, body_of, envelope.raw, form.body)
-    execution_id = request_context.execution_id_of(request)
+    execution_id = execution_id_of(request)
     node_id = str(request.path_params["nodeId"]) if form.is_of_node else None
     asked = RunCommand(
         run_id=execution_id,
@@ -139,7 +146,7 @@ async def _command(request: Request, form: CommandForm) -> Response:
             )
             return _answer(await keyed.remember(accepted), envelope)
     except UnknownTask:
-        raise NodeNotFound(request_context.shown(node_id or "")) from None
+        raise NodeNotFound(shown(node_id or "")) from None
     except NotFound:
         raise ExecutionNotFound(execution_id) from None
 

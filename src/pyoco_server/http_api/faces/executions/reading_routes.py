@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.executions import params, request_context, wire
+from pyoco_server.http_api.faces.executions import params, requests, wire
 from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound, execution_must_exist
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.faces.executions.state import state_at
@@ -34,7 +34,7 @@ async def get_execution(request: Request) -> Response:
 
 
 async def _latest(request: Request) -> Run:
-    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), requests.execution_id_of(request)
     with execution_must_exist(execution_id):
         return await drive.latest(gateway.commands, execution_id, caller_of(request).tenant_id)
 
@@ -44,7 +44,7 @@ async def list_events(request: Request) -> Response:
     history = await _history(request)
     shown = history.events[after : after + limit]
     answer = {
-        "executionId": request_context.execution_id_of(request),
+        "executionId": requests.execution_id_of(request),
         "events": [msgspec.Raw(one) for one in shown],
         "hasMore": after + limit < len(history.events),
     }
@@ -121,9 +121,9 @@ async def list_executions(request: Request) -> Response:
 
 
 async def _history(request: Request) -> EventHistory:
-    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), requests.execution_id_of(request)
     with execution_must_exist(execution_id):
-        return await request_context.histories_of(gateway).read(
+        return await requests.histories_of(gateway).read(
             execution_id,
             tenant_id=caller_of(request).tenant_id,
             known_seq=gateway.commands.runs.log_seq(execution_id),

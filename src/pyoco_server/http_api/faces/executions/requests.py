@@ -1,9 +1,12 @@
-"""Headers and bodies of commands, strictly parsed. Refuses before anything is read from the store."""
+"""Requests of this face: ids in paths, content types, and headers and bodies of commands, strictly parsed.
+
+Refuses before anything is read from the store.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -11,14 +14,23 @@ from starlette.requests import Request
 
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, TooLarge
-from pyoco_server.http_api.faces.executions import request_context
+from pyoco_server.http_api.faces.executions.errors import ExecutionNotFound
+from pyoco_server.http_api.faces.executions.event_history import EventHistory
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.requests.bodies import is_json
+from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.ids import new_uuid
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
+from pyoco_server.names import is_run_id
+from pyoco_server.operations.executions.histories import Histories
 from pyoco_server.operations.idempotency.key_scope import checked_key
 from pyoco_server.printable import LINES_PATTERN, ONE_LINE_PATTERN
 
 KEY_HEADER, CORRELATION_HEADER = "X-Idempotency-Key", "X-Correlation-Id"
 CORRELATION_CHARS_MAX = 256
+NAME_CHARS_SHOWN = 64
+JSON = frozenset({"application/json"})
+YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 # A value of a body is nested a few levels deeper in its event, which needs a canonical form too.
 DEPTH_MAX = canonical_json.DEPTH_MAX - 4
 
@@ -91,8 +103,39 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
 
 
+def histories_of(gateway: Gateway) -> Histories[EventHistory]:
+    """`app.py` makes the gateway with the histories of this face."""
+    return cast("Histories[EventHistory]", gateway.histories)
+
+
+def execution_id_of(request: Request) -> str:
+    return checked_id(str(request.path_params["executionId"]))
+
+
+def checked_id(execution_id: str) -> str:
+    """A text that cannot be an id is answered like an unknown id."""
+    if not is_run_id(execution_id):
+        raise ExecutionNotFound(shown(execution_id))
+    return execution_id
+
+
+def shown(name: str) -> str:
+    """A text of the caller for use in an error: short, and on one line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:NAME_CHARS_SHOWN])
+
+
+def content_type_of(request: Request, accepted: frozenset[str]) -> str:
+    """Without a header: JSON."""
+    given = request.headers.get("content-type", "")
+    kind = "application/json" if is_json(given) else given.partition(";")[0].strip().lower()
+    if kind not in accepted:
+        known = ", ".join(sorted(accepted))
+        raise FrameworkRefusal(415, f"The body must be {known}: say so in Content-Type.")
+    return kind
+
+
 async def envelope_of(request: Request, *, bytes_max: int) -> Envelope:
-    request_context.content_type_of(request, request_context.JSON)
+    content_type_of(request, JSON)
     key = checked_key(request.headers.getlist(KEY_HEADER), name=KEY_HEADER)
     correlation_id = _correlation_id(request)
     raw = await request.body()

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.executions import params, request_context
+from pyoco_server.http_api.faces.executions import params, requests
 from pyoco_server.http_api.faces.executions.errors import execution_must_exist
 from pyoco_server.http_api.faces.executions.event_history import EventHistory
 from pyoco_server.http_api.gateway import Gateway
@@ -33,7 +33,7 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 async def stream_execution(request: Request) -> Response:
-    gateway, execution_id = ready_gateway(request), request_context.execution_id_of(request)
+    gateway, execution_id = ready_gateway(request), requests.execution_id_of(request)
     # Browsers send the header when they reconnect. The query is for clients that cannot set one.
     given = params.LAST_SEQ.read(request) or params.LAST_SEQ_IN_QUERY.read(request)
     events = await open_events(gateway, caller_of(request).tenant_id, execution_id, given)
@@ -47,7 +47,7 @@ async def open_events(
     gateway: Gateway, tenant_id: str | None, execution_id: str, given: str | None
 ) -> Events:
     """`given`: the seq of the last event that was read."""
-    events = Events(request_context.histories_of(gateway), execution_id, _seen(given))
+    events = Events(requests.histories_of(gateway), execution_id, _seen(given))
     with execution_must_exist(execution_id):
         await events.open(tenant_id, gateway.commands.runs.log_seq(execution_id))
     if events.is_ahead and not events.is_over:
@@ -57,7 +57,7 @@ async def open_events(
 
 
 async def events_topic(gateway: Gateway, caller: Caller, name: str, after: str | None) -> Topic:
-    execution_id = request_context.checked_id(name)
+    execution_id = requests.checked_id(name)
     return Topic(await open_events(gateway, caller.tenant_id, execution_id, after), comes_to_an_end=True)
 
 

@@ -15,8 +15,7 @@ import msgspec
 
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, problem_at
-from pyoco_server.http_api.faces.executions.request_context import shown
-from pyoco_server.http_api.faces.executions.requests import locate
+from pyoco_server.http_api.faces.executions.requests import locate, shown
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
 from pyoco_server.workflow_yaml.lines import Lines
 from pyoco_server.workflow_yaml.problems import Problems, WorkflowYamlValidationError

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from pyoco_server.errors import TooLarge
 from pyoco_server.http_api.context import ready_gateway
-from pyoco_server.http_api.faces.executions import params, request_context
+from pyoco_server.http_api.faces.executions import params, requests
 from pyoco_server.http_api.faces.executions.graphs.document import GRAPH_ID, graph_tasks
 from pyoco_server.http_api.faces.executions.wire import instant
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -28,10 +28,7 @@ DOCUMENT_BYTES_MAX = 1_048_576
 
 async def put_graph(request: Request) -> Response:
     gateway, graph_id = ready_gateway(request), params.GRAPH_ID.read(request)
-    is_yaml = (
-        request_context.content_type_of(request, request_context.JSON | request_context.YAML)
-        in request_context.YAML
-    )
+    is_yaml = requests.content_type_of(request, requests.JSON | requests.YAML) in requests.YAML
     if not GRAPH_ID.fullmatch(graph_id):
         raise params.GRAPH_ID.refuse("must have 1 to 64 letters, digits, '_', '.' or '-'.")
     raw = await request.body()
