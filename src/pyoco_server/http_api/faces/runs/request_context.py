@@ -9,7 +9,6 @@ from starlette.requests import Request
 
 from pyoco_server.errors import Limited, NotFound
 from pyoco_server.http_api.context import Store
-from pyoco_server.http_api.context import ready_gateway as ready_gateway
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import limit_key_of
