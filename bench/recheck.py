@@ -12,7 +12,7 @@ from bench.http_client import Connection
 from bench.stack import Durability, Stack, percentile, stack
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_ulid
-from pyoco_server.recheck.strategies import Strategy
+from pyoco_server.recheck.catalogue import Strategy
 from pyoco_server.store.store import Store
 
 PATHS = (

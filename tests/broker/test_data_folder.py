@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyoco_server.broker import DataFolderInUse, recorded_broker_url
-from pyoco_server.broker import folder_lock as folder_lock_module
+from pyoco_server.broker import data_folder as data_folder_module
 from pyoco_server.broker.data_folder import DataFolder
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ async def test_a_killed_owner_leaves_neither_lock_nor_broker(tmp_path: Path, run
 async def test_a_server_that_outlives_its_owner_keeps_the_folder(
     tmp_path: Path, run_script: RunScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_lock_module, "ORPHAN_PATIENCE_SEC", 0.05)
+    monkeypatch.setattr(data_folder_module, "ORPHAN_PATIENCE_SEC", 0.05)
     owner = run_script(LEAVE_IT_TO_A_CHILD, tmp_path)
     child_pid = int(owner.communicate()[0])
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyoco_server.jetstream.acks import DeliveryPosition, position_of
+from pyoco_server.jetstream.headers import DeliveryPosition, position_of
 
 FORMS = {
     "nine parts": b"$JS.ACK.WORK.pyoco_workers_default.3.41.17.1700000000000000000.5",

@@ -14,7 +14,7 @@ from pyoco_server import clock as broker_clock
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
-from pyoco_server.read_model.day_tally import DayTally
+from pyoco_server.read_model.run_tally import DayTally
 from tests.worker.stage import a_submission
 
 ZONE = "Asia/Kolkata"  # half an hour beside all others

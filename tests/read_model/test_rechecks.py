@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_server.read_model.recheck_table import StrategySearch
 from pyoco_server.read_model.rechecks import RecheckModel
-from pyoco_server.recheck.strategies import Strategy
+from pyoco_server.recheck.catalogue import Strategy
 from pyoco_server.store.store import Store
 
 

@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import Invalid
-from pyoco_server.recheck.catalogue import parse_catalogue
+from pyoco_server.recheck.catalogue import Strategy, parse_catalogue
 from pyoco_server.recheck.records import Batch, batches_of, run_id_of, run_ids_of
-from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 from pyoco_server.token_bucket import ROUNDING, BucketLevel, take
 

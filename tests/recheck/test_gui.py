@@ -14,9 +14,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.read_model.recheck_queries import RecheckQueries
 from pyoco_server.read_model.recheck_rows import erase_strategy, write_outcome, write_strategy
 from pyoco_server.read_model.recheck_table import ORDERS, RecheckTable, StrategySearch
-from pyoco_server.recheck.catalogue import parse_catalogue
+from pyoco_server.recheck.catalogue import Strategy, parse_catalogue
 from pyoco_server.recheck.records import BatchOutcome, StrategyResult
-from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import StrategyHealth
 from tests.conftest import NatsServer
 from tests.recheck.faces import expect_flat, recheck_config, recheck_face

@@ -11,10 +11,11 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from pyoco_server.broker.disk import disk_of
 from pyoco_server.broker.errors import BrokerError
-from pyoco_server.broker.health import LOOK_EVERY_SEC, BrokerHealth
 from pyoco_server.broker.launch import launch
 from pyoco_server.broker.prepare import ServerPlan
+from pyoco_server.broker.probe import greeting_at
 from pyoco_server.broker.process import STOP_GRACE_SEC, ServerProcess
 from pyoco_server.supervision import Backoff, Loop, wait_for_event
 
@@ -25,6 +26,11 @@ PATIENCE_DOUBLINGS_MAX = 6
 # For a server that is being started: it is ended.
 STOP_WITHIN_SEC = 2 * STOP_GRACE_SEC
 REASON_CHARS_MAX = 300
+LOOK_EVERY_SEC = 1.0
+# One probe may be late on a busy machine.
+UNANSWERED_MAX = 1
+# With less space, a restarted server would fail at its first writes again.
+FREE_BYTES_TO_RESTART = 8 * 2**20
 
 _PATH = re.compile(r"(?<![\w:/])/[^\s'\"]+")
 
@@ -52,7 +58,7 @@ class Supervisor:
         self._ready_at = time.monotonic()
         self._failures = 0
         self._failed_because: str | None = None
-        self._health = BrokerHealth(plan)
+        self._health = _BrokerHealth(plan)
         self._is_restarting = False
         self._looking = Loop("health of the embedded broker", self._look, interval_sec=LOOK_EVERY_SEC)
         self._looking.start()
@@ -133,6 +139,51 @@ class Supervisor:
         doublings = min(self._failures - 1, PATIENCE_DOUBLINGS_MAX)
         patience_sec = self._ready_timeout_sec * 2**doublings
         return await launch(self._plan, ready_timeout_sec=patience_sec, given_up=self._stopping.is_set)
+
+
+class _BrokerHealth:
+    """Whether a running server answers, can write, and needs a restart. Restarts nothing.
+
+    After a disk error nats-server refuses every write to that stream until it is restarted, also when there
+    is space again. It reports this only in its log: publishers get no answer.
+    """
+
+    def __init__(self, plan: ServerPlan) -> None:
+        self._plan = plan
+        self._unanswered = 0
+        self._silent_since = 0.0
+
+    def forget(self) -> None:
+        """Call it when a new server was started."""
+        self._unanswered = 0
+
+    async def look(self) -> None:
+        began = time.monotonic()
+        greeting = await greeting_at(self._plan.host, self._plan.port)
+        if greeting is not None and greeting.server_name == self._plan.server_name:
+            self._unanswered = 0
+            return
+        if not self._unanswered:
+            self._silent_since = began
+        self._unanswered += 1
+
+    def needs_restart(self, server: ServerProcess) -> bool:
+        """Whether it cannot write because of a disk error, and the disk has space now."""
+        if server.log.write_error is None:
+            return False
+        disk = disk_of(self._plan.conf.parent)
+        return disk is not None and disk.free_bytes >= min(FREE_BYTES_TO_RESTART, disk.total_bytes // 8)
+
+    def why_not(self, server: ServerProcess) -> str | None:
+        if self._unanswered > UNANSWERED_MAX:
+            silent_sec = time.monotonic() - self._silent_since
+            return f"the embedded broker does not answer since {silent_sec:.0f} s"
+        if server.log.write_error is not None:
+            return (
+                f"the embedded broker cannot write ({server.log.write_error}); "
+                "it is restarted as soon as its disk has space"
+            )
+        return None
 
 
 def restart_backoff(longest_sec: float) -> Backoff:

@@ -1,10 +1,19 @@
-"""The header block of a NATS message, written and read without a dictionary."""
+"""The header block of a NATS message and the reply subject of a delivery, as bytes without a dictionary."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 _VERSION = b"NATS/1.0"
+_PARTS_OF_THE_OLD_FORM = 9
+
+
+class DeliveryPosition(NamedTuple):
+    delivered: int
+    stream_seq: int
+    consumer_seq: int
+    stored_at: bytes  # the broker's time, in nanoseconds
 
 
 def header_block(**fields: str | int) -> bytes:
@@ -45,3 +54,13 @@ def value_of(block: bytes, name: bytes) -> str | None:
 def number_of(block: bytes, name: bytes) -> int:
     value = value_of(block, name)
     return int(value) if value and value.isdigit() else 0
+
+
+def position_of(reply: bytes) -> DeliveryPosition:
+    """From the reply subject of a delivery, which contains its sequences and its time.
+
+    Up to nats-server 2.14 it has nine parts; later versions have two more (domain and account) before them.
+    """
+    parts = reply.split(b".")
+    skip = 4 if len(parts) == _PARTS_OF_THE_OLD_FORM else 6
+    return DeliveryPosition(int(parts[skip]), int(parts[skip + 1]), int(parts[skip + 2]), parts[skip + 3])

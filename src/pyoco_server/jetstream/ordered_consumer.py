@@ -16,12 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pyoco_server.clock import elapsed
-from pyoco_server.jetstream.acks import position_of
 from pyoco_server.jetstream.api import NANOSECONDS, JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.confirmed_reads import MARK, is_mark, wait_for_majority
 from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
-from pyoco_server.jetstream.headers import status_of, value_of
+from pyoco_server.jetstream.headers import position_of, status_of, value_of
 from pyoco_server.jetstream.stream_position import Step, StreamPosition
 from pyoco_server.supervision import Backoff, Loop, wait_for_event
 

@@ -1,7 +1,6 @@
 """Lists in SQLite and memory, filled from the streams by ordered consumers. Each of them can be rebuilt.
 
 `runs` follows the event log. `run_writer` folds it into `run_table` (one row a run), with `tag_table`,
-`waits`, `erased_runs`, `run_tally` and `day_tally` beside it; `run_pages` and `housekeeping_queries` read
-from it, and `run_notifications` calls back.
+`waits`, `erased_runs` and `run_tally` beside it; `run_pages` and `housekeeping_queries` read from it.
 `rechecks` does the same for the recheck face. `key_table` has the API keys in memory.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
+from pyoco_server.recheck.catalogue import Strategy
 from pyoco_server.recheck.records import Request, Tally
-from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import METRICS, Profile, Rule, StrategyHealth, profile_of
 from pyoco_server.store.rechecks import decode_profiles, decode_request, decode_strategy
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from pyoco_server.read_model.recheck_table import RecheckTable, Row
+from pyoco_server.recheck.catalogue import Strategy
 from pyoco_server.recheck.records import BatchOutcome, Request, StrategyResult, run_id_of, run_ids_of
-from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
 
 # The id of an artifact is the sequence of its outcome, times this, plus its index in the outcome.

@@ -15,11 +15,10 @@ from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.lifecycle.events import Event, RunErased
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.read_model.day_tally import DayTally, since
 from pyoco_server.read_model.erased_runs import ErasedRun
 from pyoco_server.read_model.run_rows import ChangedRun, decode, decode_all, row_of, slim, submitted_row
 from pyoco_server.read_model.run_table import Filter, RunTable
-from pyoco_server.read_model.run_tally import MINUTE_SEC, MINUTES_KEPT, RunTally
+from pyoco_server.read_model.run_tally import MINUTE_SEC, MINUTES_KEPT, DayTally, RunTally, since
 from pyoco_server.read_model.waits import Key, WaitRow, wait_changes
 from pyoco_server.store.runs.codec import decode_commit
 

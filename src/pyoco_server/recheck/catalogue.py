@@ -1,18 +1,40 @@
-"""Parses a catalogue file: strategies and profiles of thresholds. One error refuses the whole file."""
+"""The catalogue: strategies and profiles of thresholds. One error refuses a whole catalogue file."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
 import yaml
 
 from pyoco_server.errors import Invalid
-from pyoco_server.recheck.checks import invalid, object_at
-from pyoco_server.recheck.strategies import Strategy, parse_strategy
-from pyoco_server.recheck.thresholds import Rule, parse_profiles
+from pyoco_server.recheck.checks import flag_at, invalid, member, object_at, text_at, texts_at
+from pyoco_server.recheck.thresholds import DEFAULT_PROFILE, Rule, parse_profiles
 
+FLOW = "pdca_recheck"
 STRATEGIES_MAX = 200_000
+ID_CHARS_MAX = 128
+TEXT_CHARS_MAX = 256
+TAGS_MAX = 32
+TAG_CHARS_MAX = 64
+METADATA_BYTES_MAX = 16_384
+
+_ID = re.compile(rf"[a-z0-9._-]{{1,{ID_CHARS_MAX}}}")
+
+
+class Strategy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    title: str
+    instrument: str | None = None
+    enabled: bool = True
+    tags: tuple[str, ...] = ()
+    owner: str | None = None
+    metadata: dict[str, Any] = {}
+    flow: str = FLOW
+    threshold_profile: str = DEFAULT_PROFILE
 
 
 class Catalogue(NamedTuple):
@@ -44,3 +66,55 @@ def _check_once(strategies: list[Strategy]) -> None:
         if one.id in seen:
             raise invalid("strategies", f"has {one.id!r} twice.")
         seen.add(one.id)
+
+
+def is_strategy_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def strategy_id_at(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not is_strategy_id(value):
+        raise invalid(place, f"must match ^[a-z0-9._-]+$ with at most {ID_CHARS_MAX} characters.")
+    return value
+
+
+def parse_strategy(value: Any, place: str, profiles: Collection[str]) -> Strategy:
+    """A complete entry: members that are left out get their default."""
+    entry = object_at(value, place)
+    strategy_id = strategy_id_at(member(entry, "id"), f"{place}.id")
+    profile = text_at(entry.get("threshold_profile", DEFAULT_PROFILE), f"{place}.threshold_profile", 1, 64)
+    if profile != DEFAULT_PROFILE and profile not in profiles:
+        raise invalid(f"{place}.threshold_profile", f"names {profile!r}, which there is not.")
+    return Strategy(
+        id=strategy_id,
+        title=_named(entry.get("title", strategy_id), f"{place}.title") or strategy_id,
+        instrument=_named(entry.get("instrument"), f"{place}.instrument"),
+        enabled=flag_at(entry.get("enabled", True), f"{place}.enabled"),
+        tags=texts_at(entry.get("tags", []), f"{place}.tags", most=TAGS_MAX, chars_max=TAG_CHARS_MAX),
+        owner=_named(entry.get("owner"), f"{place}.owner"),
+        metadata=_metadata(entry.get("metadata", {}), f"{place}.metadata"),
+        flow=_flow(entry.get("flow", FLOW), f"{place}.flow"),
+        threshold_profile=profile,
+    )
+
+
+def _named(value: Any, place: str) -> str | None:
+    """Normalised to NFC, so that a search finds it in any Unicode form."""
+    return None if value is None else unicodedata.normalize("NFC", text_at(value, place, 1, TEXT_CHARS_MAX))
+
+
+def _flow(value: Any, place: str) -> str:
+    if not text_at(value, place, 1, TEXT_CHARS_MAX).strip():
+        raise invalid(place, "must name a flow.")
+    return str(value)
+
+
+def _metadata(value: Any, place: str) -> dict[str, Any]:
+    metadata = dict(object_at(value, place))
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise invalid(place, "must be what JSON can say.") from error
+    if size > METADATA_BYTES_MAX:
+        raise invalid(place, f"has {size} bytes; at most {METADATA_BYTES_MAX} are kept.")
+    return metadata

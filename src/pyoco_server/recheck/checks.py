@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from pyoco_server.errors import Invalid
 from pyoco_server.printable import has_control_beside_breaks
 
+DAYS_MAX = 180  # of a window
+
 _MISSING: Any = object()
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def invalid(place: str, problem: str) -> Invalid:
@@ -66,3 +72,40 @@ def member(members: Mapping[str, Any], name: str, default: Any = _MISSING) -> An
     if value is _MISSING:
         raise invalid(name, "is missing.")
     return value
+
+
+def window_at(value: Any, place: str) -> dict[str, Any]:
+    """The time span of a recheck. Both ends are included."""
+    window = object_at(value, place)
+    has_ends = "from" in window or "to" in window
+    if has_ends == ("lookback_days" in window):
+        raise invalid(place, "needs from and to, or lookback_days; never both.")
+    if not has_ends:
+        days = whole_number_at(window["lookback_days"], f"{place}.lookback_days", 1, DAYS_MAX)
+        return {"lookback_days": days}
+    _check_ends(window, place)
+    return {"from": window["from"], "to": window["to"]}
+
+
+def instant_at(value: Any, place: str, *, ends_day: bool) -> datetime:
+    """RFC 3339. A date alone is its first or, with `ends_day`, its last instant."""
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            return datetime.combine(date.fromisoformat(value), time.max if ends_day else time.min, UTC)
+        if isinstance(value, str) and _INSTANT.fullmatch(value):
+            return datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise invalid(place, "must be an instant of RFC 3339, like 2025-08-24T03:34:56Z.")
+
+
+def _check_ends(window: Mapping[str, Any], place: str) -> None:
+    for end in ("from", "to"):
+        if end not in window:
+            raise invalid(f"{place}.{end}", "is missing.")
+    begin = instant_at(window["from"], f"{place}.from", ends_day=False)
+    end_at = instant_at(window["to"], f"{place}.to", ends_day=True)
+    if begin > end_at:
+        raise invalid(place, "is invalid: from must not be after to.")
+    if end_at - begin > timedelta(days=DAYS_MAX):
+        raise invalid(place, f"is invalid: it may span at most {DAYS_MAX} days.")

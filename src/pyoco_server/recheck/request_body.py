@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from pyoco_server.recheck.catalogue import strategy_id_at
 from pyoco_server.recheck.checks import (
     check_known,
     flag_at,
@@ -16,11 +17,10 @@ from pyoco_server.recheck.checks import (
     text_at,
     texts_at,
     whole_number_at,
+    window_at,
 )
 from pyoco_server.recheck.records import BATCH_SIZE
-from pyoco_server.recheck.strategies import strategy_id_at
 from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
-from pyoco_server.recheck.windows import window_at
 
 STRATEGIES_MAX = 50
 REASON_CHARS_MAX = 64

@@ -21,8 +21,8 @@ from pyoco_server.jetstream.api import JetStream, PubAck, StoredMessage
 from pyoco_server.jetstream.errors import AnswerLost, WrongSequence
 from pyoco_server.jetstream.kv import Bucket, is_deletion
 from pyoco_server.names import is_run_id
+from pyoco_server.recheck.catalogue import Strategy
 from pyoco_server.recheck.records import BatchOutcome, Request
-from pyoco_server.recheck.strategies import Strategy
 from pyoco_server.recheck.thresholds import Rule
 
 # An index that is older than this is filled again, because it may have missed a deletion.

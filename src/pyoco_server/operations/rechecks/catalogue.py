@@ -9,8 +9,13 @@ from typing import Any, NamedTuple
 from pyoco_server.errors import ConfigError, Invalid, NotFound
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT
 from pyoco_server.operations.rechecks.context import RecheckContext
-from pyoco_server.recheck.catalogue import Catalogue, parse_catalogue
-from pyoco_server.recheck.strategies import Strategy, is_strategy_id, parse_strategy
+from pyoco_server.recheck.catalogue import (
+    Catalogue,
+    Strategy,
+    is_strategy_id,
+    parse_catalogue,
+    parse_strategy,
+)
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)

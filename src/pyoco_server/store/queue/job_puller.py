@@ -26,11 +26,10 @@ import msgspec
 
 from pyoco_server import clock
 from pyoco_server.errors import Unavailable
-from pyoco_server.jetstream.acks import position_of
 from pyoco_server.jetstream.api import NANOSECONDS
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import BrokerAway
-from pyoco_server.jetstream.headers import number_of, status_of, value_of
+from pyoco_server.jetstream.headers import number_of, position_of, status_of, value_of
 from pyoco_server.supervision import start_task
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,8 @@ from pyoco_server.http_api.routing.params import AnyParam, ListParam, Param, pat
 from pyoco_server.http_api.routing.schemas import TEXT, Schema, count
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT
 from pyoco_server.read_model.recheck_table import ORDERS, StrategySearch
-from pyoco_server.recheck.checks import check_known, invalid
+from pyoco_server.recheck.checks import check_known, instant_at, invalid
 from pyoco_server.recheck.thresholds import StrategyHealth
-from pyoco_server.recheck.windows import instant_at
 
 TEXT_CHARS_MAX = 64
 VALUES_MAX = 100

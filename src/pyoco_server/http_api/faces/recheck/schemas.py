@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyoco_server.http_api.faces.recheck.errors import WORDS
 from pyoco_server.http_api.routing.schemas import DATE_TIME, Schema, array, count, record, ref
 from pyoco_server.recheck import request_body as limits
+from pyoco_server.recheck.catalogue import ID_CHARS_MAX
+from pyoco_server.recheck.checks import DAYS_MAX
 from pyoco_server.recheck.judging import KINDS
-from pyoco_server.recheck.strategies import ID_CHARS_MAX
 from pyoco_server.recheck.thresholds import METRICS, StrategyHealth
-from pyoco_server.recheck.windows import DAYS_MAX
 
 
 def text(least: int, most: int) -> Schema:

@@ -11,8 +11,8 @@ from pyoco_server.canonical_json import CanonicalJsonError, parse
 from pyoco_server.errors import Invalid
 from pyoco_server.operations.rechecks.query import SIGNED_FOR_SEC, Detail, RequestProgress
 from pyoco_server.read_model.recheck_queries import KeptArtifact, ListedStrategy, PastResult
+from pyoco_server.recheck.catalogue import FLOW, Strategy
 from pyoco_server.recheck.records import Request, run_id_of, run_ids_of
-from pyoco_server.recheck.strategies import FLOW, Strategy
 from pyoco_server.recheck.thresholds import StrategyHealth
 
 
