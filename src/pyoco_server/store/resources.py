@@ -1,8 +1,8 @@
-"""Every stream and bucket, as data. Created if missing; what exists is respected as it is (REQ-0007).
+"""All streams and buckets as data. Missing ones are created; existing ones are not changed (REQ-0007).
 
-The event log is the truth, and is never created beside runs that had one: an empty log would make every run
-unknown, and workers would take their jobs away. Which other settings of existing streams are refused is in
-`resource_checks`.
+The event log is the source of truth. It is not created if there are runs that had one: with an empty log
+every run would be unknown, and workers would remove their jobs from the queue. `resource_checks` decides
+which settings of existing streams are refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONSUMER_EXISTS = 10148
 NO_STORAGE = 10047
 LEAST_BYTES = 16 * 2**20
 OLDEST_BROKER = (2, 14)
-# Refusals are kept to explain the state of a run; they are no history.
+# Refusals explain the state of a run. They are not part of its history.
 REFUSED_PER_RUN_MAX = 20
 REFUSED_KEPT_SEC = 7 * 86_400.0
 REFUSED_MAX = 1_000_000
@@ -114,18 +114,17 @@ def consumer(config: NatsBackendConfig, tag: str) -> dict[str, Any]:
 
 
 async def ensure_resources(js: JetStreamContext, config: NatsBackendConfig) -> None:
-    """For programs with a nats-py connection of their own: create what is missing."""
+    """Create missing streams and buckets, for programs with a nats-py connection of their own."""
     await ensure(JetStream(_OverNatsPy(js)), config)
 
 
 async def ensure(
-    jetstream: JetStream, config: NatsBackendConfig, made: list[str] | None = None
+    jetstream: JetStream, config: NatsBackendConfig, created: list[str] | None = None
 ) -> list[StreamProblem]:
-    """Create what is missing. What exists, is not as it should be, and will do.
+    """Create missing streams. Returns the problems of existing ones that can still be used.
 
-    `made`: gets the names of those that were missing, also where another one could not be looked at.
-
-    Raises StreamsSilent last, for those that exist and do not answer: only what needs them has to wait.
+    `created` gets the names of the streams that were missing, also if the check of another one failed.
+    Raises StreamsSilent at the end for streams that exist and do not answer: only requests to them must wait.
     """
     wanted = [_kept(config) | one for one in streams(config)]
     found = await asyncio.gather(*(_settings_if_answered(jetstream, one["name"]) for one in wanted))
@@ -143,15 +142,15 @@ async def ensure(
     if any(one["name"] == config.events_stream for one in missing):
         await _check_no_log_is_lost(jetstream, config)
     await asyncio.gather(*(_create_if_missing(jetstream, one) for one in missing))
-    if made is not None:
-        made += [str(one["name"]) for one in missing]
+    if created is not None:
+        created += [str(one["name"]) for one in missing]
     if silent:
         raise StreamsSilent(silent)
     return warnings
 
 
 async def accept_lost_log(jetstream: JetStream, config: NatsBackendConfig) -> bool:
-    """An empty event log in place of one that is lost, on purpose. False: there is one."""
+    """Create an empty event log on purpose after the log was lost. False: there is a log."""
     wanted = next(one for one in streams(config) if one["name"] == config.events_stream)
     return await _ensure_stream(jetstream, _kept(config) | wanted, config)
 
@@ -159,12 +158,14 @@ async def accept_lost_log(jetstream: JetStream, config: NatsBackendConfig) -> bo
 async def _check_no_log_is_lost(jetstream: JetStream, config: NatsBackendConfig) -> None:
     if not await _has_runs_of_ours(jetstream, config):
         return
-    if await _settings(jetstream, config.events_stream) is None:  # else another process was first just now
+    if (
+        await _settings(jetstream, config.events_stream) is None
+    ):  # otherwise another process has just created it
         raise LogLost(config.events_stream)
 
 
 async def _has_runs_of_ours(jetstream: JetStream, config: NatsBackendConfig) -> bool:
-    """Something that is only written beside a log. Runs of an upstream server have none."""
+    """Whether there is data that is only written beside a log. Runs of an upstream server have none."""
     logs, results = config.logs_stream, f"OBJ_{config.results_object_bucket}"
     used = await asyncio.gather(*(_was_written(jetstream, stream) for stream in (logs, results)))
     return any(used) or await _has_snapshot_of_ours(jetstream, config)
@@ -180,7 +181,7 @@ async def _was_written(jetstream: JetStream, stream: str) -> bool:
 
 
 async def _has_snapshot_of_ours(jetstream: JetStream, config: NatsBackendConfig) -> bool:
-    """The first and the last one are looked at: of many, neither is a mark of a deletion for long."""
+    """Check the first and the last one. Marks of deletions do not stay at either end for long."""
     stream, keys = f"KV_{config.runs_kv_bucket}", f"$KV.{config.runs_kv_bucket}.>"
     try:
         found = await asyncio.gather(
@@ -195,7 +196,7 @@ async def _has_snapshot_of_ours(jetstream: JetStream, config: NatsBackendConfig)
 
 
 async def ensure_snapshots(jetstream: JetStream, config: NatsBackendConfig) -> bool:
-    """The bucket of the snapshots alone. Whether it was made by this."""
+    """Create the bucket of the snapshots if it is missing. Returns whether this call created it."""
     return await _ensure_stream(jetstream, _kept(config) | _bucket(config.runs_kv_bucket), config)
 
 
@@ -204,7 +205,7 @@ def _kept(config: NatsBackendConfig) -> dict[str, Any]:
 
 
 async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
-    """An existing consumer keeps its settings: only `create` is asked for, never `update`."""
+    """Create the consumer if it is missing, and return its name. An existing one keeps its settings."""
     wanted = consumer(config, tag)
     name = str(wanted["durable_name"])
     try:
@@ -224,7 +225,7 @@ def check_broker_version(version: str) -> None:
 
 
 class _OverNatsPy:
-    """The requests we need, over the ordinary API."""
+    """The requests that `ensure` needs, over nats-py."""
 
     def __init__(self, js: JetStreamContext) -> None:
         self._client = js._nc
@@ -272,7 +273,7 @@ def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
 
 
 def _bucket(name: str) -> dict[str, Any]:
-    """What nats clients call a key-value bucket with history 1."""
+    """A key-value bucket of nats clients, with history 1."""
     return {
         "name": f"KV_{name}",
         "subjects": [f"$KV.{name}.>"],
@@ -287,7 +288,7 @@ def _bucket(name: str) -> dict[str, Any]:
 
 
 def _object_bucket(name: str) -> dict[str, Any]:
-    """What nats clients call an object store."""
+    """An object store of nats clients."""
     return {
         "name": f"OBJ_{name}",
         "subjects": [f"$O.{name}.C.>", f"$O.{name}.M.>"],
@@ -306,13 +307,13 @@ async def _create_consumer(jetstream: JetStream, stream: str, wanted: dict[str, 
         )
         log.info("consumer created", extra={"consumer": wanted["name"]})
     except BrokerRefused as refused:
-        # Two workers start at once: the other one was first, and its settings stand.
+        # Another worker that started at the same time created it. Its settings remain.
         if refused.code != CONSUMER_EXISTS:
             raise
 
 
 async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any], config: NatsBackendConfig) -> bool:
-    """Whether it was made by this."""
+    """Whether this call created it."""
     existing = await _settings(jetstream, wanted["name"])
     if existing is not None:
         _check(existing, wanted, config)
@@ -338,7 +339,7 @@ async def _settings_if_answered(jetstream: JetStream, name: str) -> dict[str, An
 
 
 async def _check_existence(jetstream: JetStream, config: NatsBackendConfig, silent: Collection[str]) -> None:
-    """The list of streams is answered also for those without a leader. The log itself must have been seen."""
+    """The list of streams also has those without a leader. The event log itself must have answered."""
     names = set[str]()
     while page := (await jetstream.api("STREAM.NAMES", {"offset": len(names)})).get("streams"):
         names.update(page)
@@ -350,7 +351,7 @@ async def _create_if_missing(jetstream: JetStream, wanted: dict[str, Any]) -> bo
     try:
         await _create_stream(jetstream, wanted)
     except BrokerRefused as refused:
-        # Two processes start at once: the other one was first.
+        # Another process that started at the same time created it.
         if refused.code != NAME_IN_USE:
             raise
         return False
@@ -359,7 +360,7 @@ async def _create_if_missing(jetstream: JetStream, wanted: dict[str, Any]) -> bo
 
 
 async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
-    """What a stream may become is set aside at once: on a small disk it gets what there is room for."""
+    """The broker reserves `max_bytes` at once. On a small disk it is halved until the stream fits."""
     while True:
         try:
             await jetstream.api(f"STREAM.CREATE.{wanted['name']}", wanted)
@@ -376,7 +377,7 @@ async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
 def _check(
     existing: dict[str, Any], wanted: dict[str, Any], config: NatsBackendConfig
 ) -> list[StreamProblem]:
-    """What is worth a warning. Raises for what cannot be used."""
+    """The problems that deserve a warning. Raises StreamDoesNotFit for a stream that cannot be used."""
     found = list(problems(existing, wanted, is_log=wanted["name"] == config.events_stream))
     for problem in found:
         if problem.level is ProblemLevel.FATAL:

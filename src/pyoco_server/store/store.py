@@ -1,6 +1,6 @@
-"""Everything stored, behind one connection that is kept for ever.
+"""Access to everything that is stored, over one connection that reconnects without limit.
 
-Opening waits for the broker for as long as it takes and says so; a gateway may serve `/health` meanwhile.
+`open` waits until the broker answers and logs that it waits. A gateway may serve `/health` meanwhile.
 """
 
 from __future__ import annotations
@@ -51,20 +51,18 @@ from pyoco_server.supervision import Backoff, Loop, contain
 
 log = logging.getLogger(__name__)
 
-# Of lines about a broker that is away where nothing of ours has failed yet.
+# Fields of log lines about an unavailable broker, for cases in which no request has failed.
 _AWAY = {"err_id": Unavailable.default_err_id, "msg_id": message_id_of(Unavailable.default_err_id)}
 
 PROBE_TIMEOUT_SEC = 1.0
 PROBE_BACKOFF = Backoff(first_sec=0.02, longest_sec=1.0)
 RESOURCES_PAUSE_SEC = 0.5
-SAY_SO_EVERY_SEC = 10.0
+WARN_EVERY_SEC = 10.0
 DEFAULT_PORT = 4222
 CREDENTIALS_REFUSED = (
     "the broker refuses our credentials; set PYOCO_NATS_USER and PYOCO_NATS_PASSWORD, "
     "or for the broker of a `pyoco-server up` its data folder"
 )
-
-
 CERTIFICATE_REFUSED = (
     "the certificate of the broker is not trusted; "
     "name the authority that signed it in PYOCO_NATS_TLS_CA_FILE"
@@ -79,7 +77,7 @@ class Store:
         name: str,
         make_client: Callable[[], BrokerClient] | None = None,
     ) -> None:
-        """`make_client`: tests put a client here that loses and delays messages."""
+        """`make_client`: for tests, whose clients lose and delay messages."""
         self.config = config
         self._name = name
         self._stopping = False
@@ -88,9 +86,9 @@ class Store:
         self._hooks_of_loss: list[Callable[[], None]] = []
         self._resuming = Loop("resuming after a reconnect", self._resume)
         self.reconnects = 0
-        # What was last said about streams that are not ready.
+        # The last warning about streams that are not ready.
         self._reported: str | None = None
-        # Streams that exist, are not as configured, and will do.
+        # Existing streams that differ from the configuration and can be used.
         self.problems: list[StreamProblem] = []
         self.why_not_ready: str | None = "not connected to the broker yet"
         self.client = (make_client or BrokerClient)()
@@ -139,9 +137,9 @@ class Store:
         return store
 
     async def open(self) -> None:
-        """Connected, resources there. Waits for a broker that is not up yet; ends early only by `close`.
+        """Connect, and create missing streams. Waits for a broker that is not up yet; only `close` ends that.
 
-        Callable again after it raised.
+        It can be called again after it raised.
         """
         if await self.reach():
             await self._ensure_resources()
@@ -150,11 +148,9 @@ class Store:
             self.clock.start()
 
     async def reach(self) -> bool:
-        """Connected, and nothing made there. False when `close` came first."""
+        """Connect without creating anything. False if `close` was called first."""
         if not self.client.is_connected:
-            options = connect_options(
-                self.config
-            )  # a wrong setting is reported before anything is waited for
+            options = connect_options(self.config)  # first: a wrong setting must raise before the wait
             await self._wait_for_broker()
             if self._stopping:
                 return False
@@ -179,11 +175,11 @@ class Store:
         self._hooks.append(hook)
 
     def on_loss(self, hook: Callable[[], None]) -> None:
-        """Call this when the connection is gone; not when it is closed on purpose."""
+        """Call this when the connection is lost, but not when `close` closes it."""
         self._hooks_of_loss.append(hook)
 
     async def streams(self) -> dict[str, dict[str, Any]]:
-        """By name: streams and buckets of ours as the broker describes them."""
+        """The streams and buckets of this server as the broker describes them, by name."""
         names = [wanted["name"] for wanted in resources.streams(self.config)]
         found = await asyncio.gather(*(self.jetstream.api(f"STREAM.INFO.{name}") for name in names))
         return dict(zip(names, found, strict=True))
@@ -193,7 +189,7 @@ class Store:
 
     @property
     def has_copies(self) -> bool:
-        """Whether a read may meet a copy of the log that lags: as the broker has it, not as configured."""
+        """Whether a read may reach a copy of the log that lags. The broker decides, not the configuration."""
         return self.jetstream.replicas.get(self.config.events_stream, self.config.nats_replicas) > 1
 
     @property
@@ -205,16 +201,16 @@ class Store:
         return bool(self.client.is_connected)
 
     async def _wait_for_broker(self) -> None:
-        """A TCP probe costs a millisecond where a refused first connect of nats-py costs two seconds."""
-        failures, said_at = 0, -SAY_SO_EVERY_SEC
+        """Probe by TCP: it takes a millisecond, and a refused first connect of nats-py takes two seconds."""
+        failures, warned_at = 0, -WARN_EVERY_SEC
         url = without_credentials(self.config.nats_url)
         loop = asyncio.get_running_loop()
         while not self._stopping:
             for server in self.config.nats_servers:
                 if await _answers(server):
                     return
-            if loop.time() - said_at >= SAY_SO_EVERY_SEC:
-                said_at = loop.time()
+            if loop.time() - warned_at >= WARN_EVERY_SEC:
+                warned_at = loop.time()
                 self.why_not_ready = f"no broker answers at {url}"
                 log.warning("waiting for the broker", extra=_AWAY | {"url": url})
             failures += 1
@@ -223,7 +219,7 @@ class Store:
     async def _connect(self, options: dict[str, Any]) -> None:
         await self.client.connect(
             servers=random.sample(self.config.nats_servers, len(self.config.nats_servers)),
-            # Shuffled once: after a loss the server that was lost is tried last, and not perhaps first.
+            # Shuffled once, above: so after a loss the lost server is tried last.
             dont_randomize=True,
             name=self._name,
             inbox_prefix=self.config.nats_inbox_prefix,
@@ -235,10 +231,10 @@ class Store:
         )
 
     async def _ensure_resources(self) -> None:
-        """JetStream may need a moment after the port opens (a cluster electing its leader)."""
+        """Retry: JetStream may need some time after the port opens, for example to elect a leader."""
         while not self._stopping:
             try:
-                await self._look_at_streams()
+                await self._check_streams()
                 await self.clock.measure()
                 self.why_not_ready = None
                 return
@@ -247,26 +243,27 @@ class Store:
                 self._report_streams(error)
                 await asyncio.sleep(RESOURCES_PAUSE_SEC)
 
-    async def _look_at_streams(self) -> None:
+    async def _check_streams(self) -> None:
         try:
             self._note(await resources.ensure(self.jetstream, self.config))
         except StreamsSilent as error:
-            # They exist. Only what needs them waits for their leaders; they are looked at later on.
+            # They exist. Only requests that need them wait for their leaders. `_resume` checks them later.
             self._report_streams(error)
             self._resuming.wake()
 
-    async def _make_what_is_missing(self) -> bool:
-        """Whether something was. What does not answer has no leader yet; the others are served meanwhile.
+    async def _create_missing_streams(self) -> bool:
+        """Create missing streams. Returns whether a stream was created or the store was not ready meanwhile.
 
-        But a stream that does not fit stops everything, as it does at the start: it is answered for, wrongly.
-        Only that counts as missing here. A connection that was lost meanwhile is announced by its reconnect.
+        A stream that does not answer has no leader yet; the others are served meanwhile. A stream that cannot
+        be used makes the store not ready, as at the start. If the connection is lost meanwhile, the
+        reconnect starts this again.
         """
-        made: list[str] = []
+        created: list[str] = []
         has_stopped = False
         while not self._stopping and self.is_connected:
             try:
-                self._note(await resources.ensure(self.jetstream, self.config, made))
-                return bool(made) or has_stopped
+                self._note(await resources.ensure(self.jetstream, self.config, created))
+                return bool(created) or has_stopped
             except (StreamDoesNotFit, LogLost) as error:
                 self.why_not_ready, has_stopped = error.public_message, True
                 self._report_streams(error)
@@ -276,13 +273,13 @@ class Store:
         return False
 
     def _report_streams(self, error: Unavailable) -> None:
-        """Once for each reason: it is met again twice a second."""
+        """Warn once for each reason: the check is repeated twice a second."""
         level = logging.DEBUG if error.message == self._reported else logging.WARNING
         self._reported = error.message
         log.log(level, "streams are not ready", exc_info=error, extra={"error": error.message})
 
     def _note(self, found: list[StreamProblem]) -> None:
-        """Once for each: it stays as it is until an operator changes it."""
+        """Warn once for each problem: it remains until an operator changes the stream."""
         self._reported = None
         for problem in found:
             if problem not in self.problems:
@@ -303,17 +300,20 @@ class Store:
         self.reconnects += 1
         log.info("reconnected to the broker", extra={"reconnects": self.reconnects})
         if self._has_resources:
-            self._go_on()
+            self._resume_readers()
             self.clock.handle_reconnect()
         self._resuming.wake()
 
     async def _resume(self) -> None:
-        """The broker may have come back with an empty disk. Everything is there in nearly all cases, so it is
-        not waited for: in a cluster that has lost a node it takes until the last stream has a new leader."""
-        if await self._make_what_is_missing() and self.is_connected:
-            self._go_on()
+        """Create streams again if the broker came back with an empty disk.
 
-    def _go_on(self) -> None:
+        `_on_reconnected` does not wait for this: nearly always nothing is missing, and in a cluster that has
+        lost a node the check takes until the last stream has a new leader.
+        """
+        if await self._create_missing_streams() and self.is_connected:
+            self._resume_readers()
+
+    def _resume_readers(self) -> None:
         self.why_not_ready = None
         self.secrets.forget()
         for hook in tuple(self._hooks):
@@ -324,16 +324,16 @@ class Store:
         log.debug("broker connection", extra={"error": repr(error)})
         if not self.is_connected and not self._stopping:
             why_not = self._why_not(error)
-            if why_not != self.why_not_ready:  # once, and not at every try
+            if why_not != self.why_not_ready:  # not at every try
                 log.warning(why_not, exc_info=error, extra=_AWAY | {"error": repr(error)})
             self.why_not_ready = why_not
 
     def _why_not(self, error: Exception) -> str:
-        """Who is refused is hung up on next, which is then the last that is known: the first one explains."""
-        is_hung_up_on = self.why_not_ready == CREDENTIALS_REFUSED and not isinstance(
+        """After a refusal of credentials the broker disconnects. The first of the two errors explains."""
+        is_after_refusal = self.why_not_ready == CREDENTIALS_REFUSED and not isinstance(
             error, ConnectionRefusedError
         )
-        if is_hung_up_on or "authorization violation" in str(error).lower():
+        if is_after_refusal or "authorization violation" in str(error).lower():
             return CREDENTIALS_REFUSED
         if isinstance(error, ssl.SSLCertVerificationError):
             return CERTIFICATE_REFUSED

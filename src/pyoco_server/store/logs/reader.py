@@ -1,4 +1,4 @@
-"""Read a run's log: how far it reaches, any part of it without the rest, and what comes while one listens."""
+"""Read the output of a run: its extent, any part of it, and new chunks as they are stored."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.headers import number_of
 from pyoco_server.store.logs.chunks import Chunk, LogUnit, chunk_of, find, parse_chunk
 
-# How much is asked for at once: enough to keep going, little enough to be dropped when the reader leaves.
+# Per request: enough for the throughput, and little is lost when the reader disconnects.
 READ_BYTES = 1_048_576
 
 
 class Span(NamedTuple):
-    """From the oldest chunk that is kept to the newest."""
+    """From the oldest stored chunk to the newest."""
 
     first: Chunk
     last: Chunk
 
     @property
     def lines(self) -> int:
-        """The number of the last line; lines keep their numbers when older ones go."""
+        """The number of the last line. Lines keep their numbers when older ones expire."""
         return self.last.last_line
 
 
@@ -41,7 +41,7 @@ class LogReader:
         self._live_prefix = config.live_logs_subject_prefix
 
     async def span(self, run_id: str, *, at_leader: bool = False) -> Span | None:
-        """None for a log without a line. `at_leader`: with everything that was appended before this call."""
+        """None for a log without lines. `at_leader`: with all lines that were appended before this call."""
         subject = self._subject(run_id)
         last_of = self._jetstream.last_at_leader if at_leader else self._jetstream.last
         first, last = await asyncio.gather(
@@ -50,16 +50,16 @@ class LogReader:
         if last is None:
             return None
         newest = chunk_of(last)
-        # A replica that lags may not have the first one yet, or have it no more: then this one is the first.
+        # A replica that lags may lack the first chunk: then the newest one is the first.
         oldest = chunk_of(first) if first is not None and first.seq <= last.seq else newest
         return Span(oldest, newest)
 
     async def from_place(
         self, run_id: str, span: Span, by: LogUnit, place: int, *, hint: int = 0
     ) -> AsyncGenerator[Chunk, None]:
-        """Chunks up to the span's end, beginning with the one that has this place.
+        """Chunks up to the end of the span, beginning with the chunk that contains this place.
 
-        `hint`: the sequence of a chunk at or before it; then it is not searched for.
+        `hint`: the sequence of a chunk at or before it, which saves the search.
         """
 
         async def probe(seq: int) -> Chunk | None:
@@ -74,7 +74,7 @@ class LogReader:
             yield chunk
 
     async def listen(self, run_id: str, on_chunk: OnChunk) -> int:
-        """Call this with every chunk as it is stored. Sent once: a reader that misses one reads it."""
+        """Call this with every chunk as it is stored. It is sent once; `from_place` reads missed ones."""
 
         def handle(_subject: bytes, _reply: bytes, headers: bytes, data: bytes) -> None:
             on_chunk(parse_chunk(number_of(headers, b"Nats-Sequence"), headers, data))
@@ -85,7 +85,7 @@ class LogReader:
         await self._client.unlisten(sid)
 
     async def _after(self, run_id: str, begin: Chunk, span: Span) -> AsyncIterator[Chunk]:
-        """What follows, up to the span's end, in portions of about the same size."""
+        """The chunks after `begin` up to the end of the span, in pages of about the same size."""
         last = begin
         while last.seq < span.last.seq:
             count = min(BATCH_MAX, max(1, READ_BYTES // max(1, len(last.data))))

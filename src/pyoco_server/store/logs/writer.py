@@ -1,9 +1,9 @@
-"""What runs print, line by line: one subject per run, chunks of whole lines, appended at the end it has.
+"""Append the output of runs: one subject per run, chunks of whole lines, at the expected end.
 
-A chunk's bytes are the lines as they are served (one JSON object a line), and its headers say where in the
-run's log they stand: first line, bytes and characters of text before it. So a place in the middle is found
-by its headers, and a range of bytes is a slice of chunks. A writer that was taken over finds a greater fence
-at the end and stops.
+The bytes of a chunk are its lines as they are served, one JSON object a line. Its headers contain its
+position in the log of the run: the first line, and the bytes and characters of text before it. So a position
+is found by headers alone, and a range of bytes is a slice of chunks. A writer that has lost its claim finds a
+greater fence at the end and stops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ APPEND_TRIES_MAX = 3
 
 
 class LogLine(NamedTuple):
-    """A line on its way into the log. `stream`: stdout, stderr, logging, or system for our own notices."""
+    """A line to append. `stream`: stdout, stderr, logging, or system for notices of this server."""
 
     at: float
     stream: str
@@ -49,7 +49,7 @@ class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LogEnd(NamedTuple):
-    """Where a run's log ends, and who wrote there last."""
+    """The end of the log of a run, and the fence of its last writer."""
 
     seq: int = 0
     fence: int = 0
@@ -60,7 +60,7 @@ class LogEnd(NamedTuple):
 
 
 class LogMoved(Exception):
-    """Another writer appended first. Carries the end as it is now."""
+    """Another writer appended first. `now` is the current end."""
 
     def __init__(self, now: LogEnd) -> None:
         super().__init__("the log has moved on")
@@ -76,7 +76,7 @@ class Logs:
         self._jetstream = jetstream
         self._stream = config.logs_stream
         self._prefix = config.logs_subject_prefix
-        # Set while appends are not answered: the stream has no leader, or the broker is away.
+        # Set while appends are not answered: the stream has no leader, or the broker is unavailable.
         self.silent = asyncio.Event()
 
     async def end(self, run_id: str) -> LogEnd:
@@ -84,7 +84,7 @@ class Logs:
         return _end_of(last) if last else LogEnd()
 
     async def has(self, run_id: str, end: LogEnd) -> bool:
-        """Whether the log still has the chunk that ends there. Not if it went by age: then all before did."""
+        """Whether the log still has the chunk that ends there. If it expired, so did all before it."""
         if not end.seq:
             return True
         found = await self._jetstream.at_leader(self._stream, end.seq)
@@ -100,9 +100,9 @@ class Logs:
         chunk_id: str,
         omitted: int = 0,
     ) -> LogEnd:
-        """The end after these lines. Raises LogMoved; a lost answer is looked up, never guessed.
+        """Append lines and return the new end. Raises LogMoved. If the answer is lost, the log is read.
 
-        `omitted`: so many lines should stand here besides, and were left out.
+        `omitted`: how many more lines were left out here.
         """
         data, text_size = encode_lines(lines, at.lines + 1)
         headers = header_block(
@@ -126,7 +126,7 @@ class Logs:
         )
 
     async def entries(self, run_id: str) -> list[LogEntry]:
-        """The whole log. For a part of a long one, find its chunk first."""
+        """The whole log. To read a part of a long one, use `LogReader.from_place`."""
         chunks = await self._jetstream.after(self._stream, self._subject(run_id), 0)
         return [entry for chunk in chunks for entry in decode_lines(chunk.data)]
 
@@ -142,7 +142,7 @@ class Logs:
                 return stored
             except AnswerLost:
                 self.silent.set()
-                # Sent again at the same sequence it is refused if the first one arrived: then it is ours.
+                # If the first one arrived, the next try is refused, and the last chunk has our `chunk_id`.
                 if not tries_left:
                     raise
             except WrongSequence:
@@ -157,7 +157,7 @@ class Logs:
 
 
 def encode_lines(lines: Iterable[LogLine], first: int) -> tuple[bytes, int]:
-    """The bytes as they are stored and served, and how many of them the texts alone would be."""
+    """The bytes as they are stored and served, and the size of the texts alone."""
     parts = []
     text_size = 0
     for seq, line in enumerate(lines, first):
@@ -170,13 +170,13 @@ def encode_lines(lines: Iterable[LogLine], first: int) -> tuple[bytes, int]:
 
 
 def _moment(at: float) -> str:
-    micros = round(at * 1e6)  # as datetime rounds, but for halves, which a clock of doubles does not hit
+    micros = round(at * 1e6)  # rounds as datetime does, except for exact halves, which no clock returns
     return f"{_second(micros // 1_000_000)}.{micros % 1_000_000:06d}Z"
 
 
 @lru_cache(maxsize=64)
 def _second(at: int) -> str:
-    """Lines come in order: nearly all of them are of the second of the one before."""
+    """Cached: nearly every line has the same second as the line before."""
     return datetime.fromtimestamp(at, UTC).isoformat()[:-6]
 
 

@@ -1,9 +1,9 @@
-"""Dead letters, for diagnosis and redrive. The truth about a run is in its log.
+"""Dead letters, for diagnosis and redrive. The state of a run is in its log, not here.
 
-A letter that could not be published is noted (`store.run_notes`) and written by housekeeping.
+A letter that could not be published is noted (`store.run_notes`), and housekeeping publishes it.
 
-A letter is named by its sequence in the stream. The broker only reads forwards, so the newest come first by
-reading one stretch of sequences after the other from the end.
+The id of a letter is its sequence in the stream. The broker only reads forwards. To list the newest first,
+`newest_first` reads ranges of sequences from the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAYLOAD_BYTES_MAX = 64 * 1024
 ERROR_CHARS_MAX = 8 * 1024
 UNKNOWN_TAG = "unknown"
 UNREADABLE = "unreadable"
-# A letter can have 70 KiB: a stretch must not be more than one wants to hold.
+# A letter can have 70 KiB, and a range is held in memory.
 READ_AT_ONCE = 64
 
 
@@ -56,7 +56,7 @@ class DeadLetters:
         self._prefix = config.dlq_subject_prefix
 
     async def publish(self, letter: DeadLetter, *, letter_id: str) -> bool:
-        """`letter_id` makes a repeated attempt leave one letter."""
+        """False if it failed. Publishing with the same `letter_id` again leaves one letter."""
         subject = f"{self._prefix}.{letter.tag or UNKNOWN_TAG}"
         try:
             await self._jetstream.publish(
@@ -83,7 +83,7 @@ class DeadLetters:
         return _kept(message) if message is not None else None
 
     async def newest_first(self, before: int | None = None) -> AsyncIterator[KeptLetter]:
-        """From the end, or from below the sequence `before`."""
+        """From the end, or from the sequence before `before`."""
         state = (await self._jetstream.api(f"STREAM.INFO.{self._stream}"))["state"]
         end = min(before or state["last_seq"] + 1, state["last_seq"] + 1)
         while end > max(state["first_seq"], 1):
@@ -103,7 +103,7 @@ class DeadLetters:
 
 
 def payload_text(data: bytes) -> str:
-    """As much of a message as a letter may carry."""
+    """The beginning of a message, up to the limit of a letter."""
     return data[:PAYLOAD_BYTES_MAX].decode("utf-8", "replace")
 
 
@@ -112,7 +112,7 @@ def _kept(message: StoredMessage) -> KeptLetter:
 
 
 def _letter(data: bytes) -> DeadLetter:
-    """A message of another producer is shown as far as it can be read."""
+    """A message that is no letter becomes a letter with its payload: another producer may have sent it."""
     try:
         return msgspec.json.decode(data, type=DeadLetter)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

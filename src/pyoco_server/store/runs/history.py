@@ -1,4 +1,4 @@
-"""Reading the event log: the commits of one run, and which runs there are. A part of `runs.Runs`."""
+"""Read the event log: the commits of one run, and the ids of all runs. The base of `log.Runs`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyoco_server.lifecycle.events import Event, RunSubmitted
 from pyoco_server.names import is_run_id
 from pyoco_server.store.runs.codec import Commit, commits_of, decode_commit
 
-# Above this, reading takes so long that others should be answered meanwhile.
-ASIDE_BYTES = 1_048_576
+# Decoding more than this takes long enough to delay other requests, so it runs in a thread.
+DECODE_IN_THREAD_BYTES = 1_048_576
 
 
 class EventLogReader:
@@ -31,9 +31,9 @@ class EventLogReader:
     async def history(
         self, run_id: str, after_log_seq: int = 0, *, at_leader: bool = False, upto: int = 0
     ) -> list[Commit]:
-        """Commits after this place of the log, oldest first; without `at_leader` perhaps not the latest.
+        """Commits after this sequence, oldest first. Without `at_leader` the latest ones may be missing.
 
-        `upto`: a place that is known to be in the log. AnswerLost if the leader that is asked lacks it.
+        `upto`: a sequence that is known to be in the log. Raises AnswerLost if the leader lacks it.
         """
         if not is_run_id(run_id):
             return []
@@ -44,7 +44,7 @@ class EventLogReader:
             messages += await self._jetstream.after_at_leader(self._stream, subject, seen)
             if upto > (messages[-1].seq if messages else after_log_seq):
                 raise AnswerLost(subject)
-        if sum(len(message.data) for message in messages) > ASIDE_BYTES:
+        if sum(len(message.data) for message in messages) > DECODE_IN_THREAD_BYTES:
             return await asyncio.to_thread(commits_of, messages)
         return commits_of(messages)
 
@@ -52,12 +52,12 @@ class EventLogReader:
         return await has_commit(self._jetstream, self._stream, self._subject(run_id), log_seq, commit_id)
 
     async def find_commit(self, run_id: str, commit_id: str) -> Commit | None:
-        """The commit that carries this id; None only if the leader has none."""
+        """The commit with this id; None only if the leader has none."""
         found = (one for one in await self.history(run_id, at_leader=True) if one.commit_id == commit_id)
         return next(found, None)
 
     async def ids(self) -> AsyncIterator[str]:
-        """Of every run that has a log, in no order."""
+        """The ids of all runs that have a log, in no order."""
         offset, total = 0, 1
         while offset < total:
             asked = {"subjects_filter": f"{self._prefix}.>", "offset": offset}
@@ -69,10 +69,10 @@ class EventLogReader:
             offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
 
     async def submission(self, run_id: str) -> RunSubmitted | None:
-        """The first event, which alone has the whole specification. None only if the leader has none."""
+        """The first event, which alone has the whole submission. None only if the leader has none."""
         subject = self._subject(run_id)
         first = await self._jetstream.first(self._stream, subject)
-        if first is None:  # of several copies one may lag
+        if first is None:  # the copy that answered may lag
             first = await self._jetstream.next_at_leader(self._stream, subject, 0)
         begun = next(iter(decode_commit(first.data)), None) if first else None
         return begun if isinstance(begun, RunSubmitted) else None
@@ -82,7 +82,7 @@ class EventLogReader:
 
 
 async def has_commit(jetstream: JetStream, stream: str, subject: str, seq: int, commit_id: str) -> bool:
-    """Whether this commit of a run is in the log, or was replaced by a later one, as erasing does."""
+    """Whether this commit of a run is in the log, or was replaced by a later one, as by an erasure."""
     found = await jetstream.at_leader(stream, seq)
     if found is not None:
         return found.header(b"Pyoco-Commit") == commit_id

@@ -1,4 +1,4 @@
-"""The latest refusals of each run, to explain its state. They are no history and expire."""
+"""The latest refusals of each run, to explain its state. They are not part of its history, and expire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`command` and `reason` in the words of the part that refused."""
+    """`command` and `reason` as the refusing part names them."""
 
     at: float
     command: str
@@ -35,7 +35,7 @@ class Refusals:
         self._prefix = config.refused_subject_prefix
 
     async def note(self, run_id: str, refusal: Refusal) -> None:
-        """Best effort: the caller is told of the refusal in any case."""
+        """Best effort: the caller gets the refusal in any case."""
         try:
             await self._jetstream.publish(f"{self._prefix}.{run_id}", _encode(refusal))
         except Unavailable as error:

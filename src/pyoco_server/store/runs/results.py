@@ -1,10 +1,10 @@
-"""Results too large for a run's log: each an object of its own, created once and read as it was recorded.
+"""Results that are too large for the log of a run: each is an object that is created once.
 
-The name of an object has the run and the fence under which it was made, so that a worker that was taken over
-writes beside its successor and never over it. The log refers to it with its size and SHA-256, and what does
-not match them is an error to every reader. What a run has here is found by the run, and removed with it.
+The name of an object contains the run and the fence under which it was created, so that a worker that has
+lost its claim never overwrites an object of its successor. The log refers to the object with its size and
+SHA-256; readers refuse an object that does not match. The objects of a run are removed with the run.
 
-A reference without a digest is of an earlier version: its object has a name without a fence.
+A reference without a digest is of an earlier version: the name of its object has no fence.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pyoco_server.jetstream.objects import ObjectDamaged, Objects
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import OutputKept
 
-# Results that a run takes over from another one were made by none of its own claims.
+# The fence of results that were copied from another run: no claim of this run created them.
 TAKEN_OVER = 0
 
 
 class ResultReference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the log has of a large result."""
+    """The reference to a large result in the log."""
 
     object: str
     bytes: int
@@ -40,11 +40,11 @@ class Recorded(NamedTuple):
 
     run_id: str
     task: str
-    reference: Any  # as it was read: of our making, or not
+    reference: Any  # as it was read; another producer may have written it
 
 
 class ResultDamaged(Internal):
-    """What is stored is not what was recorded."""
+    """The stored object does not match its reference."""
 
     def __init__(self, recorded: Recorded, why: str) -> None:
         super().__init__(
@@ -63,17 +63,17 @@ class ResultMissing(NotFound):
 class Results:
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         self.objects = GroupedObjects(jetstream, bucket)
-        self.earlier = Objects(jetstream, bucket)  # those without a fence in their names
+        self.earlier = Objects(jetstream, bucket)  # objects without a fence in their names
 
     async def put(self, run_id: str, fence: int, task: str, attempt: int, data: bytes) -> ResultReference:
-        """Callable again after an Unavailable: it is then found, or made."""
+        """Can be called again after Unavailable: an object that was stored is found."""
         digest = sha256(data).hexdigest()
         name = name_of(run_id, fence, task, attempt)
         await self.objects.create(name, data, digest)
         return ResultReference(name, len(data), digest)
 
     async def copy(self, recorded: Recorded, run_id: str, attempt: int) -> ResultReference:
-        """For another run. Raises what `get` raises, and then there is no copy."""
+        """Copy a result to another run. Raises the errors of `get`, and then there is no copy."""
         info, _ = await self._find(recorded)
         name = name_of(run_id, TAKEN_OVER, recorded.task, attempt)
         digest = info.sha256_hex or ""
@@ -81,16 +81,16 @@ class Results:
         return ResultReference(name, info.size, digest)
 
     async def get(self, recorded: Recorded) -> bytes:
-        """Raises ResultMissing, or ResultDamaged."""
+        """Raises ResultMissing or ResultDamaged."""
         return b"".join([piece async for piece in self.stream(recorded)])
 
     async def check(self, recorded: Recorded) -> None:
-        """Read through, and raise what `get` would."""
+        """Read the whole result. Raises the errors of `get`."""
         async for _ in self.stream(recorded):
             pass
 
     async def stream(self, recorded: Recorded) -> AsyncIterator[bytes]:
-        """Piece by piece. Nothing of an object with another digest; one that is damaged raises in the end."""
+        """The result in pieces. A wrong digest raises before the first piece, damaged data after the last."""
         info, objects = await self._find(recorded)
         try:
             async for piece in objects.pieces(info):
@@ -99,7 +99,7 @@ class Results:
             raise ResultDamaged(recorded, damaged.message.rstrip(".")) from damaged
 
     async def remove_all(self, run_id: str, earlier: Collection[str] = ()) -> None:
-        """`earlier`: objects of an earlier version, which are found by their names only (`earlier_in`)."""
+        """`earlier`: names of objects of an earlier version, from `earlier_in`. No group contains them."""
         await self.objects.remove_group(run_id)
         for name in earlier:
             await self.earlier.remove(name)
@@ -107,7 +107,7 @@ class Results:
     async def remove_unreferenced(
         self, run_id: str, referenced: Collection[str], *, fence: int | None = None
     ) -> int:
-        """Of a run that is over, or of a claim that is (`fence`). How many, unfinished ones included."""
+        """Of an ended run, or of an ended claim (`fence`). Returns how many, with unfinished uploads."""
         group = run_id if fence is None else f"{run_id}.{fence}"
         return await self.objects.remove_others(group, referenced)
 
@@ -137,7 +137,7 @@ def referenced_in(run: Run) -> set[str]:
 
 
 def earlier_in(run: Run) -> set[str]:
-    """Those of an earlier version."""
+    """The names among them that are of an earlier version."""
     return {reference.object for reference in _references(run) if reference.sha256 is None}
 
 
