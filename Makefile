@@ -1,4 +1,4 @@
-# Two commands matter: `make up` and `make test`. Everything they need they install themselves.
+# The main targets are `up` and `test`. Both install everything that they need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,12 +7,12 @@ READY := $(VENV)/.ready
 .DEFAULT_GOAL := help
 .PHONY: help up test test-fast pictures chromium check types lint format tidy bench soak chaos lock docs demo-recheck clean dashboard dashboard-check dashboard-lint
 
-# The dashboard is built with Node, where there is one; what it is made of decides whether it is built again.
+# The dashboard is built if Node is installed, and again only if one of these files has changed.
 DASHBOARD := src/pyoco_server/http_api/dashboard/.built
 DASHBOARD_SOURCES := $(shell find dashboard docs/openapi.json -type f -not -path '*/node_modules/*' -not -name '*.pyc' -not -name schema.d.ts)
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 $(READY): pyproject.toml requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
@@ -27,10 +27,10 @@ dashboard: $(READY)  ## build the dashboard into the package (needs Node 20 or n
 ifneq ($(shell command -v npm 2>/dev/null),)
 	@$(MAKE) --silent --no-print-directory $(DASHBOARD)
 else
-	@echo "No Node here: the gateway runs without its dashboard, and says so at /. Install Node 20 or newer, then run make dashboard." >&2
+	@echo "Node is not installed: the gateway runs without its dashboard and shows that at /. Install Node 20 or newer, then run make dashboard." >&2
 endif
 
-dashboard-check: dashboard dashboard-lint  ## lint, types and tests of the dashboard's own code
+dashboard-check: dashboard dashboard-lint  ## check the dashboard: lint, types, unit tests
 ifneq ($(shell command -v npm 2>/dev/null),)
 	@cd dashboard && npm run --silent check && npm run --silent test
 endif
@@ -40,75 +40,75 @@ ifneq ($(shell command -v npm 2>/dev/null),)
 	@$(BIN)/python dashboard/build.py install
 	cd dashboard && npm run --silent lint
 else
-	@echo "No npm here: the dashboard's code is not linted. Install Node 20 or newer, then run make check." >&2
+	@echo "npm is not installed: the dashboard's code is not linted. Install Node 20 or newer, then run make check." >&2
 endif
 
-up: $(READY) dashboard  ## start everything on this machine: broker, gateway, a worker with demo flows
+up: $(READY) dashboard  ## start a broker, a gateway and a worker with demo flows
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
-# Two for each core: many tests wait for other processes, for a lease to run out or for a broker that is away.
+# Two processes for each core: many tests wait for other processes, for the end of a lease or for a broker that is away.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
-test: check dashboard-check chromium  ## all checks and all tests
+test: check dashboard-check chromium  ## run all checks and all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(ARGS)
 
-# What needs nothing but this process: the core, the engine, and what is read and computed.
+# Tests that start no other process: the core, the engine, parsers and pure functions.
 FAST := tests/lifecycle tests/engine tests/leaves tests/config tests/expressions tests/recheck tests/workflow_yaml \
   tests/supervision tests/flows
 
-test-fast: $(READY)  ## tests without a broker, a browser or other processes; under a minute
+test-fast: $(READY)  ## run the tests that need no broker, browser or other process (under a minute)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not heavy and not slow and not soak" $(FAST) $(ARGS)
 
-# For the tests with a real browser. Where it cannot be installed they say what is missing.
-chromium:  ## a browser for the tests, where packages may be installed (Debian, as root)
+# For the tests with a real browser. If it cannot be installed, those tests are skipped with a message.
+chromium:  ## install a browser for the tests (Debian, as root)
 	@if ! command -v chromium >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
-	      >/dev/null 2>&1 || echo "chromium could not be installed: the tests with a browser are left out, and say so" >&2; \
+	      >/dev/null 2>&1 || echo "chromium could not be installed: the tests with a browser are skipped" >&2; \
 	  else \
-	    echo "The tests with a browser need chromium (on Debian, as root: apt-get install chromium); they are left out." >&2; \
+	    echo "The tests with a browser need chromium (on Debian, as root: apt-get install chromium); they are skipped." >&2; \
 	  fi; \
 	fi
 
-check: $(READY) dashboard-lint  ## lint, format, types, layers, tidiness
+check: $(READY) dashboard-lint  ## check lint, format, types, layers and tidiness
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/tidy
 
-format: $(READY)  ## write the code the way the check wants it
+format: $(READY)  ## format the code as `make check` requires it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 ifneq ($(shell command -v npm 2>/dev/null),)
 	@$(BIN)/python dashboard/build.py install
 	cd dashboard && npm run --silent format
 else
-	@echo "No npm here: the dashboard's code is left as it is." >&2
+	@echo "npm is not installed: the dashboard's code is not formatted." >&2
 endif
 
-pictures: $(READY) dashboard chromium  ## take the pictures of the dashboard in docs/img anew
+pictures: $(READY) dashboard chromium  ## take the pictures of the dashboard in docs/img again
 	$(BIN)/python -m tests.dashboard.pictures $(ARGS)
 
-bench: $(READY)  ## measure; ratios against a raw reference, in one run
+bench: $(READY)  ## measure, as ratios to a raw reference of the same run
 	$(BIN)/python -m bench $(ARGS)
 
 demo-recheck: $(READY)  ## recheck thirty example strategies, end to end
 	$(BIN)/python examples/recheck/demo.py
 
-soak: $(READY)  ## the slow ones
+soak: $(READY)  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
-chaos: $(READY)  ## faults by a seed, then an audit: MINUTES=30 SEED=1 BROKERS=3
+chaos: $(READY)  ## inject faults by a seed, then audit: MINUTES=30 SEED=1 BROKERS=3
 	$(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(ARGS)
 
 docs: $(READY)  ## record the examples of the API and write the generated pages
 	$(BIN)/python -m tests.api_examples.record
 	$(BIN)/python -m pyoco_server.cli.docs
 
-lock: $(READY)  ## choose development versions anew
+lock: $(READY)  ## update the locked versions of the development tools
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements-dev.lock pyproject.toml
 
-clean:  ## remove what the targets made
+clean:  ## remove everything that the targets created
 	rm -rf dashboard/node_modules src/pyoco_server/http_api/dashboard
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

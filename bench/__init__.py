@@ -1,1 +1,1 @@
-"""Measurements, each beside a raw reference of the same run: ratios travel, milliseconds do not."""
+"""Measurements, each with a raw reference of the same run. Compare ratios between machines, not times."""

@@ -1,4 +1,4 @@
-"""`python -m bench [name …]`, one of those below; all of them without a name."""
+"""`python -m bench [name …]` runs the named measurements; without a name, all except the long ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
     "up": [("up to first run", up_to_first_run)],
 }
 
-# Minutes, not seconds: only when it is named.
+# These take minutes, so they run only if they are named.
 LONG: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
     "dashboard": [("the dashboard at 100 000 runs", dashboard_cost)],
     "million": [

@@ -1,4 +1,4 @@
-"""What a key costs: the same requests to two gateways of one broker, one of them asking for API keys."""
+"""The cost of an API key: the same requests to two gateways of one broker, one of which requires keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyoco_server.store.store import Store
 
 CLIENTS = 16
 OTHER_KEYS = 1000
-# In turns, so that what else the machine does meets both.
+# The gateways take turns, so that other load on the machine affects both.
 ROUNDS = 8
 
 
@@ -60,7 +60,7 @@ async def _compared(plain: Stack, keyed: Stack, key: str, count: int) -> dict[st
 
 
 class _Sending(Connection):
-    """Every request with one more header."""
+    """Sends one additional header with every request."""
 
     header = b""
 

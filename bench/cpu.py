@@ -1,4 +1,4 @@
-"""Processor time per run, by process: what a shared machine does besides does not change it much.
+"""Processor time per run, by process. Other load on a shared machine changes it little.
 
 The same bursts as in `bench.worker`, counted with the kernel's own bookkeeping (`/proc/<pid>/stat`). The raw
 reference is a publish with nats-py: microseconds of the client, and of the broker that answers it.
@@ -21,7 +21,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Spent(NamedTuple):
-    """Seconds of processor time until now. The client is ourselves."""
+    """Seconds of processor time so far. The client is this process."""
 
     client: float
     broker: float
@@ -30,7 +30,7 @@ class Spent(NamedTuple):
     slots: float
 
     def since(self, before: Spent, count: int) -> Spent:
-        """Microseconds of each since then, for one of so many."""
+        """Microseconds of each process since `before`, divided by `count`."""
         return Spent(*((now - then) / count * 1e6 for now, then in zip(self, before, strict=True)))
 
 
@@ -83,7 +83,7 @@ def _seconds(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    """Not every kernel keeps a list of them; of the thread that started them, that is, and it is one."""
+    """Read from all processes: not every kernel has a list of children."""
     return [
         int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _parent(entry) == pid
     ]
@@ -92,5 +92,5 @@ def _children(pid: int) -> list[int]:
 def _parent(entry: Path) -> int:
     try:
         return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended in the meantime
         return 0

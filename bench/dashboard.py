@@ -1,4 +1,4 @@
-"""What the dashboard costs in a real browser with 100 000 runs known: first paint, scrolling, filtering."""
+"""The dashboard in a real browser with 100 000 runs in the list: first paint, scrolling, filtering."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 TIMES = 5
 LINES = 50_000
-# A hand at the scroll bar, not at the wheel: some sixty rows a frame.
+# As fast as dragging the scroll bar, not as slow as the wheel: about sixty rows a frame.
 PIXELS = 2_000
 DEADLINE_MS = 120_000
 
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-# Goes on for as long as it is told, at what a hand does, and notes how long each frame took.
+# Scrolls down until `rows` rows are loaded, and records the duration of each frame.
 SCROLL = """async ({ rows, pixels }) => {
   const box = document.querySelector('.rows')
   const frames = []
@@ -41,7 +41,7 @@ SCROLL = """async ({ rows, pixels }) => {
   return { frames: frames.length, p50: at(0.5), p99: at(0.99), rows: Math.round(box.scrollHeight / 34) }
 }"""
 
-# Anywhere and back: what the eye lands on must be drawn in the next frame.
+# Jumps to distant places and back: the rows there must be drawn in the next frame.
 JUMP = """async ({ times }) => {
   const box = document.querySelector('.rows')
   const frames = []
@@ -79,7 +79,7 @@ async def dashboard_cost(*, runs: int = 100_000) -> dict[str, float]:
 
 
 async def _following(page: Page, started: Stack) -> dict[str, float]:
-    """A run that prints as fast as it can, watched from its first line on."""
+    """A run that prints as fast as possible, watched from its first line."""
     started.worker(concurrency=1)
     connection = await started.connect()
     body = json.dumps({"flow_name": "print", "tag": TAG, "params": {"lines": LINES}}).encode()
@@ -112,7 +112,7 @@ async def _first_look(page: Page, started: Stack) -> dict[str, float]:
 
 
 async def _filtering(page: Page) -> dict[str, float]:
-    """From the click until other rows stand there; and from the last key of a search that finds one run."""
+    """From a click on a filter to the new rows, and from the last key of a search to its only result."""
     clicks = []
     for status in ("Pending", "Completed") * TIMES:
         begun = time.perf_counter()
@@ -130,7 +130,7 @@ async def _filtering(page: Page) -> dict[str, float]:
 
 
 async def _scrolling(page: Page, runs: int) -> dict[str, float]:
-    """To the end of the list, as it is loaded; and then back to the top and down again, all of it known."""
+    """Scroll to the end of the list while it is loaded, then jump about in the loaded list."""
     await page.goto(page.url.partition("#")[0] + "#/runs")
     await page.locator(".rows .row").first.wait_for()
     scrolled = await page.evaluate(SCROLL, {"rows": runs, "pixels": PIXELS})

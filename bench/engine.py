@@ -1,8 +1,9 @@
-"""What the engine adds to a task, beside a raw hand-over of the same functions to one thread and back.
+"""The cost of the engine per task, compared with raw calls of the same functions in another thread.
 
-No broker and no gateway: flows are built and run in this process. The hand-over is what nobody can save who
-calls user code in another thread; the rest is ours. Both are measured as processor time on one core: two
-threads that wait for each other need no more, and across cores the figures are those of the neighbours.
+Flows are built and run in this process, without a broker or a gateway. Calling user code in another thread
+always costs the raw hand-over; the difference is the engine's own cost. Both are measured as processor time
+on one core: two threads that wait for each other need only one, and on several cores other load on the
+machine distorts the figures.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyoco.dsl.syntax import task
 from pyoco_server.engine import Engine, OutcomeStatus
 
 SMALL, LARGE = 1_000, 10_000
-ROUNDS = 4  # the best of so many: the machine is shared
+ROUNDS = 4  # the best of these counts, because the machine is shared
 
 
 async def engine_overhead() -> dict[str, float]:
@@ -70,7 +71,7 @@ def run_sec(
     build: Callable[[int], Flow], count: int, clock: Callable[[], float] = time.process_time
 ) -> float:
     engine, flow = Engine(), build(count)
-    gc.collect()  # what the run before left is not ours
+    gc.collect()  # garbage of the previous run does not count
     begun = clock()
     outcome = engine.run(flow)
     seconds = clock() - begun
@@ -99,7 +100,7 @@ def all_at_once(count: int) -> float:
 
 
 class _Hand:
-    """One thread that calls what it is given."""
+    """One thread that calls the functions that it receives."""
 
     def __init__(self) -> None:
         self.inbox: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
@@ -130,7 +131,7 @@ def _on_one_core() -> Iterator[None]:
 
 
 def _keep_threads_on(cores: set[int]) -> None:
-    """Those that are there already too: the engine keeps its threads."""
+    """Includes existing threads, because the engine keeps its threads."""
     for thread in threading.enumerate():
         assert thread.native_id is not None
         os.sched_setaffinity(thread.native_id, cores)
@@ -148,6 +149,6 @@ def _nothing() -> None:
 
 
 def _best_us(*measures: tuple[Callable[[int], float], int]) -> list[float]:
-    """Microseconds for one of so many. In turns, so that a bad moment of the machine hits all of them."""
+    """Microseconds per item. The measures take turns, so that other load affects all of them."""
     rounds = [[seconds_for(count) / count for seconds_for, count in measures] for _ in range(ROUNDS)]
     return [min(figures) * 1e6 for figures in zip(*rounds, strict=True)]

@@ -1,4 +1,4 @@
-"""Commands on executions beside the raw append they stand on, and what a long history costs to read."""
+"""Commands on executions compared with raw appends, and the cost of reading a long history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _keys = itertools.count()
 
 
 async def command_rate(durability: Durability, *, count: int = 3_000, clients: int = 32) -> dict[str, float]:
-    """A progress report is one commit of one event: the cheapest command there is."""
+    """Uses progress reports, the cheapest command: one commit of one event."""
     async with stack(durability) as started:
         await started.gateway()
         raw_one, raw_many = await _raw_appends(started.broker.url, count=count, clients=clients)
@@ -50,7 +50,7 @@ async def command_rate(durability: Durability, *, count: int = 3_000, clients: i
 
 
 async def long_history(*, events: int = EVENTS) -> dict[str, float]:
-    """Reported one by one over HTTP, as a program would; then read by a gateway that does not know it yet."""
+    """The events are reported one by one over HTTP, then read by a gateway without a cached copy."""
     async with stack("interval") as started:
         await started.gateway()
         connection = await started.connect()
@@ -75,7 +75,7 @@ async def long_history(*, events: int = EVENTS) -> dict[str, float]:
 
 
 async def _raw_appends(url: str, *, count: int, clients: int) -> tuple[float, float]:
-    """What nats-py can append at an expected sequence: one after the other, and on many subjects at once."""
+    """Appends with nats-py at an expected sequence: one after the other, and on many subjects at once."""
     client = await nats.connect(url)
     js = client.jetstream()
     await js.add_stream(StreamConfig(name="RAWX", subjects=["rawx.>"]))
@@ -97,7 +97,7 @@ async def _raw_appends(url: str, *, count: int, clients: int) -> tuple[float, fl
 
 
 async def _commands(started: Stack, executions: list[str], count: int) -> tuple[list[float], float]:
-    """One client for each execution: those on one wait for each other."""
+    """One client for each execution, because commands on one execution wait for each other."""
     connections = [await started.connect() for _ in executions]
     latencies: list[float] = []
 

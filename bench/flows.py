@@ -1,4 +1,4 @@
-"""Flows that do nothing, as fast as they can."""
+"""Flows whose tasks do nothing, to measure everything around them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _print(_count: int) -> Flow:
 def _clock(_count: int) -> Flow:
     @task
     def tell(ticks: int) -> None:
-        time.sleep(1.0)  # until everybody is there
+        time.sleep(1.0)  # until all followers are connected
         for _ in range(ticks):
             print("at", time.time())
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The cheapest HTTP client that keeps a connection: what is measured should be the server."""
+"""A minimal HTTP client that keeps its connection, so that its own cost stays small."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Connection:
         return await self.send("POST", path, body)
 
     async def send(self, method: str, path: str, body: bytes, headers: str = "") -> tuple[int, Any]:
-        """`headers`: more of them, each with its line end."""
+        """`headers` are additional headers, each with its line end."""
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n{headers}"
         )

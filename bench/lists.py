@@ -1,4 +1,4 @@
-"""What a list costs when few and when many runs are stored."""
+"""The cost of a list with few and with many stored runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def list_cost(*, few: int = 1_000, many: int = 200_000) -> dict[str, float
 
 
 async def fill(started: Stack, count: int) -> None:
-    """Runs written straight into the log, as gateways and workers would have."""
+    """Write runs directly into the log, in the form that gateways and workers use."""
     client = await nats.connect(started.broker.url)
     for number in range(count):
         run_id = str(uuid.uuid4())

@@ -1,4 +1,4 @@
-"""What logs cost: from print to frame, with many who follow; long logs beside short ones."""
+"""The cost of logs: from print to frame with many followers, and long logs compared with short ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED = 30
 
 
 async def print_to_frame(*, followers: int = FOLLOWERS) -> dict[str, float]:
-    """A flow prints the time it is, every 50 ms; whoever follows compares."""
+    """A flow prints the current time every 50 ms, and each follower compares it with its own clock."""
     async with stack("interval") as started:
         await started.gateway()
         started.worker(concurrency=1)
@@ -34,7 +34,7 @@ async def print_to_frame(*, followers: int = FOLLOWERS) -> dict[str, float]:
             "the same, p99": percentile(alone, 0.99) * 1000,
             f"{followers} followers of one job, p50": percentile(crowd, 0.5) * 1000,
             "the same, p99 ": percentile(crowd, 0.99) * 1000,
-            "… and one more who stops reading, p50": percentile(lazy, 0.5) * 1000,
+            "… and one more that stops reading, p50": percentile(lazy, 0.5) * 1000,
             "the same, p99  ": percentile(lazy, 0.99) * 1000,
         }
 
@@ -60,7 +60,7 @@ async def _delays(port: int, job_id: str) -> list[float]:
             found.append(time.time() - float(json.loads(line[6:])["message"][3:]))
         if line.startswith(b"event: end") or not line:
             writer.close()
-            # What was printed before we came is not what is measured.
+            # Lines printed before the connection do not count.
             return found[TICKS // 3 :]
 
 
@@ -71,7 +71,7 @@ async def _open(port: int, job_id: str) -> tuple[asyncio.StreamReader, asyncio.S
 
 
 async def long_logs(*, long: int = LONG) -> dict[str, float]:
-    """Pages, a range and a search of a long log, beside the same of a short one."""
+    """Pages, a range and a search of a long log, compared with a short one."""
     figures: dict[str, float] = {}
     async with stack("interval") as started:
         await started.gateway()

@@ -1,4 +1,4 @@
-"""What `/metrics` costs when few and when many runs are stored."""
+"""The cost of `/metrics` with few and with many stored runs."""
 
 from __future__ import annotations
 

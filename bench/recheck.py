@@ -1,4 +1,4 @@
-"""What rechecks cost: how many are accepted in a second, and a page of strategies when they are many."""
+"""The cost of rechecks: requests accepted per second, and a page of few and of many strategies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_LIMIT = str(10**9)
 
 
 async def accept_rate(durability: Durability, *, count: int = 2_000) -> dict[str, float]:
-    """Requests that are evaluated (`dry_run` false) and dry ones, each with a key of its own."""
+    """Evaluated requests (`dry_run` false) and dry runs, each with its own key."""
     async with _started(durability) as started:
         await fill(started, 100)
         figures: dict[str, float] = {}
@@ -54,7 +54,7 @@ async def page_cost(*, few: int = 100, many: int = 100_000) -> dict[str, float]:
 
 @asynccontextmanager
 async def _started(durability: Durability) -> AsyncIterator[Stack]:
-    """A stack whose gateway has no limits for its one client."""
+    """A stack whose gateway has practically no rate limit for its only client."""
     async with stack(durability) as begun:
         for name in ("RECHECK_READS", "RECHECK", "RECHECK_ALL"):
             begun.env[f"PYOCO_{name}_PER_MIN"] = NO_LIMIT
@@ -92,7 +92,7 @@ async def _asked(started: Stack, *, dry_run: bool, count: int) -> dict[str, floa
     async def client(connection: Connection) -> None:
         for _ in left:
             begun = time.perf_counter()
-            # The key goes along as if it were part of the path: this client has one header only.
+            # The key is appended to the path, because this client sends a fixed set of headers.
             path = f"/pdca/recheck HTTP/1.1\r\nIdempotency-Key: {new_ulid()}\r\nX-Rest:"
             status, _ = await connection.post(path, content)
             taken.append(time.perf_counter() - begun)

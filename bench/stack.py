@@ -1,4 +1,4 @@
-"""A whole product on loopback for a measurement: broker, gateway and worker, each a process of its own."""
+"""A complete installation on loopback for a measurement: broker, gateway and worker as separate processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyoco_server.broker import EmbeddedBroker
 Durability = Literal["always", "interval"]
 FLOWS = Path(__file__).with_name("flows.py")
 TAG = "bench"
-HTTP = "pyoco_server.http_api.server.protocol:HttpProtocol"  # as `pyoco-server up` has it
+HTTP = "pyoco_server.http_api.server.protocol:HttpProtocol"  # the same as in `pyoco-server up`
 
 
 class Stack:
@@ -68,7 +68,7 @@ class Stack:
         return [_resident_mb(child.pid) for child in self.children]
 
     def processor_sec(self) -> list[float]:
-        """Of each process, in the order they were started: what another load on the machine cannot change."""
+        """Processor time of each process, in the order of their start. Other load hardly changes it."""
         return [_processor_sec(child.pid) for child in self.children]
 
     def _run(self, command: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""From `pyoco-server up` to the first completed run, as a new user would have it."""
+"""From `pyoco-server up` to the first completed run, as for a new user."""
 
 from __future__ import annotations
 

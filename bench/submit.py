@@ -1,4 +1,4 @@
-"""`POST /runs` beside raw publishes of the same client library, and what an idle submit costs end to end."""
+"""`POST /runs` compared with raw publishes of the same client library, and an idle submit from end to end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.stack import TAG, Durability, Stack, percentile, stack
 
 BODY = b'{"flow_name":"noop","tag":"%s","params":{"n":1}}' % TAG.encode()
 WARM_UP = 300
-# What one submit writes: the event, the snapshot, the job.
+# One submit writes an event, a snapshot and a job.
 WRITES_PER_SUBMIT = 3
 
 
@@ -126,7 +126,7 @@ async def _drained(started: Stack) -> None:
     for status in ("PENDING", "RUNNING"):
         left = True
         while left:
-            await asyncio.sleep(0.02)  # asking costs the gateway something too
+            await asyncio.sleep(0.02)  # each poll costs the gateway time too
             _, runs = await connection.get(f"/runs?status={status}&limit=1")
             left = bool(runs)
     connection.close()

@@ -1,4 +1,4 @@
-"""What watchers cost: memory of a gateway with a thousand streams, and how fast an end reaches them all."""
+"""The cost of watchers: memory of a gateway with a thousand streams, and the delay of an end."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def _submitted(connection: Connection) -> str:
 
 
 async def _watch(port: int, run_id: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connected, and shown where the run stands."""
+    """Connect, and read until the first snapshot has arrived."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /runs/{run_id}/watch?timeout_sec=600 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     await reader.readuntil(b'"status":"PENDING"')
@@ -83,6 +83,6 @@ def _close(connection: Connection, readers: list[tuple[asyncio.StreamReader, asy
 
 
 def _allow_sockets(count: int) -> None:
-    """For us and for the processes we start."""
+    """For this process and the processes that it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, count), hard), hard))

@@ -1,4 +1,4 @@
-"""What a worker does beside a raw cycle: runs and tasks a second, cancels, printing, memory."""
+"""A worker compared with a raw cycle: runs and tasks per second, cancels, printing, memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.http_client import Connection
 from bench.stack import TAG, Durability, Stack, percentile, stack
 
 WARM_UP = 100
-# Asking costs the gateway something too: every list writes what is waiting to be listed.
+# Each poll costs the gateway time too: every list first applies pending commits.
 POLL_SEC = 0.03
 LINES = 100_000
 LISTED = f"/runs?tag={TAG}&limit=1&status="
@@ -73,7 +73,7 @@ async def cancel_cost(durability: Durability = "interval", *, count: int = 50) -
 
 
 async def print_cost(durability: Durability = "interval", *, times: int = 5) -> dict[str, float]:
-    """The same loop in a process whose lines go into a pipe that somebody reads."""
+    """Compares a slot with a process that prints the same lines into a pipe with a reader."""
     async with stack(durability) as started:
         await started.gateway()
         started.worker(1)
@@ -92,7 +92,7 @@ async def print_cost(durability: Durability = "interval", *, times: int = 5) -> 
 
 
 async def raw_cycles(url: str, *, count: int, in_flight: int) -> float:
-    """Fetch a job, two commits, acknowledge: what a run is to the broker at least."""
+    """Fetch a job, write two commits, acknowledge: the minimum that a run needs from the broker."""
     client = await nats.connect(url)
     js = client.jetstream()
     await js.add_stream(StreamConfig(name="RAWQ", subjects=["rawq"], retention=RetentionPolicy.WORK_QUEUE))
@@ -136,7 +136,7 @@ async def submitted(started: Stack, flow: str, count: int) -> None:
 
 
 async def begun(started: Stack, slots: int) -> None:
-    """A worker is started, and its first run has ended: starting it is not counted."""
+    """Start a worker and wait for the end of its first run, so that the start is not measured."""
     started.worker(slots)
     connection = await started.connect()
     await _until(lambda: _has(connection, f"{LISTED}COMPLETED"))
@@ -162,12 +162,12 @@ async def _has_none(connection: Connection, path: str) -> bool:
 
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
-    while not await condition():  # noqa: ASYNC110 — what is awaited is behind HTTP
+    while not await condition():  # noqa: ASYNC110 — the condition is read over HTTP
         await asyncio.sleep(POLL_SEC)
 
 
 async def _cancelled(connection: Connection, seen: Path) -> tuple[float, float]:
-    """How long after the POST the code saw it (it says so), and the caller saw the end."""
+    """Seconds from the POST until the flow's code saw the cancel, and until the caller saw the end."""
     body = msgspec.json.encode({"flow_name": "until_cancelled", "tag": TAG})
     _, run = await connection.post("/runs", body)
     run_id = run["run_id"]

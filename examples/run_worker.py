@@ -1,9 +1,9 @@
-"""A worker in a program of your own: flows by name, executed in threads of this process.
+"""A worker in your own program: it resolves flows by name and executes them in threads of this process.
 
     python examples/run_worker.py [tag ...]
 
-It connects to the broker that `PYOCO_NATS_URL` names (nats://127.0.0.1:4222 without it), serves the given
-tags (`default` without any) and ends on Ctrl-C or SIGTERM, when the runs that it has begun are over.
+It connects to the broker at `PYOCO_NATS_URL` (default: nats://127.0.0.1:4222) and serves the given tags
+(default: `default`). On Ctrl-C or SIGTERM it finishes the runs that it has begun, and ends.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pyoco_server import NatsBackendConfig, PyocoNatsWorker, configure_logging
 
 
 def greeting() -> Flow:
-    """Built anew for every run: pyoco keeps the edges of a flow in its task objects."""
+    """Build a new flow for every run: pyoco stores the edges of a flow in its task objects."""
 
     @task
     def choose(name: str = "world") -> str:
@@ -34,7 +34,7 @@ FLOWS = {"greeting": greeting}
 
 
 def resolve(flow_name: str) -> Flow:
-    """The flow of this name. A KeyError ends the run FAILED, with the dead letter `flow_not_found`."""
+    """Return the flow of this name. A KeyError ends the run FAILED, with the dead letter `flow_not_found`."""
     return FLOWS[flow_name]()
 
 

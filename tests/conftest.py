@@ -1,4 +1,4 @@
-"""What many tests stand on: one real nats-server per test process, and names of its own for each test."""
+"""Shared fixtures: one real nats-server per test process, and separate names for each test."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.sweeping import remove_streams
 
 
 def pytest_configure() -> None:
-    """A shell that runs tests in its background has them ignore interrupts, and so would all they start."""
+    """A background job of a shell ignores interrupts, and so would every process that the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Who asks for one of these needs more than this process.
+# A test with one of these fixtures needs other processes.
 HEAVY_FIXTURES = {"nats_server", "own_nats_server", "programs", "shared_programs", "make_broker", "browser"}
 
 
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class NatsServer:
-    """A nats-server of the tests: can be killed and started again on the same port and data."""
+    """A nats-server for tests that can be killed and restarted with the same port and data."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder = folder
@@ -101,7 +101,7 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer
 
 @contextmanager
 def _folder_in_memory() -> Iterator[Path | None]:
-    """Files of streams are made and soon removed by every test: on a disk that is most of the cost."""
+    """In memory if possible: every test creates and removes files of streams, which is slow on a disk."""
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < MEMORY_BYTES_MIN:
         yield None
         return
@@ -122,7 +122,7 @@ def own_nats_server(tmp_path: Path) -> Iterator[NatsServer]:
 
 
 def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
-    """Names that no other test uses, on a server that others use too."""
+    """A configuration with unique names on a shared server."""
     name = f"t{secrets.token_hex(5)}"
     names: dict[str, Any] = {
         "nats_url": server.url,
@@ -135,7 +135,7 @@ def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
         "auth_kv_bucket": f"{name}_auth",
         "wheel_object_store_bucket": f"{name}_wheels",
         "wheel_history_kv_bucket": f"{name}_wheel_history",
-        # The broker sets this much aside for each test that asks.
+        # The broker reserves this much for each stream with a limit.
         "dlq_max_bytes": 1_048_576,
         "log_max_bytes": 8_388_608,
     }
@@ -146,7 +146,7 @@ def config_for(server: NatsServer, **changes: Any) -> NatsBackendConfig:
 
 @pytest.fixture(autouse=True)
 def _swept(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fixtures of a longer life are made before this one: what they have on the broker stays."""
+    """Streams of fixtures with a wider scope are kept, because those fixtures are created first."""
     server = request.getfixturevalue("nats_server") if "nats_server" in request.fixturenames else None
     before = len(server.configs) if server is not None else 0
     yield
@@ -178,7 +178,7 @@ async def read_model(store: Store) -> AsyncIterator[ReadModel]:
 async def until(
     condition: Callable[[], Awaitable[object] | object], *, within_sec: float = 20.0, every_sec: float = 0.01
 ) -> object:
-    """Wait for a condition; its truthy value. Fails when it does not come."""
+    """Wait until a condition is truthy and return its value. Fails after a deadline."""
     deadline = asyncio.get_running_loop().time() + within_sec
     while True:
         value = condition()

@@ -1,4 +1,4 @@
-"""Whoever issues tokens, for tests: its keys, a JWKS of them, and tokens as good or as bad as asked."""
+"""An issuer of tokens for tests: its keys, their JWKS, and valid and invalid tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def private_key(kid: str, bits: int = 2048) -> rsa.RSAPrivateKey:
 
 @cache
 def _made(kid: str, bits: int) -> rsa.RSAPrivateKey:
-    """One for each name, for as long as the tests last: making one takes its time."""
+    """One key for each name, cached for the whole test process because generating one is slow."""
     return rsa.generate_private_key(public_exponent=65537, key_size=bits)
 
 
@@ -38,7 +38,7 @@ def jwks(*kids: str) -> bytes:
 
 
 def write_jwks(path: Path, *kids: str) -> Path:
-    """At once, as whoever rotates keys should."""
+    """Replaces the file atomically, as a rotation of keys should."""
     beside = path.with_suffix(".new")
     beside.write_bytes(jwks(*kids))
     return beside.replace(path)

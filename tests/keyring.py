@@ -1,4 +1,4 @@
-"""API keys for tests: ours, and as upstream wrote them."""
+"""API keys for tests: in our format, and in the format of upstream."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def unpadded(data: bytes) -> str:
 def upstreams_record(
     key: str, *, tenant_id: str = "acme", pepper: str = "", iterations: int = 200_000, salt: bytes = b"s" * 16
 ) -> bytes:
-    """To the byte as upstream writes it, made without any code of ours."""
+    """Byte for byte as upstream writes it, without code of this project."""
     derived = hashlib.pbkdf2_hmac("sha256", (secret_of(key) + pepper).encode(), salt, iterations, dklen=32)
     members = {
         "key_id": id_of(key),

@@ -1,4 +1,4 @@
-"""Logs written line by line by a test, in chunks of its choice, as a worker would write them."""
+"""Writes logs line by line in chosen chunks, as a worker does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Writer:
         )
 
     async def cut_front(self, chunks: int) -> None:
-        """As retention would: the oldest chunks go."""
+        """Remove the oldest chunks, as retention does."""
         config = self._store.config
         subject = f"{config.logs_subject_prefix}.{self._run_id}"
         first = (await self._store.jetstream.after(config.logs_stream, subject, 0))[chunks]

@@ -25,7 +25,7 @@ class SmallDisk:
         return now.f_bavail * now.f_frsize
 
     def fill(self, leave_bytes: int) -> None:
-        """What other programs write: a file that leaves only so much free."""
+        """Write a file, as another program would, so that only this much space is free."""
         with self._ballast.open("ab", buffering=0) as ballast:
             while (more := self.free_bytes - leave_bytes) > 0:
                 ballast.write(BLOCK[:more])

@@ -16,7 +16,7 @@ ANSWER_WITHIN_SEC = 10.0
 
 
 def remove_streams(port: int, configs: list[NatsBackendConfig]) -> None:
-    """The broker removes them in its own time. What was never made is not there, which is as well."""
+    """Request the removal; the broker does it later. A missing stream is ignored."""
     names = [str(stream["name"]) for config in configs for stream in streams(config)]
     asked = "".join(f"PUB $JS.API.STREAM.DELETE.{name} swept 0\r\n\r\n" for name in names)
     with (

@@ -1,7 +1,7 @@
 """Recheck the whole example catalogue, end to end: `make demo-recheck`.
 
-Starts broker, gateway and a worker in a folder of its own, asks for a recheck of everything twice with one
-key, waits for the end, and shows what came of it. Leaves nothing behind.
+It starts a broker, a gateway and a worker in a temporary folder, requests a recheck of all strategies twice
+with one key, waits for the end, and prints the results. Afterwards it removes the folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import httpx
 HERE = Path(__file__).parent
 READY_WITHIN_SEC = 60.0
 DONE_WITHIN_SEC = 120.0
-EVERYTHING = {
+EVERYTHING: dict[str, Any] = {
     "filter": {},
     "batch_size": 10,
     "window": {"lookback_days": 180},
@@ -35,15 +35,8 @@ KEY = "01J8TPZ7YJ1E1X4C5N9ZP3M3QA"
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pyoco-recheck-") as folder, server(Path(folder)) as client:
-        body = {
-            "filter": {},
-            "batch_size": 10,
-            "window": {"lookback_days": 180},
-            "reason": "demo",
-            "dry_run": False,
-        }
-        accepted = ask(client, body)
-        again = ask(client, body)
+        accepted = ask(client, EVERYTHING)
+        again = ask(client, EVERYTHING)
         assert accepted == again, "the same key and body are one request"
         print(f"request {accepted['request_id']}: {accepted['estimated']}")
         over = wait_for_end(client, accepted["request_id"])

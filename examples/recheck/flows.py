@@ -1,7 +1,7 @@
-"""An evaluating flow: what a recheck asks for, computed from prices that a fixed seed makes up.
+"""A flow that evaluates strategies for a recheck, with prices that are generated from a fixed seed.
 
-A real one would load prices where this one invents them. Everything else is as it would be: the flow gets the
-strategies of its batch, and returns for each what it has measured, with a chart and a table to look at.
+A real flow would load prices. Everything else is realistic: the flow gets the strategies of its batch, and
+returns metrics, a chart and a table for each of them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The examples in the OpenAPI document: recorded on a tour of a real gateway, and compared with it."""
+"""The examples of the OpenAPI document: recorded from a real gateway, and compared with its answers."""

@@ -1,1 +1,1 @@
-"""Faults between our processes and the broker, injected at the seams: one reply, one push, one client."""
+"""Faults between our processes and the broker: a lost reply, a lost push, a client that is cut off."""
