@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from pyoco_server.errors import Unavailable
-from pyoco_server.supervision import Backoff, Loop, contain, failures_by_loop, start_task
+from pyoco_server.supervision import Backoff, Loop, contain, failures_by_loop, start_task, wait_for_event
 from tests.conftest import until
 
 FAST = Backoff(first_sec=0.001, longest_sec=0.01)
@@ -173,6 +173,27 @@ async def test_an_owner_that_cannot_wait_cancels_the_body_and_the_loop_is_not_st
     assert not caplog.records
 
 
+async def test_a_cancelled_loop_ends_also_if_its_body_fails_meanwhile() -> None:
+    entered = asyncio.Event()
+
+    async def body() -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("the clean-up failed")
+
+    loop = Loop("test.cancelled", body, interval_sec=0.001, backoff=FAST)
+    loop.start()
+    await entered.wait()
+    [task] = [one for one in asyncio.all_tasks() if one.get_name() == "test.cancelled"]
+    task.cancel()  # as at the end of `asyncio.run`, which waits for every task
+    ended, _ = await asyncio.wait([task], timeout=PATIENCE_SEC)
+    loop.stop_at_once()
+    assert ended
+    assert isinstance(task.exception(), ValueError)
+
+
 async def test_a_stop_without_a_limit_waits_for_the_body() -> None:
     entered, may_end, ended = asyncio.Event(), asyncio.Event(), False
 
@@ -199,6 +220,15 @@ async def test_a_task_that_fails_once_is_counted_and_a_cancelled_one_is_not() ->
     await asyncio.wait(tasks)
     await until(lambda: failures_by_loop().get("test.task"))
     assert failures_by_loop()["test.task"] == 1
+
+
+async def test_an_event_that_is_set_at_the_moment_of_the_timeout_is_not_missed() -> None:
+    event = asyncio.Event()
+    waiting = start_task(wait_for_event(event, 0.0), "test.event")
+    await asyncio.sleep(0)  # its timeout is due in the next step
+    event.set()
+    assert await waiting
+    assert not await wait_for_event(asyncio.Event(), 0.0)
 
 
 def test_a_step_that_fails_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -49,7 +49,7 @@ async def wait_for_event(event: asyncio.Event, within_sec: float | None) -> bool
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_sec):
             return await event.wait()
-    return False
+    return event.is_set()  # it may have been set at the very moment of the timeout
 
 
 class Loop:
@@ -131,7 +131,7 @@ class Loop:
                 await self.pause_until_stopped(self._backoff.after(self.failures_in_a_row))
 
     async def _execute(self) -> BaseException | None:
-        """The error of the body. A cancel of this loop is raised."""
+        """The error of the body. A cancel of this loop is raised, also if the body turns it into a defect."""
         try:
             with capture_error() as body:
                 await self._body()
@@ -139,6 +139,8 @@ class Loop:
             if _is_cancelled():
                 raise
             return error
+        if body.error is not None and not isinstance(body.error, Unavailable) and _is_cancelled():
+            raise body.error
         return body.error
 
     def _note_success(self) -> None:
