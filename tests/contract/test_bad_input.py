@@ -72,7 +72,7 @@ ROWS: dict[str, Send] = {
     "… with an `Idempotency-Key`, and a member twice": post(
         "/runs", '{"flow_name": "f", "flow_name": "f"}', **{"Idempotency-Key": "k"}
     ),
-    "`GET /runs/{run_id}` with an id that is none": get("/runs/not-an-id"),
+    "`GET /runs/{run_id}` with an invalid id": get("/runs/not-an-id"),
     "… with an unknown id": get("/runs/00000000-0000-4000-8000-000000000000"),
     "… with a wildcard": get("/runs/%3E"),
     "… with `include=everything`": get("/runs/00000000-0000-4000-8000-000000000000?include=everything"),
@@ -89,8 +89,8 @@ ROWS: dict[str, Send] = {
     "… with a Python object": yaml(b"flow: !!python/object/apply:os.system ['true']\n"),
     "… with bytes that are not UTF-8": yaml(b"\xff\xfe\x00"),
     "`GET /workers` with `scope=some`": get("/workers?scope=some"),
-    "`POST /wheels` with a file that is no wheel": wheel(WHEEL, b"junk"),
-    "… with a name that is none": wheel("demo.txt", CONTENT),
+    "`POST /wheels` with a file that is not a wheel": wheel(WHEEL, b"junk"),
+    "… with an invalid name": wheel("demo.txt", CONTENT),
     "… whose content is another package": wheel("other_pkg-1.0-py3-none-any.whl", CONTENT),
     "… with a dot in its tags": wheel(WHEEL, CONTENT, tags="a.b"),
     "… cut off in the middle": truncated_multipart,
