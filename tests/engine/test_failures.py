@@ -1,9 +1,11 @@
 """What user code can do to the engine: raise, exit, recurse, hang, be slow, be async."""
 
 import asyncio
+import gc
 import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from pyoco.core.models import Flow, RunContext, TaskState
 from pyoco.dsl.syntax import task
 
 from pyoco_server.engine import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Engine, OutcomeStatus
+from pyoco_server.engine.tasks.failure import describe, try_call
 from tests.engine.building import DEADLINE_SEC, Diary, await_signal, flow_of, make_task, raising
 
 
@@ -232,3 +235,29 @@ def test_a_timed_out_async_task_is_cancelled() -> None:
 
     assert Engine().run(flow_of(make_task("a", work, timeout_sec=0.02))).status is OutcomeStatus.FAILED
     await_signal(ended)
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Data:
+    """Stands for a large value of a task."""
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_an_error_that_was_caught_keeps_no_data_of_user_code() -> None:
+    kept: list[weakref.ref[Data]] = []
+
+    def fail() -> None:
+        data = Data()
+        kept.append(weakref.ref(data))
+        raise ValueError("defect")
+
+    failure = try_call(fail, on_error=describe)
+    assert failure is not None
+    assert failure.error == "defect"
+    assert kept[0]() is None

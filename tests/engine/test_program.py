@@ -144,3 +144,21 @@ def test_a_setting_that_is_no_number_fails_the_run_before_anything_is_executed()
         "Task 'bad': retries must be a number, not 'twice'",
     )
     assert diary.of("started") == []
+
+
+class Undecidable:
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+
+def test_the_traceback_of_a_condition_shows_the_code_of_the_author_only() -> None:
+    @task
+    def again() -> Undecidable:
+        return Undecidable()
+
+    flow = Flow() >> (again % "$ctx.results.again")
+    outcome = Engine().run(flow)
+    assert outcome.status is OutcomeStatus.FAILED
+    assert outcome.traceback is not None
+    assert "neither true nor false" in outcome.traceback
+    assert outcome.traceback.count("  File ") == 1

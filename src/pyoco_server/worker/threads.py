@@ -103,7 +103,8 @@ class Threads:
         monitor.begin(engine, recorder)
         loop = asyncio.get_running_loop()
         self._running += 1
-        performing = loop.run_in_executor(self._executor, try_call, self._execute, engine, recorder, claimed)
+        execute = partial(try_call, self._execute, engine, recorder, claimed, on_error=_itself)
+        performing = loop.run_in_executor(self._executor, execute)
         try:
             either: list[asyncio.Future[Any]] = [performing, monitor.abandoned]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -181,3 +182,8 @@ class Threads:
             )
         finally:
             stop_listening(run.run_id)
+
+
+def _itself(error: BaseException) -> BaseException:
+    """Logged in the task that waits, with its fields."""
+    return error

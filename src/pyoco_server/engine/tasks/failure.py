@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 ERROR_BYTES_MAX = 8 * 1024
 TRACEBACK_BYTES_MAX = 32 * 1024
@@ -31,15 +32,23 @@ class Failure:
 
 
 def try_call(
-    call: Callable[..., T], /, *args: Any, also: tuple[type[BaseException], ...] = ()
-) -> T | BaseException:
-    """The result of code that may call user code, or what it raises: an `Exception`, or one of `also`."""
+    call: Callable[..., T],
+    /,
+    *args: Any,
+    on_error: Callable[[BaseException], E],
+    also: tuple[type[BaseException], ...] = (),
+) -> T | E:
+    """The result of code that may call user code, or what `on_error` makes of its error.
+
+    Caught are every `Exception`, and `also`. The exception itself must not get into a variable of the caller:
+    it would keep frames, and with them user data, alive.
+    """
     try:
         return call(*args)
     except also as exc:
-        return exc
+        return on_error(exc)
     except Exception as exc:  # user code: resolvers, properties and operators may raise anything
-        return exc
+        return on_error(exc)
 
 
 def describe(exc: BaseException) -> Failure:

@@ -140,8 +140,10 @@ class TasksInFlight:
         attempt.started_at = clock.now()
         if attempt.deadline == math.inf:
             attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
-        arguments = try_call(self._wiring.arguments, attempt.spec, lambda: self._ctx_for(attempt))
-        failure = describe(arguments) if isinstance(arguments, BaseException) else None
+        arguments = try_call(
+            self._wiring.arguments, attempt.spec, lambda: self._ctx_for(attempt), on_error=describe
+        )
+        failure = arguments if isinstance(arguments, Failure) else None
         if isinstance(arguments, dict):
             attempt.arguments = arguments
         inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}

@@ -202,10 +202,10 @@ class ProgramWalk:
 
     def _is_true(self, condition: Any) -> bool:
         value = self._value(condition)
-        return _truth(lambda: value)
+        return _truth(bool, value)
 
     def _is_case(self, wanted: Any, value: Any) -> bool:
-        return _truth(lambda: wanted == value != DEFAULT_CASE_VALUE)
+        return _truth(lambda: bool(wanted == value != DEFAULT_CASE_VALUE))
 
     def _value(self, expression: Any) -> Any:
         if not isinstance(expression, Expression):
@@ -216,11 +216,11 @@ class ProgramWalk:
             raise _failed(exc) from exc
 
 
-def _truth(make: Callable[[], Any]) -> bool:
+def _truth(make: Callable[..., bool], *args: Any) -> bool:
     # __eq__ and __bool__ of a result may raise, as those of an array do.
-    value = try_call(lambda: bool(make()))
-    if isinstance(value, BaseException):
-        raise _failed(value) from value
+    value = try_call(make, *args, on_error=_failed)
+    if isinstance(value, Halt):
+        raise value
     return value
 
 

@@ -201,11 +201,10 @@ class _Waits:
             self._settle(spec, name, answer)
             return
         attempt = TaskAttempt(spec, name, number=1, started_at=clock.now())
-        prompt = try_call(self._prompt, spec, name)
-        if isinstance(prompt, BaseException):
-            failure = describe(prompt)
-            self._reporter.report_failed(attempt, failure, clock.now())
-            self._signals.append(AttemptFailed(spec, failure))
+        prompt = try_call(self._prompt, spec, name, on_error=describe)
+        if isinstance(prompt, Failure):
+            self._reporter.report_failed(attempt, prompt, clock.now())
+            self._signals.append(AttemptFailed(spec, prompt))
             return
         self.open[name] = spec
         self._reporter.report_waiting(attempt, prompt)

@@ -70,8 +70,8 @@ def params_by_flow(names: Iterable[str], resolve: Callable[[str], Flow]) -> dict
     found: dict[str, Params] = {}
     room = REPORTED_BYTES_MAX
     for name in names:
-        params = try_call(_resolve_params, name, resolve, also=(SystemExit,))
-        if isinstance(params, BaseException):
+        params = try_call(_resolve_params, name, resolve, on_error=_leave_out, also=(SystemExit,))
+        if params is None:
             continue
         room -= len(msgspec.json.encode(params)) + len(name)
         if room < 0:
@@ -82,6 +82,10 @@ def params_by_flow(names: Iterable[str], resolve: Callable[[str], Flow]) -> dict
 
 def _resolve_params(name: str, resolve: Callable[[str], Flow]) -> Params:
     return params_of(resolve(name))
+
+
+def _leave_out(_error: BaseException) -> None:
+    return None
 
 
 def params_of(flow: Flow) -> Params:

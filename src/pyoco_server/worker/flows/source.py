@@ -66,10 +66,16 @@ class FlowSource:
         """`packages`: those whose functions a text may name, besides the resolver's own module.
         `variables`: the environment variables that it may read. `awaited`: waits that the run has reached.
         """
-        flow = try_call(self.flow, name, workflow_yaml, packages, variables, also=(SystemExit,))
-        if isinstance(flow, BaseException):
-            reason, text = why_unresolved(name, flow)
-            return Unresolved(reason, text, cause=cause_of(describe(flow)))
+
+        def on_error(error: BaseException) -> Unresolved:
+            reason, text = why_unresolved(name, error)
+            return Unresolved(reason, text, cause=cause_of(describe(error)))
+
+        flow = try_call(
+            self.flow, name, workflow_yaml, packages, variables, on_error=on_error, also=(SystemExit,)
+        )
+        if isinstance(flow, Unresolved):
+            return flow
         lost = lost_wait(flow, awaited)
         return flow if lost is None else Unresolved(FLOW_CHANGED, _why_lost(lost), lost)
 

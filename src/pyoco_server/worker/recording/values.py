@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pyoco_server.engine.tasks.failure import try_call
+from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.worker.recording.types_kept import Inexact, Types, described, restored
 
@@ -37,8 +37,8 @@ def result_of(output: Any, bytes_max: int) -> StoredResult:
         return StoredResult(_encode(_repr(output)), OutputKept.UNSERIALISABLE)
     if len(encoded) > bytes_max:
         return StoredResult(None, OutputKept.TOO_LARGE)
-    types = try_call(_types, output, encoded)  # calls __eq__ of user code
-    if isinstance(types, BaseException):  # it cannot be restored: the task is executed again
+    types = try_call(_types, output, encoded, on_error=describe)  # calls __eq__ of user code
+    if isinstance(types, Failure):  # it cannot be restored: the task is executed again
         if len(encoded) > OUTPUT_INLINE_BYTES_MAX:
             return StoredResult(None, OutputKept.TOO_LARGE)
         return StoredResult(encoded, OutputKept.APPROXIMATE)
@@ -89,8 +89,10 @@ def _encoded(value: Any) -> bytes | None:
 
 def _repr(value: Any) -> str:
     """`__repr__` is user code: it may raise, and return text that cannot be encoded."""
-    text = try_call(lambda: repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode())
-    return text if isinstance(text, str) else _kind(value)
+    return try_call(
+        lambda: repr(value)[:REPR_CHARS_MAX].encode("utf-8", "backslashreplace").decode(),
+        on_error=lambda _: _kind(value),
+    )
 
 
 def _kind(value: Any) -> str:

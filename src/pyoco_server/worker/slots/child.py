@@ -102,11 +102,8 @@ class SlotChild:
         limit = getattr(flow, "timeout_sec", None) or job.timeout_sec
         params, recorded = msgspec.json.decode(job.params), results_from(job.recorded)
         run = partial(self._engine.run, recorded=recorded, failures=job.failures, timeout_sec=limit)
-        outcome = try_call(run, flow, params, context)
-        if isinstance(outcome, BaseException):  # a defect of the engine: the run ends with its error
-            logging.getLogger(__name__).error("the engine broke", exc_info=outcome)
-            return _failed(EXECUTION_ERROR, error_text(outcome), None, cause_of(describe(outcome)))
-        return _ended(outcome)
+        outcome = try_call(run, flow, params, context, on_error=_broken)
+        return outcome if isinstance(outcome, m.EndedMessage) else _ended(outcome)
 
     def _receive(self, mailbox: SimpleQueue[Event], timeout_sec: float | None, beside_others: bool) -> Event:
         wait = self._reader.wait_beside_others if beside_others else self._reader.wait_for
@@ -155,6 +152,12 @@ def main(handle: int, spec: str, parallelism: int, path: str) -> None:
 
 def _failed(reason: str, error: str, task: str | None, cause: dict[str, Any] | None) -> m.EndedMessage:
     return m.EndedMessage(status=OutcomeStatus.FAILED, reason=reason, error=error, task=task, cause=cause)
+
+
+def _broken(error: BaseException) -> m.EndedMessage:
+    """A defect of the engine: the run ends with its error."""
+    logging.getLogger(__name__).error("the engine broke", exc_info=error)
+    return _failed(EXECUTION_ERROR, error_text(error), None, cause_of(describe(error)))
 
 
 def _ended(outcome: RunOutcome) -> m.EndedMessage:

@@ -31,6 +31,5 @@ def _is_from(module: ModuleType | None, folder: Path) -> bool:
 def _places(module: ModuleType | None) -> list[str]:
     """Its file, or the folders of a package without one. Attributes of a lazy module may raise."""
     file = getattr(module, "__file__", None)
-    entries = try_call(lambda: list(getattr(module, "__path__", ())))
-    places = (file, *entries) if isinstance(entries, list) else (file,)
-    return [place for place in places if isinstance(place, str)]
+    entries: list[object] = try_call(lambda: list(getattr(module, "__path__", ())), on_error=lambda _: [])
+    return [place for place in (file, *entries) if isinstance(place, str)]
