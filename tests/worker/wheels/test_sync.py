@@ -381,6 +381,21 @@ async def test_a_folder_that_cannot_be_written_is_named(store: Store, tmp_path: 
         await WheelSync(store, Shelf(), "w1", ["cpu"]).first_edition()
 
 
+async def test_a_defect_is_logged_with_its_reason_and_the_worker_continues(
+    store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise ValueError("defect")
+
+    sync = WheelSync(store, Shelf(), "w1", ["cpu"])
+    monkeypatch.setattr(sync, "_choose_and_install", fail)
+    await sync.keep_up()
+    [record] = [record for record in caplog.records if record.msg == "wheels not synchronised"]
+    assert record.__dict__["reason"] == "ValueError('defect')"
+    assert record.__dict__["err_id"] == "ERR-PYOCO-0024"
+    assert sync.described()["last_result"] == "error"
+
+
 async def test_while_the_broker_is_away_the_old_edition_stays(
     own_nats_server: NatsServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,7 +18,7 @@ from packaging.tags import sys_tags
 from pyoco_server.errors import ConfigError, Internal, NotFound, Unavailable
 from pyoco_server.store.fleet.wheels import Wheel
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import contain
+from pyoco_server.supervision import capture_error, count_failure
 from pyoco_server.worker.performer import NotNow, Performer
 from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
 from pyoco_server.worker.wheels.choice import Choice, choose
@@ -88,12 +88,15 @@ class WheelSync:
             return
         async with self._syncing:
             # After a defect the worker continues with the wheels it has.
-            with contain("wheel sync", "wheels not synchronised", **self._who, **SYNC_FAILED) as contained:
+            with capture_error() as step:
                 wheels = await self._choose_and_install()
                 if wheels is not None and _nuids(wheels) != _nuids(self._editions[-1][1]):
                     await self._change_to(wheels)
-            if contained.error is not None:
-                self._report.end(error=repr(contained.error))
+            if step.error is not None:
+                count_failure("wheel sync")
+                self._report.end(error=repr(step.error))
+                fields = self._who | SYNC_FAILED | {"reason": repr(step.error)}
+                log.error("wheels not synchronised", exc_info=step.error, extra=fields)
         self._on_change()
 
     def poll_sec(self, longest_sec: float) -> float:
