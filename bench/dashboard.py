@@ -95,7 +95,7 @@ async def _following(page: Page, started: Stack) -> dict[str, float]:
     drawn = await page.locator(".line").count()
     return {
         f"{LINES} lines, from submit to the last on the page, s": whole,
-        "longest that the page was held up meanwhile, ms": longest,
+        "longest block of the page during that time, ms": longest,
         "lines drawn": drawn,
     }
 
