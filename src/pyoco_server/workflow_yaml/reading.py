@@ -1,29 +1,41 @@
 """YAML text into a tree of JSON values with their positions.
 
 The tree is built from the parser's events: no constructor runs. Aliases and anchors (which can expand a small
-text to a huge one), tags (which can name Python objects), merge keys and duplicate keys are refused. Depth
-and number of nodes are limited, so that the cost is linear in the size of the text.
+text to a huge one), tags (which can name Python objects), merge keys and duplicate keys are refused, and so
+are plain scalars that YAML 1.1 reads in an unexpected way. Depth and number of nodes are limited, so that the
+cost is linear in the size of the text.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
 
 from pyoco_server.workflow_yaml.lines import Lines
 from pyoco_server.workflow_yaml.problems import Problems, SourcePosition, WorkflowYamlValidationError, quoted
-from pyoco_server.workflow_yaml.scalars import JsonScalar, OddScalar, plain_value
 
 DEPTH_MAX = 32
 NODES_MAX = 20_000
+INT_DIGITS_MAX = 20
+INT_MIN, INT_MAX = -(2**63), 2**64 - 1  # integers that all JSON parsers accept
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # The loader in C is several times faster; not every installation has it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_TRUE = frozenset({"yes", "true", "on"})
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_BASED = re.compile(r"[-+]?0(?:x[0-9a-fA-F_]+|b[01_]+)")
+_resolver: Any = Resolver()  # its methods have no types
+
+JsonScalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +185,8 @@ class _Composer:
             self._problems.add("invalid_value", "Half of a surrogate pair is no character.", place)
             return UnreadableYaml(place)
         try:
-            value = plain_value(event.value) if event.implicit[0] else event.value
-        except OddScalar as odd:
+            value = _plain_value(event.value) if event.implicit[0] else event.value
+        except _OddScalar as odd:
             self._problems.add("invalid_value", str(odd), place)
             return UnreadableYaml(place)
         return Scalar(place, value, event.style, begin, end)
@@ -210,3 +222,57 @@ class _Composer:
 
     def _fail(self, kind: str, msg: str, event: Any) -> WorkflowYamlValidationError:
         return self._problems.fail(kind, msg, self._place(event))
+
+
+class _OddScalar(Exception):
+    """The message says what YAML would read, and what to write instead."""
+
+
+def _plain_value(text: str) -> JsonScalar:
+    """Raises _OddScalar for a value that is not JSON, or that YAML reads as another type than expected."""
+    match str(_resolver.resolve(ScalarNode, text, (True, False))).removeprefix(_TAG):
+        case "null":
+            return None
+        case "bool":
+            return text.lower() in _TRUE
+        case "int":
+            return _integer(text)
+        case "float":
+            return _number(text)
+        case "timestamp":
+            raise _OddScalar("A date is not a JSON value; put it in quotes.")
+        case "merge":
+            raise _OddScalar("Merge keys (<<) are not accepted; write the entries out.")
+        case "value":
+            raise _OddScalar("A lone = has a meaning of its own in YAML; put it in quotes.")
+        case _:
+            return text
+
+
+def _integer(text: str) -> int:
+    bare = text.replace("_", "")
+    if len(bare) > INT_DIGITS_MAX + 1 and not _BASED.fullmatch(text):
+        raise _OddScalar("This whole number has too many digits; put it in quotes.")
+    if _DECIMAL.fullmatch(text):
+        return _in_range(int(bare))
+    if _BASED.fullmatch(text) and len(bare) < 80:
+        return _in_range(int(bare, 0))
+    raise _OddScalar(
+        "YAML reads this as an octal or base 60 number; put it in quotes or write it in decimal."
+    )
+
+
+def _in_range(number: int) -> int:
+    if not INT_MIN <= number <= INT_MAX:
+        raise _OddScalar("This whole number does not fit into 64 bits; put it in quotes.")
+    return number
+
+
+def _number(text: str) -> float:
+    if ":" in text:
+        raise _OddScalar("YAML reads this as a base 60 number; put it in quotes.")
+    bare = text.replace("_", "").lower()
+    number = math.nan if bare.lstrip("+-") in (".inf", ".nan") else float(bare)
+    if not math.isfinite(number):
+        raise _OddScalar("This number is not finite, which JSON cannot say; put it in quotes.")
+    return number

@@ -11,7 +11,7 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.reduce import fold
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.worker.flows.source import lost_wait
-from pyoco_server.worker.recording.open_waits import OpenWaits
+from pyoco_server.worker.recording.recorder import OpenWaits
 from tests.engine.building import flow_of, make_task
 from tests.worker.stage import a_submission
 

@@ -15,11 +15,10 @@ from packaging.tags import sys_tags
 
 from pyoco_server.store.fleet.wheels import Wheel, check_wheel_name
 from pyoco_server.store.fleet.wheels.unpacked import UnpackedMax
-from pyoco_server.worker.wheels.choice import choose
 from pyoco_server.worker.wheels.folder import ABANDONED_AFTER_SEC, WheelFolder
 from pyoco_server.worker.wheels.imports import swap_edition
 from pyoco_server.worker.wheels.install import WheelBroken, install
-from pyoco_server.worker.wheels.retry_schedule import RetrySchedule
+from pyoco_server.worker.wheels.sync import RetrySchedule, choose
 from tests.store.fleet.wheel_making import file_name, wheel_bytes
 
 AT_MOST = UnpackedMax(bytes=2**20, files=100)
@@ -202,7 +201,7 @@ def test_the_choice_leaves_out_what_does_not_fit_here() -> None:
 
 def test_what_fails_is_tried_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("pyoco_server.worker.wheels.retry_schedule.time.monotonic", lambda: now)
+    monkeypatch.setattr("pyoco_server.worker.wheels.sync.time.monotonic", lambda: now)
     patience = RetrySchedule(10)
     pauses = []
     for _ in range(8):

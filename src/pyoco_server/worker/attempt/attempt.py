@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, TypeGuard
 
 from pyoco_server import clock
 from pyoco_server.errors import Unavailable
-from pyoco_server.lifecycle.commands import ConfirmCancelled, FailRun
+from pyoco_server.lifecycle.commands import ConfirmCancelled, FailRun, RequeueRun
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.log_context import context_of
 from pyoco_server.operations.fleet.publish_dead_letter import letter_reason
+from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store.queue.dead_letters import ERROR_CHARS_MAX, DeadLetter, payload_text
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.queue.jobs import Job
@@ -41,7 +42,6 @@ from pyoco_server.worker.attempt.disposition import (
 )
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
-from pyoco_server.worker.attempt.redelivery_limit import give_back
 from pyoco_server.worker.performer import Ending, Performer
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
@@ -264,3 +264,31 @@ def _log_and_describe(stored: StoredRun, cause: dict[str, Any] | None) -> Attemp
         ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
         log.error("run failed", extra=fields | ids | (cause or {}))
     return AttemptResult(outcome, run.run_id, run.error, stored)
+
+
+async def give_back(store: Store, delivery: Delivery, run_id: str | None, delay_sec: float) -> None:
+    """NAK the delivery, or ACK it if a new job of the same run has replaced it.
+
+    The broker delivers a message at most MaxDeliver times and keeps it afterwards. Deliveries that failed
+    because of the broker must not fail the run: only losses of workers count, and those are in its log.
+    """
+    if await _is_replaced(store, delivery, run_id):
+        delivery.ack()
+    else:
+        delivery.nak(delay_sec)
+
+
+async def _is_replaced(store: Store, delivery: Delivery, run_id: str | None) -> bool:
+    """True: a new job was published, or the run needs none."""
+    if delivery.num_delivered < store.config.consumer_max_deliver - 1 or run_id is None:
+        return False
+    try:
+        stored = await store.runs.load(run_id, at_leader=True)
+        if stored is None:
+            return False
+        job_no = delivery.job_no or stored.run.job_no
+        applied = await apply(store, run_id, RequeueRun(job_no=job_no, reason="its job was worn out"))
+    except Unavailable:
+        return False
+    # A claimed run: its loss would publish a new job. An ended run or another number: nothing to do.
+    return applied.refused is None or applied.refused.reason is not Reason.UNKNOWN

@@ -54,7 +54,7 @@ from pyoco_server.worker.recording.checkpoints import (
     recorded_failures,
     recorded_results,
 )
-from pyoco_server.worker.recording.facts import Numbering
+from pyoco_server.worker.recording.listener import Numbering
 
 log = logging.getLogger(__name__)
 

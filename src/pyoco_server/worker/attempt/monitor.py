@@ -27,8 +27,7 @@ from pyoco_server.store.runs.codec import decode_commit
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import contain, start_task
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
-from pyoco_server.worker.recording.open_waits import Answered
-from pyoco_server.worker.recording.recorder import Recorder
+from pyoco_server.worker.recording.recorder import Answered, Recorder
 
 log = logging.getLogger(__name__)
 

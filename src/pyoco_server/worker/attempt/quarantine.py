@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from pyoco_server.errors import Unavailable
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
+from pyoco_server.worker.attempt.attempt import give_back
 from pyoco_server.worker.attempt.claim import run_id_in
-from pyoco_server.worker.attempt.redelivery_limit import give_back
 
 WAIT_SEC = 2.0
 

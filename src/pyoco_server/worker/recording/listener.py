@@ -2,11 +2,15 @@
 
 Owns which success must be committed first: the successors of a task start when its result is in the log. No
 task depends on a last task, so its result is acknowledged at once and joins a later commit.
+
+A command is reported without the values of user code. They are sent beside it as JSON, and the process that
+commits the command puts them into it without decoding them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,7 +26,6 @@ from pyoco_server.lifecycle.commands import (
     SucceedTask,
 )
 from pyoco_server.lifecycle.graph import OnTimeout
-from pyoco_server.worker.recording.facts import Acknowledge, Numbering, Report, Urgency
 from pyoco_server.worker.recording.values import inputs_kept, result_of
 
 # The plan of a large flow is too long for one message.
@@ -33,6 +36,31 @@ LAST_NAMES_MAX = 1_000
 DRAWN_CHARS_MAX = 100_000
 
 _to_json = msgspec.json.Encoder().encode
+
+Acknowledge = Callable[[], None]
+TaskCommand = PlanTasks | StartTask | SucceedTask | FailTask | SkipTask | PutTaskWaiting
+
+
+class Numbering(NamedTuple):
+    """The numbers in commands of one claim: its fence, and the attempts of each task before this claim."""
+
+    fence: int
+    attempts: Mapping[str, int] = {}
+
+    def attempt_no(self, task: str, attempt: int) -> int:
+        """The engine counts from 1 in each claim, the log counts on. 0: the task never started."""
+        return self.attempts.get(task, 0) + attempt if attempt else 0
+
+
+class Urgency(IntEnum):
+    NOW = auto()  # other tasks wait until the command is in the log
+    SOON = auto()  # no task waits for it, but it should not be lost with the process
+    WITH_NEXT = auto()  # another report or the end of the run follows
+
+
+# The bytes: values of user code (output, inputs, prompt), as JSON. Acknowledge is called when the command
+# is in the log; None if nothing waits for that.
+Report = Callable[[TaskCommand, bytes | None, Acknowledge | None, Urgency], None]
 
 
 class Edges(NamedTuple):

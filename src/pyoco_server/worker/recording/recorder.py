@@ -1,31 +1,59 @@
 """The recording of one claim: reports become commits, notices and uploads, until the run is concluded.
 
-`batcher` commits, `uploads` stores large results, `log` stores what the run prints.
+`batcher` commits, `uploads` stores large results, `log` stores what the run prints. A notice is a system line
+in that log, for an event of a task or of the run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pyoco_server.lifecycle.commands import Command, PutTaskWaiting, ReportLoss, SucceedTask
+from pyoco_server.engine import WaitAnswer
+from pyoco_server.lifecycle.commands import (
+    Command,
+    CompleteRun,
+    ConfirmCancelled,
+    FailRun,
+    FailTask,
+    ParkRun,
+    PutTaskWaiting,
+    ReportLoss,
+    SkipTask,
+    StartTask,
+    SucceedTask,
+)
 from pyoco_server.lifecycle.decide import Reason
-from pyoco_server.lifecycle.status import LossCause, OutputKept
+from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
+from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX, LossCause, OutputKept, TaskStatus
 from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.worker.recording.batcher import CommitBatcher
-from pyoco_server.worker.recording.facts import Acknowledge, Fact, TaskCommand, Urgency, fact_of
-from pyoco_server.worker.recording.notices import notices_of
-from pyoco_server.worker.recording.open_waits import OpenWaits
+from pyoco_server.worker.recording.batcher import CommitBatcher, Fact, fact_of
+from pyoco_server.worker.recording.listener import Acknowledge, TaskCommand, Urgency
 from pyoco_server.worker.recording.run_log import RunLog
 from pyoco_server.worker.recording.snapshot_writer import SnapshotWriter
 from pyoco_server.worker.recording.uploads import Uploads
 from pyoco_server.worker.recording.values import StoredResult
+
+Answered = tuple[str, WaitAnswer]
+
+_KEPT = {
+    OutputKept.UNSERIALISABLE: "; its result cannot be kept as JSON, so a resumed run executes it again",
+    OutputKept.APPROXIMATE: "; its result is not the same after JSON, so a resumed run executes it again",
+    OutputKept.TOO_LARGE: "; its result is too large to be kept, so a resumed run executes it again",
+}
+_LOST = {
+    LossCause.SLOT_CRASHED: "the run's process died",
+    LossCause.HANDED_BACK: "the worker hands the run back",
+    LossCause.WORKER_LOST: "the worker is gone",
+}
 
 
 class Recorder:
@@ -148,12 +176,124 @@ class Recorder:
         self._batcher.add(fact)
 
     def _note(self, command: Command) -> None:
-        for notice in notices_of(command):
-            self.log.notice(
-                notice.text, task=notice.task, attempt=notice.attempt, level=notice.level, at=notice.at
-            )
+        for notice in _notices_of(command):
+            self.log.notice(*notice)
 
     def _stop_after(self, reason: Reason) -> None:
         if reason is not Reason.NOT_WAITING:  # after that reason the rest is still recorded
             self.uploads.stop(remove=self.broken is None)
         self._on_refused(reason)
+
+
+class OpenWaits:
+    """The waits of a run in flight: which are open, and how they have ended according to the log.
+
+    Commits of other processes that end a wait are pushed to the worker. Those that it missed while it was cut
+    off are found in the run itself. Used in the loop's thread only. A name is added before its wait is
+    committed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        # Those of earlier claims too: they may be answered before the engine has reached them again.
+        self._open = {name for name, record in run.tasks.items() if record.state is TaskStatus.WAITING}
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, name: str) -> None:
+        self._open.add(name)
+
+    def answered_by(self, events: Iterable[Event]) -> list[Answered]:
+        """The waits that these events have ended; each is returned once."""
+        found: list[Answered] = []
+        for event in events:
+            if isinstance(event, TaskSucceeded) and self._closes(event.task):
+                found.append((event.task, WaitAnswer(event.output)))
+            elif isinstance(event, TaskFailed) and self._closes(event.task):
+                found.append((event.task, WaitAnswer(error=event.error)))
+        return found
+
+    def answered_in(self, run: Run) -> list[Answered]:
+        """The same, from a run that was read whole."""
+        found: list[Answered] = []
+        for name in sorted(self._open & run.tasks.keys()):
+            record = run.tasks[name]
+            if record.state is TaskStatus.SUCCEEDED and self._closes(name):
+                found.append((name, WaitAnswer(record.output)))
+            elif record.state is TaskStatus.FAILED and self._closes(name):
+                found.append((name, WaitAnswer(error=record.error or "")))
+        return found
+
+    def _closes(self, name: str) -> bool:
+        is_open = name in self._open
+        self._open.discard(name)
+        return is_open
+
+
+class _Notice(NamedTuple):
+    """`at`: when it happened, if that was earlier; None: now."""
+
+    text: str
+    task: str | None = None
+    attempt: int | None = None
+    level: str = "INFO"
+    at: float | None = None
+
+
+def _notices_of(command: Command) -> list[_Notice]:
+    """Empty for commands that need no notice."""
+    match command:
+        case StartTask():
+            again = f" (attempt {command.attempt})" if command.attempt > 1 else ""
+            text = f"task {command.task} started{again}"
+            # Not now: the task may already have printed lines with earlier instants.
+            return [_Notice(text, command.task, command.attempt, at=command.started_at)]
+        case SucceedTask():
+            took = _took(command.ended_at - command.started_at)
+            kept = _KEPT.get(command.kept, "")
+            text = f"task {command.task} succeeded in {took}{kept}"
+            return [_Notice(text, command.task, command.attempt, "WARNING" if kept else "INFO")]
+        case FailTask():
+            return _failure(command)
+        case SkipTask():
+            return [_Notice(f"task {command.task} will not run", command.task)]
+        case PutTaskWaiting():
+            return [_Notice(_waits(command), command.task, command.attempt)]
+        case ParkRun():
+            return [_Notice("nothing is left but waits: the run is parked, the worker is free")]
+        case CompleteRun():
+            return [_Notice("run completed")]
+        case FailRun():
+            return [_Notice(f"run failed: {_first_line(command.error)}", command.task, level="ERROR")]
+        case ConfirmCancelled():
+            return [_Notice("run cancelled", level="WARNING")]
+        case ReportLoss():
+            detail = f": {command.detail}" if command.detail else ""
+            return [_Notice(f"{_LOST[command.cause]}{detail}", level="WARNING")]
+        case _:
+            return []
+
+
+def _waits(waiting: PutTaskWaiting) -> str:
+    if waiting.deadline_at is None:  # a sleep has one
+        return f"task {waiting.task} waits for an answer to '{waiting.wait_key}'"
+    until = datetime.fromtimestamp(waiting.deadline_at, UTC).isoformat(timespec="seconds")
+    if waiting.wait_key.startswith(SLEEP_KEY_PREFIX):
+        return f"task {waiting.task} sleeps until {until}"
+    return f"task {waiting.task} waits for an answer to '{waiting.wait_key}' until {until}"
+
+
+def _failure(failed: FailTask) -> list[_Notice]:
+    task, attempt = failed.task, failed.attempt
+    again = "; it will be tried again" if failed.will_retry else ""
+    lines = [f"task {task} failed: {_first_line(failed.error)}{again}"]
+    lines += (failed.traceback or "").rstrip("\n").split("\n") if failed.traceback else []
+    return [_Notice(line, task, attempt, "ERROR") for line in lines]
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(seconds, 0) * 1000:.1f} ms"
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0][:1000]

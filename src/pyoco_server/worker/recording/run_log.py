@@ -81,7 +81,6 @@ class RunLog:
     def notice(
         self,
         text: str,
-        *,
         task: str | None = None,
         attempt: int | None = None,
         level: str = "INFO",

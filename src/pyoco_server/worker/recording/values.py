@@ -1,15 +1,22 @@
-"""A task's inputs and result as JSON, and what is recorded where that is not possible."""
+"""A task's inputs and result as JSON, and what is recorded where that is not possible.
+
+A checkpoint restores types that JSON does not have (a tuple becomes a list). Their description is stored
+beside the JSON where it is needed: `{"is": "tuple"}`, with `each` if all children are alike and `at` for
+those that differ. A reader of the JSON can ignore it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.lifecycle.status import OutputKept
-from pyoco_server.worker.recording.types_kept import Inexact, Types, described, restored
 
 OUTPUT_INLINE_BYTES_MAX = 64 * 1024
 INPUTS_INLINE_BYTES_MAX = 16 * 1024
@@ -18,6 +25,15 @@ NOTHING = b"null"  # the encoding of a number that JSON does not have (NaN, infi
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+Types = dict[str, Any]
+
+_PLAIN = (str, int, float, bool, type(None))
+_TEXT_KINDS: dict[str, type] = {
+    kind.__name__: kind for kind in (bytes, datetime, date, time, timedelta, Decimal, UUID)
+}
+_COLLECTIONS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_INT_KEYS = "int_keys"
 
 
 class StoredResult(NamedTuple):
@@ -49,7 +65,7 @@ def result_of(output: Any, bytes_max: int) -> StoredResult:
 def results_from(recorded: bytes) -> dict[str, Any]:
     """The results of `{task: [JSON, types]}`, as the tasks have returned them."""
     found: dict[str, tuple[Any, Any]] = _decode(recorded)
-    return {name: restored(value, types) for name, (value, types) in found.items()}
+    return {name: _restored(value, types) for name, (value, types) in found.items()}
 
 
 def inputs_kept(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
@@ -74,9 +90,9 @@ def _types(output: Any, encoded: bytes) -> Types | None:
     back = _decode(encoded)
     if back == output:
         return None
-    types = described(output)
-    if restored(back, types) != output or len(_encode(types)) > OUTPUT_INLINE_BYTES_MAX:
-        raise Inexact
+    types = _described(output)
+    if _restored(back, types) != output or len(_encode(types)) > OUTPUT_INLINE_BYTES_MAX:
+        raise _Inexact
     return types
 
 
@@ -97,3 +113,58 @@ def _repr(value: Any) -> str:
 
 def _kind(value: Any) -> str:
     return f"<{type(value).__name__}>"
+
+
+class _Inexact(Exception):
+    """This value cannot be restored from its JSON."""
+
+
+def _described(value: Any) -> Types | None:
+    """None if JSON keeps the value as it is. Raises if there is no description."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return None
+    if kind is dict:
+        return _described_dict(value)
+    if kind is list or (kind.__name__ in _COLLECTIONS and kind in (tuple, set, frozenset)):
+        node = _children(enumerate(value))
+        return node or None if kind is list else node | {"is": kind.__name__}
+    if _TEXT_KINDS.get(kind.__name__) is kind:
+        return {"is": kind.__name__}
+    raise _Inexact(kind.__name__)
+
+
+def _restored(value: Any, types: Types | None) -> Any:
+    if types is None:
+        return value
+    each, at = types.get("each"), types.get("at", {})
+    if isinstance(value, list):
+        value = [_restored(item, at.get(str(index), each)) for index, item in enumerate(value)]
+    elif isinstance(value, dict):
+        value = {key: _restored(item, at.get(key, each)) for key, item in value.items()}
+    kind = types.get("is")
+    if kind is None:
+        return value
+    if kind == _INT_KEYS:
+        return {int(key): item for key, item in value.items()}
+    if kind in _COLLECTIONS:
+        return _COLLECTIONS[kind](value)
+    return msgspec.convert(value, _TEXT_KINDS[kind], strict=False)
+
+
+def _described_dict(value: dict[Any, Any]) -> Types | None:
+    node = _children((str(key), item) for key, item in value.items())
+    if all(type(key) is str for key in value):
+        return node or None
+    if all(type(key) is int for key in value):
+        return node | {"is": _INT_KEYS}
+    raise _Inexact("dict")
+
+
+def _children(items: Iterable[tuple[Any, Any]]) -> Types:
+    nodes = {str(key): _described(item) for key, item in items}
+    kinds = iter(nodes.values())
+    first = next(kinds, None)
+    if all(other == first for other in kinds):
+        return {"each": first} if first else {}
+    return {"at": {key: node for key, node in nodes.items() if node}}

@@ -28,8 +28,13 @@ from pyoco_server.engine.tasks.failure import describe, try_call
 from pyoco_server.flows import ResolverError, load_resolver
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, cause_of, error_text
 from pyoco_server.worker.flows.source import FlowSource, Unresolved
-from pyoco_server.worker.recording.facts import Acknowledge, Numbering, TaskCommand, Urgency
-from pyoco_server.worker.recording.listener import CommandListener
+from pyoco_server.worker.recording.listener import (
+    Acknowledge,
+    CommandListener,
+    Numbering,
+    TaskCommand,
+    Urgency,
+)
 from pyoco_server.worker.recording.values import results_from
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.child_link import LinkReader, LinkWriter

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.worker.recording.facts import TaskCommand
+from pyoco_server.worker.recording.listener import TaskCommand
 
 LENGTH = struct.Struct("!I")
 NOT_AWAITED = 0

@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, install_thread_inheritance
-from pyoco_server.worker.recording.facts import Numbering
+from pyoco_server.worker.recording.listener import Numbering
 from pyoco_server.worker.slots.capture import LineBuffer, OnLines, capture_output, restore_streams
 from pyoco_server.worker.slots.child_link import LinkWriter
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from packaging.tags import sys_tags
+from packaging.tags import Tag, sys_tags
 
 from pyoco_server.errors import ConfigError, Internal, NotFound, Unavailable
-from pyoco_server.store.fleet.wheels import Wheel
+from pyoco_server.store.fleet.wheels import Wheel, for_tags
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import capture_error, count_failure
 from pyoco_server.worker.performer import NotNow, Performer
 from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
-from pyoco_server.worker.wheels.choice import Choice, choose
 from pyoco_server.worker.wheels.folder import WheelFolder
 from pyoco_server.worker.wheels.install import WheelBroken, install
 from pyoco_server.worker.wheels.report import SyncReport
-from pyoco_server.worker.wheels.retry_schedule import RetrySchedule
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ BROKER_AWAY = {"err_id": "ERR-PYOCO-0003", "msg_id": "MSG-PYOCO-0003"}
 START_PAUSE_SEC = 1.0
 SHORTEST_POLL_SEC = 0.05
 NOT_NOW_PAUSE_SEC = 0.2
+RETRY_LONGEST_SEC = 600.0
 
 
 class WheelSync:
@@ -219,3 +220,63 @@ class WheelSync:
 
 def _nuids(wheels: Sequence[Wheel]) -> set[str]:
     return {wheel.nuid for wheel in wheels}
+
+
+class Choice(NamedTuple):
+    """All matching wheels of each package, the newest first: an older one is used if that one fails."""
+
+    packages: list[list[Wheel]]
+    misfits: list[Wheel]  # with our tags, but for another interpreter or platform
+
+    @property
+    def newest(self) -> list[Wheel]:
+        return [wheels[0] for wheels in self.packages]
+
+
+def choose(wheels: Iterable[Wheel], tags: Iterable[str], supported: Iterable[Tag]) -> Choice:
+    ours = sorted(for_tags(wheels, tags), key=lambda wheel: wheel.age, reverse=True)
+    here = frozenset(supported)
+    packages: dict[str, list[Wheel]] = {}
+    misfits = []
+    for wheel in ours:
+        if here.isdisjoint(wheel.fits):
+            misfits.append(wheel)
+        else:
+            packages.setdefault(wheel.package, []).append(wheel)
+    return Choice([packages[name] for name in sorted(packages)], misfits)
+
+
+@dataclass(slots=True)
+class _Failure:
+    times: int
+    retry_at: float
+    reason: str
+
+
+class RetrySchedule:
+    """What has failed and when to retry it: with a growing interval, up to a limit."""
+
+    def __init__(self, first_sec: float) -> None:
+        self._first_sec = first_sec
+        self._failures: dict[str, _Failure] = {}
+
+    def note_failure(self, what: str, reason: str) -> None:
+        before = self._failures.get(what)
+        times = before.times + 1 if before else 1
+        # The next sync comes after the first interval: after the first failure one is skipped.
+        pause_sec = min(self._first_sec * 2.0 ** min(times, 16), max(RETRY_LONGEST_SEC, self._first_sec))
+        self._failures[what] = _Failure(times, time.monotonic() + pause_sec, reason)
+
+    def must_wait(self, what: str) -> bool:
+        failure = self._failures.get(what)
+        return failure is not None and time.monotonic() < failure.retry_at
+
+    def reasons(self, *what: str) -> str | None:
+        """Why these have failed; None if they have not."""
+        return "; ".join(self._failures[one].reason for one in what if one in self._failures) or None
+
+    def note_success(self, what: str) -> None:
+        self._failures.pop(what, None)
+
+    def forget_others(self, known: Collection[str]) -> None:
+        self._failures = {what: failure for what, failure in self._failures.items() if what in known}
