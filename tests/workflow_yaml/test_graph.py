@@ -12,7 +12,7 @@ from pyoco.dsl import graph_terms as theirs
 from pyoco.dsl.expressions import ensure_expression
 
 from pyoco_server.expressions import ExpressionError
-from pyoco_server.workflow_yaml import terms as ours
+from pyoco_server.workflow_yaml import model as ours
 from pyoco_server.workflow_yaml.expressions import expression_source
 from pyoco_server.workflow_yaml.graph import parse_graph
 

@@ -15,8 +15,7 @@ from typing import cast, get_args
 
 from pyoco_server.expressions import ExpressionError
 from pyoco_server.workflow_yaml.expressions import expression_source
-from pyoco_server.workflow_yaml.problems import quoted
-from pyoco_server.workflow_yaml.terms import (
+from pyoco_server.workflow_yaml.model import (
     Case,
     Collect,
     Expression,
@@ -29,6 +28,7 @@ from pyoco_server.workflow_yaml.terms import (
     Term,
     UntilTerm,
 )
+from pyoco_server.workflow_yaml.problems import quoted
 from pyoco_server.workflow_yaml.tokens import NAMES, GraphError, Token, tokens_of
 
 NESTING_MAX = 32

@@ -1,12 +1,16 @@
-"""A workflow as in its file, with the member names of pyoco's own configuration."""
+"""A workflow as in its file, with the member names of pyoco's own configuration.
+
+A parsed graph is a pipeline: a list of terms, some of which contain pipelines. `at` is the position of a term
+in the text. Expressions are pyoco's own notation (`$ctx.params.items`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from pyoco_server.workflow_yaml.terms import Pipeline
+Collect = Literal["list", "last", "first", "flatten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +45,77 @@ class WorkflowConfig:
     pipes: Mapping[str, str]
     runtime: RuntimeConfig
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict)  # the parsed pipes
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTerm:
+    """`node`: the name of the node, if it differs from the task's."""
+
+    task: str
+    node: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipeTerm:
+    pipe: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`value` None: the default case."""
+
+    value: str | int | bool | None
+    body: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTerm:
+    on: Expression
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatTerm:
+    count: int | Expression
+    collect: Collect
+    body: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class ForEachTerm:
+    over: Expression
+    item: str | None
+    index: str | None
+    collect: Collect
+    body: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class UntilTerm:
+    cond: Expression
+    max_iter: int | None
+    collect: Collect
+    body: Pipeline
+
+
+LoopTerm = RepeatTerm | ForEachTerm | UntilTerm
+Term = TaskTerm | PipeTerm | SwitchTerm | LoopTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    terms: tuple[Term, ...]
+
+
+def bodies(term: SwitchTerm | LoopTerm) -> tuple[Pipeline, ...]:
+    """The pipelines inside."""
+    if isinstance(term, SwitchTerm):
+        return tuple(case.body for case in term.cases)
+    return (term.body,)

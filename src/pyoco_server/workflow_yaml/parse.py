@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyoco_server.workflow_yaml.graph import Report, parse_graph
-from pyoco_server.workflow_yaml.lines import Lines
-from pyoco_server.workflow_yaml.model import FlowConfig, WorkflowConfig
-from pyoco_server.workflow_yaml.problems import Path, Problems, WorkflowYamlValidationError
+from pyoco_server.workflow_yaml.model import FlowConfig, Pipeline, WorkflowConfig
+from pyoco_server.workflow_yaml.problems import Lines, Path, Problems, WorkflowYamlValidationError
 from pyoco_server.workflow_yaml.reading import Scalar, decoded, plain, read
 from pyoco_server.workflow_yaml.references import check_references
 from pyoco_server.workflow_yaml.schema import Schema
-from pyoco_server.workflow_yaml.terms import Pipeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,13 @@ import yaml
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-from pyoco_server.workflow_yaml.lines import Lines
-from pyoco_server.workflow_yaml.problems import Problems, SourcePosition, WorkflowYamlValidationError, quoted
+from pyoco_server.workflow_yaml.problems import (
+    Lines,
+    Problems,
+    SourcePosition,
+    WorkflowYamlValidationError,
+    quoted,
+)
 
 DEPTH_MAX = 32
 NODES_MAX = 20_000

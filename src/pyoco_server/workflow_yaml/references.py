@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyoco_server.workflow_yaml.graph import NESTING_MAX, Report
+from pyoco_server.workflow_yaml.model import Pipeline, PipeTerm, TaskTerm, Term, bodies
 from pyoco_server.workflow_yaml.problems import quoted
-from pyoco_server.workflow_yaml.terms import Pipeline, PipeTerm, TaskTerm, Term, bodies
 
 TERMS_MAX = 4096  # of a graph with its pipes expanded, as pyoco stores it
 

@@ -13,12 +13,11 @@ from pyoco.dsl.syntax import FlowFragment
 from pyoco_server.worker.yaml.callables import Callables
 from pyoco_server.worker.yaml.environment import Readable
 from pyoco_server.worker.yaml.plugins import Plugins
-from pyoco_server.workflow_yaml import terms as t
-from pyoco_server.workflow_yaml.model import TaskConfig, WorkflowConfig
+from pyoco_server.workflow_yaml import model as t
 
 
 def build_flow(
-    name: str, config: WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
+    name: str, config: t.WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
 ) -> Flow:
     """Raises CodeMissing or CodeRefused, naming what to change."""
     assert config.flow is not None, "a workflow without a flow is refused when it is read"
@@ -32,7 +31,7 @@ class _Tasks:
     """The tasks of a workflow by their names in it, each made at its first use."""
 
     def __init__(
-        self, config: WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
+        self, config: t.WorkflowConfig, callables: Callables, plugins: Plugins, readable: Readable
     ) -> None:
         self._readable = readable
         self._config = config.tasks
@@ -46,7 +45,7 @@ class _Tasks:
             self._made[name] = self._make(name, self._config[name])
         return self._made[name]
 
-    def _make(self, name: str, wanted: TaskConfig) -> Task:
+    def _make(self, name: str, wanted: t.TaskConfig) -> Task:
         for value in wanted.inputs.values():
             self._readable.check_input(value)
         if wanted.callable is not None:
@@ -66,7 +65,7 @@ class _Tasks:
 
 
 class _Compiler:
-    def __init__(self, config: WorkflowConfig, tasks: _Tasks, readable: Readable) -> None:
+    def __init__(self, config: t.WorkflowConfig, tasks: _Tasks, readable: Readable) -> None:
         self._pipelines = config.pipelines
         self._tasks = tasks
         self._readable = readable

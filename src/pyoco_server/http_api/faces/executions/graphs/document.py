@@ -17,8 +17,7 @@ from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.faces.executions.requests import locate, shown
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
-from pyoco_server.workflow_yaml.lines import Lines
-from pyoco_server.workflow_yaml.problems import Problems, WorkflowYamlValidationError
+from pyoco_server.workflow_yaml.problems import Lines, Problems, WorkflowYamlValidationError
 from pyoco_server.workflow_yaml.reading import Entries, Items, Node, decoded, plain, read
 
 PROBLEMS_MAX = 20
