@@ -9,7 +9,7 @@ import signal
 import socket
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nats
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.broker import process as process_module
 from pyoco_server.broker import supervisor as supervisor_module
+from pyoco_server.broker.launch import launch
 from pyoco_server.broker.supervisor import FIRST_BACKOFF_SEC, restart_backoff
 
 if TYPE_CHECKING:
@@ -139,6 +140,41 @@ async def test_stopping_at_any_moment_of_a_restart_leaves_no_server(
         await asyncio.sleep(0.001)  # not a wait for something: the moments we want to hit
     await asyncio.wait_for(broker.stop(), 5)
     assert not any(is_running(pid) for pid in started)
+
+
+async def test_stopping_does_not_wait_for_a_server_that_was_restarted_meanwhile(
+    make_broker: MakeBroker, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = make_broker()
+    await broker.start()
+    real_end = process_module.ServerProcess.end
+    is_launching, is_stopping = asyncio.Event(), asyncio.Event()
+
+    async def end_after_the_restart(self: process_module.ServerProcess) -> None:
+        is_stopping.set()
+        await eventually(partial(has_restarted, broker, 1))
+        await real_end(self)
+
+    async def launch_while_stopping(*args: Any, **options: Any) -> process_module.ServerProcess:
+        is_launching.set()
+        await is_stopping.wait()
+        return await launch(*args, **options | {"given_up": lambda: False})
+
+    monkeypatch.setattr(process_module.ServerProcess, "end", end_after_the_restart)
+    monkeypatch.setattr(supervisor_module, "launch", launch_while_stopping)
+    waited: list[float] = []
+    real_wait = asyncio.wait
+
+    async def wait(futures: Any, *, timeout: float | None = None, **options: Any) -> Any:
+        done, late = await real_wait(futures, timeout=timeout, **options)
+        waited.extend(timeout or 0.0 for _ in late)
+        return done, late
+
+    monkeypatch.setattr("pyoco_server.supervision.loop.asyncio.wait", wait)
+    kill(broker)
+    await is_launching.wait()
+    await asyncio.wait_for(broker.stop(), 60)
+    assert not waited
 
 
 async def test_a_server_deaf_to_sigterm_is_killed(

@@ -16,7 +16,7 @@ from tests.worker.stage import config_on
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
     """A broker that does not answer is noticed soon; everything else is as in production."""
-    return config_on(nats_server, broker_timeout_sec=0.3)
+    return config_on(nats_server, broker_timeout_sec=1.0)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ LEASE_SEC = 5
 
 @pytest.fixture
 def config(nats_server: NatsServer) -> NatsBackendConfig:
-    return config_on(nats_server, broker_timeout_sec=0.3, consumer_max_deliver=1)
+    return config_on(nats_server, broker_timeout_sec=1.0, consumer_max_deliver=1)
 
 
 @pytest.fixture

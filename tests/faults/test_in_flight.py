@@ -26,7 +26,7 @@ KEY = IdempotencyKey(tenant="acme", principal="ci", method="POST", path="/runs",
 COMMIT = re.compile(r"^[^$]*\.events\.")
 LEASE = re.compile(r"^\$KV\.[^.]*leases\.")
 # Longer than the client waits for one reply, shorter than it is prepared to find out.
-SLOW_SEC = 0.8
+SLOW_SEC = 2.5
 
 
 async def keyed_submit(store: Store) -> str:

@@ -40,7 +40,7 @@ RESULT = StoredResult(msgspec.json.encode("x" * SIZE), OutputKept.REFERENCED)
 def config(nats_server: NatsServer) -> NatsBackendConfig:
     return config_on(
         nats_server,
-        broker_timeout_sec=0.3,
+        broker_timeout_sec=1.0,
         worker_lease_sec=20.0,
         run_heartbeat_interval_sec=0.2,
         cancel_grace_period_sec=0.5,

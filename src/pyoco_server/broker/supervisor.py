@@ -88,7 +88,9 @@ class Supervisor:
             self._watching.wake()
 
     async def _wait_until_dead(self) -> bool:
-        """Wait for the end of the server; False if `stop` caused it."""
+        """Wait for the end of the server; False if `stop` caused it, or ends the server by itself."""
+        if self._stopping.is_set():
+            return False
         code = await self.server.wait()
         if self._stopping.is_set():
             return False
