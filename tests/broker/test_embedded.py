@@ -149,7 +149,7 @@ async def test_another_nats_on_the_port_is_not_taken_for_ours(
 ) -> None:
     async with make_broker(data_dir=tmp_path / "one") as one:
         monkeypatch.setattr(prepare_module, "choose_port", lambda *_: one.port)
-        with pytest.raises(BrokerFailedToStart, match="was taken by somebody else"):
+        with pytest.raises(BrokerFailedToStart, match="is taken by another program"):
             await make_broker(data_dir=tmp_path / "two").start()
 
 

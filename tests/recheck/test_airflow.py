@@ -238,14 +238,14 @@ async def test_how_a_dag_run_stands(monkeypatch: pytest.MonkeyPatch) -> None:
         adapter = Airflow(
             NatsBackendConfig(recheck_executor="airflow", airflow_url=field.url + "/"), RecheckCounters()
         )
-        assert await adapter.ended("nobody") is NotEnded.MISSING
+        assert await adapter.read_end("nobody") is NotEnded.MISSING
         await adapter.start(a_request(), 0, Batch("f", ("a",)))
         (run_id,) = field.runs
-        assert await adapter.ended(run_id) is NotEnded.RUNNING
+        assert await adapter.read_end(run_id) is NotEnded.RUNNING
         field.finish(run_id)
-        assert await adapter.ended(run_id) == EndedBatch(1767323045.678, output={"a": {"metrics": GOOD}})
+        assert await adapter.read_end(run_id) == EndedBatch(1767323045.678, output={"a": {"metrics": GOOD}})
         field.finish(run_id, "failed")
-        assert await adapter.ended(run_id) == EndedBatch(1767323045.678, error="the DAG run ended failed")
+        assert await adapter.read_end(run_id) == EndedBatch(1767323045.678, error="the DAG run ended failed")
         await adapter.stop()
 
 

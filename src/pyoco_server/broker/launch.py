@@ -50,7 +50,7 @@ async def _answers(plan: ServerPlan) -> bool:
 async def _explained_exit(server: ServerProcess, plan: ServerPlan) -> BrokerFailedToStart:
     code = await server.wait()
     if server.log.mentions("address already in use"):
-        return PortTaken(f"Port {plan.port} on {plan.host} was taken by somebody else: choose another port.")
+        return PortTaken(f"Port {plan.port} on {plan.host} is taken by another program: choose another port.")
     return BrokerFailedToStart(
         f"The nats-server exited with code {code}. It said:\n{server.log.explanation()}"
     )

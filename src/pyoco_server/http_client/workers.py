@@ -67,7 +67,7 @@ class WorkerCalls:
             if worker["state"] == "STOPPED_GRACEFUL" or (worker["draining"] and worker["state"] == "IDLE"):
                 return worker
             if first is not None and worker["instance_id"] != first["instance_id"]:
-                raise NotDrained(f"Worker {worker_id} was started anew, and takes runs.")
+                raise NotDrained(f"Worker {worker_id} was started again and takes runs.")
             if worker["state"] not in ALIVE:
                 raise NotDrained(f"Worker {worker_id} was lost; others go on with its runs.")
             # The first entry may come from a replica of the broker that does not have the request yet.

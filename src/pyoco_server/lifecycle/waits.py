@@ -52,7 +52,7 @@ def _due(draft: Draft, name: str) -> None:
         if record.wait.on_timeout is OnTimeout.SUCCEED:
             _succeed(draft, name, record.wait, None)
         else:
-            _fail(draft, name, record.wait, TIMED_OUT, "nobody answered in time")
+            _fail(draft, name, record.wait, TIMED_OUT, "no answer came in time")
     elif task is not None:
         _due_of_client(draft, task, record)
 

@@ -86,12 +86,12 @@ async def test_a_recheck_is_not_given_up_because_its_result_is_not_shown_yet(
     await _record(store, run_id, reference)
     await apply(store, run_id, CompleteRun(fence=1))
     await store.results.remove_all(run_id, ())
-    assert isinstance(await OwnWorkers(store).ended(run_id), EndedBatch)
+    assert isinstance(await OwnWorkers(store).read_end(run_id), EndedBatch)
     with_copies(faulty_store)
-    assert await OwnWorkers(faulty_store).ended(run_id) is NotEnded.RUNNING
+    assert await OwnWorkers(faulty_store).read_end(run_id) is NotEnded.RUNNING
     later = clock.now() + OLD_READ_SEC_MAX
     monkeypatch.setattr(clock, "now", lambda: later)
-    ended = await OwnWorkers(faulty_store).ended(run_id)
+    ended = await OwnWorkers(faulty_store).read_end(run_id)
     assert isinstance(ended, EndedBatch)
     assert ended.error
 

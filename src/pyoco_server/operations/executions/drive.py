@@ -59,7 +59,7 @@ class CommandContext:
 
 async def check_target(context: CommandContext, asked: RunCommand) -> None:
     """NotFound if the run does not exist for this tenant, UnknownTask if it does not have the task."""
-    stored = await found(context, asked.run_id, asked.tenant_id)
+    stored = await load_visible(context, asked.run_id, asked.tenant_id)
     if asked.task is None or asked.task in stored.run.tasks:
         return
     # The cached run may be old: a worker may have planned the task since.
@@ -95,7 +95,7 @@ async def create(
     return submission
 
 
-async def found(context: CommandContext, run_id: str, tenant_id: str | None) -> StoredRun:
+async def load_visible(context: CommandContext, run_id: str, tenant_id: str | None) -> StoredRun:
     """The run with all its tasks, from the cache or the log. NotFound is decided by the leader."""
     stored = context.runs.get(run_id) or await context.store.runs.load(run_id, whole=True)
     if stored is None:
@@ -108,14 +108,14 @@ async def found(context: CommandContext, run_id: str, tenant_id: str | None) -> 
 async def latest(context: CommandContext, run_id: str, tenant_id: str | None) -> Run:
     """The run as the log has it now, never older than what this gateway wrote: a cached run is folded on."""
     is_cached = context.runs.get(run_id) is not None
-    stored = await found(context, run_id, tenant_id)
+    stored = await load_visible(context, run_id, tenant_id)
     newer = await context.store.runs.history(run_id, stored.log_seq) if is_cached else []
     if not newer:
         return stored.run
     if newer[0].number != stored.commits + 1:
         # The run was erased, and perhaps submitted again: the cached state cannot be folded on.
         context.runs.drop(run_id)
-        return (await found(context, run_id, tenant_id)).run
+        return (await load_visible(context, run_id, tenant_id)).run
     for commit in newer:
         run = fold(stored.run, commit.events)
         assert run is not None

@@ -77,7 +77,7 @@ class Airflow:
         body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
         await self._ask("dagRuns.post", "POST", _address(), body, fine=(409,), headers=traced)
 
-    async def ended(self, run_id: str) -> EndedBatch | NotEnded:
+    async def read_end(self, run_id: str) -> EndedBatch | NotEnded:
         answer = await self._ask("dagRuns.get", "GET", _address(run_id), fine=(404,))
         if answer.status_code == 404:
             return NotEnded.MISSING

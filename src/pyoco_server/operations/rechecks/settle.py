@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 async def settle(context: RecheckContext, run_id: str, batch: OpenBatch) -> NotEnded | None:
     """None if the batch is settled, or its request does not exist any more."""
-    ended = await context.executor.ended(run_id)
+    ended = await context.executor.read_end(run_id)
     if isinstance(ended, NotEnded):
         return ended
     reading = await context.model.catch_up()

@@ -46,7 +46,7 @@ class OwnWorkers:
         # The id of the commit is derived from that of the run, so a second try completes the first one.
         await submit(self._store, wanted, commit_id=run_id.replace("-", ""))
 
-    async def ended(self, run_id: str) -> EndedBatch | NotEnded:
+    async def read_end(self, run_id: str) -> EndedBatch | NotEnded:
         stored = await self._store.runs.load(run_id, at_leader=True, whole=True)
         if stored is None:
             return NotEnded.MISSING
@@ -57,7 +57,7 @@ class OwnWorkers:
         if run.gone or run.ended is not RunStatus.COMPLETED:
             return EndedBatch(at, error=_why(run))
         try:
-            return EndedBatch(at, output=await _parsed(await whole_result(self._store, run)))
+            return EndedBatch(at, output=await _parse(await whole_result(self._store, run)))
         except (NotFound, ResultDamaged) as missing:
             if self._store.has_copies and clock.now() - at < OLD_READ_SEC_MAX:
                 return NotEnded.RUNNING  # a broker that was cut off may not have the result yet
@@ -88,7 +88,7 @@ def _why(run: Run) -> str:
     )
 
 
-async def _parsed(text: bytes) -> Any:
+async def _parse(text: bytes) -> Any:
     try:
         return json.loads(text) if len(text) < ASIDE_BYTES else await asyncio.to_thread(json.loads, text)
     except (ValueError, RecursionError):

@@ -42,7 +42,7 @@ async def clear_up(store: Store, noted: RunNote[tuple[str, ...]], *, not_begun_s
         return False
     if stored is None or stored.run.gone:
         await clear(store, run_id, noted.value)
-    elif removed := await store.results.remove_unreferenced(run_id, await _referenced(store, stored)):
+    elif removed := await store.results.remove_unreferenced(run_id, await _referenced_results(store, stored)):
         log.info(
             "large results that no log refers to were removed", extra={"run_id": run_id, "count": removed}
         )
@@ -50,7 +50,7 @@ async def clear_up(store: Store, noted: RunNote[tuple[str, ...]], *, not_begun_s
     return True
 
 
-async def _referenced(store: Store, ended: StoredRun) -> set[str]:
+async def _referenced_results(store: Store, ended: StoredRun) -> set[str]:
     """The objects that any event of the log refers to, also a superseded one. An ended run gets no more."""
     history = await store.runs.history(ended.run.run_id, at_leader=True, upto=ended.log_seq)
     events = (event for commit in history for event in commit.events)

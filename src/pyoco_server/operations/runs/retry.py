@@ -62,12 +62,12 @@ async def retry(
     if retry_refused(old):
         message = f"Run {run_id} is {old.status.value}. Cancel it, or wait for its end, and then retry it."
         raise Conflict(message, details={"run_id": run_id, "status": old.status.value})
-    submission = _submission(await _submitted(store, run_id), old, new_id, wanted, caller)
+    submission = _submission(await _load_submission(store, run_id), old, new_id, wanted, caller)
     _check_size(submission, store.config.commit_max_bytes)
     if wanted.from_start:
         return await submit(store, submission, commit_id=commit_id)
     store.room.check()  # before results are copied
-    kept = await _kept(store, stored, submission)
+    kept = await _load_kept(store, stored, submission)
     if any(record.kept is OutputKept.REFERENCED for record in kept.values()):
         store.leftovers.note_soon(new_id)  # if the run does not begin, nothing refers to the copies
     results = [event for one in await _copy_results(store, old, new_id, kept) for event in carry_over(*one)]
@@ -75,7 +75,7 @@ async def retry(
     return await submit(store, submission, commits, commit_id=commit_id)
 
 
-async def _submitted(store: Store, run_id: str) -> RunSubmitted:
+async def _load_submission(store: Store, run_id: str) -> RunSubmitted:
     first = await store.runs.submission(run_id)
     if first is None:
         raise NotFound(f"The log of run {run_id} does not begin any more: it cannot be tried again.")
@@ -111,7 +111,7 @@ def _check_size(submission: RunSubmitted, bytes_max: int) -> None:
         )
 
 
-async def _kept(store: Store, ended: StoredRun, submission: RunSubmitted) -> dict[str, TaskRecord]:
+async def _load_kept(store: Store, ended: StoredRun, submission: RunSubmitted) -> dict[str, TaskRecord]:
     """The records of the tasks that are not executed again. The log of an ended run does not change."""
     old = ended.run
     history = await store.runs.history(old.run_id, at_leader=True, upto=ended.log_seq)

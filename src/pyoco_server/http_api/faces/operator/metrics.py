@@ -115,7 +115,7 @@ def _gateway(now: FleetFigures, is_housekeeper: bool) -> Iterator[Metric]:
     yield _gauge("pyoco_read_model_lag_commits", "Commits this gateway has not read yet.", now.lag)
     yield _gauge("pyoco_housekeeper", "1 where housekeeping is done, 0 where it is watched.", is_housekeeper)
     yield _counter("pyoco_broker_reconnects", "Connections to the broker lost and renewed.", now.reconnects)
-    yield _counter("pyoco_feed_restarts", "Times the log had to be followed anew.", now.feed_restarts)
+    yield _counter("pyoco_feed_restarts", "Times the log had to be followed again.", now.feed_restarts)
     yield _counter("pyoco_loop_failures", "Failures of background loops.", failures_by_loop(), "loop")
 
 

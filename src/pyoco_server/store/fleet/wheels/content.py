@@ -69,6 +69,6 @@ def _check_same(said: WheelName, metadata: RawMetadata) -> None:
 
 def _invalid(what: str) -> Invalid:
     return Invalid(
-        f"The file {what}. Build the wheel anew and upload it as it is.",
+        f"The file {what}. Build the wheel again and upload it as it is.",
         details=[{"loc": ["wheel"], "msg": what, "type": "wheel_content"}],
     )

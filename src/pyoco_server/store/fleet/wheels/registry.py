@@ -154,7 +154,7 @@ def _only_upwards(said: WheelName, tenant_id: str | None) -> Admit:
         if any(wheel.tenant_id != tenant_id for wheel in of_package):
             # Workers install the newest of a package: a higher version would run in runs of other tenants.
             raise Conflict(
-                f"The package {said.package} belongs to somebody else here. Choose another name for it.",
+                f"The package {said.package} belongs to another owner. Choose another name for it.",
                 err_id=VERSION_REFUSED,
             )
         highest = max((wheel.version for wheel in of_package), default=None)

@@ -104,7 +104,7 @@ def check_wheel_name(name: str) -> WheelName:
         except InvalidWheelFilename:
             pass
     raise Invalid(
-        "The file name must be that of a wheel, like demo_pkg-1.0-py3-none-any.whl: build it anew.",
+        "The file name must be that of a wheel, like demo_pkg-1.0-py3-none-any.whl: build it again.",
         details=[{"loc": ["wheel"], "msg": "is not the file name of a wheel", "type": "wheel_name"}],
     )
 
