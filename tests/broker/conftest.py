@@ -108,7 +108,8 @@ def run_script() -> Iterator[RunScript]:
 
     def run(code: str, *arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", code, *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # A pipe: a script that waits for the end of its input waits for the end of the test.
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
         return process
 
@@ -116,5 +117,6 @@ def run_script() -> Iterator[RunScript]:
     for process in started:
         process.kill()
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -56,14 +56,19 @@ async def _with_store(
 
 
 async def _open(store: Store, open_store: Callable[[Store], Awaitable[object]]) -> None:
-    """A store waits for its broker without a limit; a command waits for a limited time."""
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
-            await open_store(store)
-    except TimeoutError:
-        url = without_credentials(store.config.nats_url)
-        raise CliRefusal(
-            f"The broker at {url} is not available: {store.why_not_ready}.",
-            hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
-            err_id="ERR-PYOCO-0003",
-        ) from None
+    """A store waits for its broker without a limit; a command waits for a limited time.
+
+    Not by `asyncio.timeout`, whose one cancel can get lost in a connection attempt before Python 3.12.
+    """
+    opening = asyncio.ensure_future(open_store(store))
+    await asyncio.wait({opening}, timeout=CONNECT_TIMEOUT_SEC)
+    if opening.done():
+        opening.result()
+        return
+    opening.cancel()
+    url = without_credentials(store.config.nats_url)
+    raise CliRefusal(
+        f"The broker at {url} is not available: {store.why_not_ready}.",
+        hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
+        err_id="ERR-PYOCO-0003",
+    )
