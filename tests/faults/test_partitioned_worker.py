@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,14 @@ def config(nats_server: NatsServer) -> NatsBackendConfig:
         cancel_grace_period_sec=0.5,
         flow_parallelism=2,
     )
+
+
+@pytest.fixture
+async def store(config: NatsBackendConfig) -> AsyncIterator[Store]:
+    """The test's own, which is not cut off and waits longer than the worker does."""
+    opened = await Store.connect(replace(config, broker_timeout_sec=10.0), name="test")
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture(params=list(KINDS))

@@ -62,7 +62,9 @@ async def test_a_parked_run_holds_no_worker_and_no_job_and_reads_running(store: 
         other = await submitted(store, "noop")
         await until_handled(worker, other)
         assert await status_of(store, other) == "COMPLETED"
-    assert (await commits_of(store, run_id))[-1] == ["TaskWaiting", "RunParked"]
+    # In one commit, or in two where the worker was slow.
+    names = [name for commit in await commits_of(store, run_id) for name in commit]
+    assert names[-2:] == ["TaskWaiting", "RunParked"]
     record = run.tasks["release"]
     assert record.wait is not None
     assert (record.state, record.wait.key, record.wait.prompt) == (
