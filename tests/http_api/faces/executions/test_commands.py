@@ -1,4 +1,4 @@
-"""Commands of whoever drives an execution: what each leads to, in one story after the other."""
+"""Commands of the client that drives an execution: the effect of each command, one test per sequence."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ async def test_why_says_what_it_waits_for_and_then_what_was_refused(drive: Drive
     assert told["reasons"] == [
         {
             "reason": "READY",
-            "message": "Node a is READY: whoever drives the execution may start attempt 1.",
+            "message": "Node a is READY: its driver may start attempt 1.",
             "nodeId": "a",
         },
         {"reason": "AFTER", "message": "Node b comes after a.", "nodeId": "b"},

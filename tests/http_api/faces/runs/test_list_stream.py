@@ -95,7 +95,7 @@ async def test_whoever_comes_back_is_told_what_was_missed_and_nothing_else(gatew
 
 
 @pytest.mark.parametrize("last_changed", ["erased", "kept"])
-async def test_whoever_comes_back_is_told_what_was_erased_meanwhile(
+async def test_a_returning_reader_receives_gone_for_erased_runs(
     gateway: Live, store: Store, last_changed: str
 ) -> None:
     kept, erased = await submit(gateway.client), await submit(gateway.client)

@@ -15,7 +15,7 @@ NAMES_SHOWN = 10
 
 ENGLISH = {
     "not_started": "It was created and not started: POST …/start begins it.",
-    "ready": "Node {task} is READY: whoever drives the execution may start attempt {attempt}.",
+    "ready": "Node {task} is READY: its driver may start attempt {attempt}.",
     "running": "Node {task} is RUNNING at {worker}{until}.",
     "waiting": "Node {task} waits for an answer to {key} since {since}{until}.",
     "retrying": "Node {task} failed ({error}) and is READY again at {at}.",
