@@ -11,6 +11,8 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus, TaskStatus
 from tests.lifecycle.support.exploring import (
     OF_CLIENTS,
+    OF_WORKERS,
+    Alphabet,
     Explored,
     decisions_of,
     explore_commands,
@@ -25,6 +27,7 @@ CLIENT_EVENTS_LENGTH = 7
 CLIENT_COMMANDS_LENGTH = 40
 # Breaking cancel wins takes four: submit, claim, cancel, and an end.
 BROKEN_LENGTH = 4
+MEASURED_LENGTH = 5
 
 COMPLETED_AFTER_CANCEL = "COMPLETED after a cancel was asked"
 FAILED_AFTER_CANCEL = "FAILED after a cancel was asked"
@@ -78,6 +81,12 @@ def test_no_history_of_commands_at_all_undoes_a_cancel_of_a_client_driven_run() 
     runs = [seen.run for seen in explored.states if seen.run]
     assert {run.status for run in runs} == set(RunStatus) - {RunStatus.CANCELLING}
     assert {record.state for run in runs for record in run.tasks.values()} == set(TaskStatus)
+
+
+@pytest.mark.parametrize("alphabet", [OF_WORKERS, OF_CLIENTS], ids=["workers", "clients"])
+def test_measured_runs_reach_the_same_states(alphabet: Alphabet) -> None:
+    measured = explore_events(MEASURED_LENGTH, alphabet, measured=True)
+    assert measured == explore_events(MEASURED_LENGTH, alphabet)
 
 
 def test_without_lock_two_the_events_undo_a_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
