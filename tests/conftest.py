@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -25,9 +27,23 @@ from tests.sweeping import remove_streams
 
 
 def pytest_configure() -> None:
-    """A background job of a shell ignores interrupts, and so would every process that the tests start."""
+    _keep_bytecode()
+    # Thousands of tests are collected, and none of that is garbage.
+    gc.disable()
+    # A background job of a shell ignores interrupts, and so would every process that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _keep_bytecode() -> None:
+    """Images for containers switch it off. Hundreds of processes would each compile every module again."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 # A test with one of these fixtures needs other processes.
