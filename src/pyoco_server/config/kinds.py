@@ -91,6 +91,7 @@ Text = Annotated[str, Allowed("text, or empty")]
 Replicas = Annotated[Literal[1, 3, 5], BeforeValidator(_number)]
 Durability = Annotated[Literal["always", "interval"], BeforeValidator(_plain)]
 AuthMode = Annotated[Literal["none", "api_key", "jwt", "api_key,jwt"], BeforeValidator(_methods)]
+Scheduling = Annotated[Literal["auto", "batch", "normal"], BeforeValidator(_plain)]
 Executor = Annotated[Literal["pyoco", "airflow"], BeforeValidator(_plain)]
 Language = Annotated[Literal["auto", "ja", "en"], BeforeValidator(_plain)]
 LogLevel = Annotated[

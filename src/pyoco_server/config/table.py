@@ -32,6 +32,7 @@ from pyoco_server.config.kinds import (
     Packages,
     Port,
     Replicas,
+    Scheduling,
     Seconds,
     Secret,
     Servers,
@@ -68,6 +69,9 @@ class Table:
     broker_timeout_sec: Seconds = opt(2.0, "How long one request to the broker may take.")
     data_dir: FilePath = opt(".pyoco/data", "Folder of the embedded broker: store, address, credentials.")
     durability: Durability = opt("always", "When the embedded broker syncs: always, or at an interval.")
+    cpu_scheduling: Scheduling = opt(
+        "auto", "Scheduling class of our processes on Linux; auto: batch if durability is interval."
+    )
     disk_reserve_bytes: Bytes = opt(
         268_435_456,
         "New work is refused while the broker has less space than this, or a quarter of a small disk.",

@@ -24,6 +24,7 @@ from pyoco_server.cli.server.worker_process import WorkerProcess
 from pyoco_server.cli.settings import write_logs
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.logging_config import HTTP_SERVICE
+from pyoco_server.processes.scheduling import choose_scheduling
 
 SHOW_REASONS_AFTER_SEC = 3.0
 
@@ -31,6 +32,7 @@ SHOW_REASONS_AFTER_SEC = 3.0
 def up(plan: UpPlan) -> int:
     """Run until a signal or the end of a part. Returns the exit code."""
     write_logs(HTTP_SERVICE, plan.config)
+    choose_scheduling(plan.config)
     return run_in_loop(_up(plan, Screen()))
 
 

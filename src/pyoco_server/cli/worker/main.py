@@ -14,6 +14,7 @@ from pyoco_server.cli.entry import WrongArguments, run
 from pyoco_server.errors import Invalid
 from pyoco_server.logging_config import WORKER_SERVICE
 from pyoco_server.names import check_worker_id
+from pyoco_server.processes.scheduling import choose_scheduling
 
 RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
 DEMO_TAG = "demo"
@@ -77,6 +78,7 @@ def work(
     name = checked_worker_id(worker_id or default_worker_id())
     wanted_tags = settings.split_tags(tags) or ([DEMO_TAG] if demo else [config.default_tag])
     settings.write_logs(WORKER_SERVICE, config)
+    choose_scheduling(config)
 
     from pyoco_server.cli.worker.process import Work, run_worker
 

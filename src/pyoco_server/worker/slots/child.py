@@ -26,6 +26,7 @@ from pyoco_server.clock import elapsed
 from pyoco_server.engine import Engine, Event, OutcomeStatus, RunOutcome, WaitAnswer
 from pyoco_server.engine.tasks.failure import describe, try_call
 from pyoco_server.flows import ResolverError, load_resolver
+from pyoco_server.processes.scheduling import use_normal_scheduling
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, cause_of, error_text
 from pyoco_server.worker.flows.source import FlowSource, Unresolved
 from pyoco_server.worker.recording.listener import (
@@ -139,6 +140,7 @@ class SlotChild:
 
 
 def main(handle: int, spec: str, parallelism: int, path: str) -> None:
+    use_normal_scheduling()
     if path:
         sys.path.insert(0, path)
     link = socket.socket(fileno=handle)
