@@ -15,6 +15,7 @@ from bench.executions import command_rate, long_history
 from bench.lists import list_cost
 from bench.logs import long_logs, print_to_frame
 from bench.metrics import metrics_cost
+from bench.peers import compare
 from bench.recheck import accept_rate, page_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
@@ -84,4 +85,7 @@ async def main(names: list[str]) -> None:
                 print(f"{what:<48} {figure:>12.2f}")
 
 
-uvloop.run(main(sys.argv[1:]))
+if sys.argv[1:2] == ["peers"]:
+    compare.main(sys.argv[2:])
+else:
+    uvloop.run(main(sys.argv[1:]))

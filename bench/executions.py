@@ -12,7 +12,8 @@ import nats
 from nats.js.api import StreamConfig
 
 from bench.http_client import Connection
-from bench.stack import Durability, Stack, percentile, stack
+from bench.stack import Durability, Stack, stack
+from bench.summaries import percentile
 
 GRAPH = b'{"nodes":[{"id":"a"}]}'
 EVENTS = 10_000

@@ -14,9 +14,7 @@ def resolve(flow_name: str) -> Flow:
     kind, _, count = flow_name.partition("_")
     if flow_name == "until_cancelled":
         return _until_cancelled()
-    return {"noop": _noop, "chain": _chain, "fan": _fan, "print": _print, "clock": _clock}[kind](
-        int(count or 1)
-    )
+    return KINDS[kind](int(count or 1))
 
 
 def _noop(_count: int) -> Flow:
@@ -61,6 +59,20 @@ def _until_cancelled() -> Flow:
     return flow
 
 
+def _nap(seconds: int) -> Flow:
+    """Records its start and its end in a file that survives a kill of the worker."""
+    from bench.peers.events import END, START, record  # a worker that naps has the checkout on its path
+
+    @task
+    def nap(number: int) -> None:
+        record(START, number)
+        time.sleep(seconds)
+        record(END, number)
+
+    flow: Flow = Flow(name="nap") >> nap
+    return flow
+
+
 def _chain(count: int) -> Flow:
     flow = Flow(name="chain")
     for number in range(count):
@@ -77,3 +89,6 @@ def _fan(count: int) -> Flow:
         step.task.name = f"step_{number}"
         flow.add_task(step.task)
     return flow
+
+
+KINDS = {"noop": _noop, "chain": _chain, "fan": _fan, "print": _print, "clock": _clock, "nap": _nap}

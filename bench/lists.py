@@ -7,7 +7,8 @@ import uuid
 
 import nats
 
-from bench.stack import Stack, percentile, stack
+from bench.stack import Stack, stack
+from bench.summaries import percentile
 from pyoco_server.lifecycle.events import Event, RunClaimed, RunCompleted, RunSubmitted
 from pyoco_server.store.runs.codec import encode_commit
 

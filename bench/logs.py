@@ -8,7 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bench.http_client import Connection
-from bench.stack import TAG, Stack, percentile, stack
+from bench.stack import TAG, Stack, stack
+from bench.summaries import percentile
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_token
 from pyoco_server.store.logs.writer import LogEnd, LogLine

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from bench.lists import fill
-from bench.stack import Stack, percentile, stack
+from bench.stack import Stack, stack
+from bench.summaries import percentile
 
 ASKED = 300
 

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.http_client import Connection
-from bench.stack import Durability, Stack, percentile, stack
+from bench.stack import Durability, Stack, stack
+from bench.summaries import percentile
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ids import new_ulid
 from pyoco_server.recheck.catalogue import Strategy

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from bench.http_client import Connection
-from bench.stack import free_port, percentile
+from bench.stack import free_port
+from bench.summaries import percentile
 
 TRIES = 5
 

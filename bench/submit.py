@@ -9,7 +9,8 @@ import nats
 from nats.js.api import StreamConfig
 
 from bench.http_client import Connection
-from bench.stack import TAG, Durability, Stack, percentile, stack
+from bench.stack import TAG, Durability, Stack, stack
+from bench.summaries import percentile
 
 BODY = b'{"flow_name":"noop","tag":"%s","params":{"n":1}}' % TAG.encode()
 WARM_UP = 300

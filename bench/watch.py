@@ -7,7 +7,8 @@ import resource
 import time
 
 from bench.http_client import Connection
-from bench.stack import Stack, percentile, stack
+from bench.stack import Stack, stack
+from bench.summaries import percentile
 
 SUBMISSION = b'{"flow_name":"noop","tag":"nobody","params":{"n":1}}'
 END = b'"status":"CANCELLED"'

@@ -15,7 +15,8 @@ import nats
 from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
 
 from bench.http_client import Connection
-from bench.stack import TAG, Durability, Stack, percentile, stack
+from bench.stack import TAG, Durability, Stack, stack
+from bench.summaries import percentile
 
 WARM_UP = 100
 # Each poll costs the gateway time too: every list first applies pending commits.

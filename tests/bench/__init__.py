@@ -1,0 +1,1 @@
+"""The parts of `bench` that need no machine to measure: parsing, statistics, tables, the chart."""
