@@ -93,6 +93,7 @@ Durability = Annotated[Literal["always", "interval"], BeforeValidator(_plain)]
 AuthMode = Annotated[Literal["none", "api_key", "jwt", "api_key,jwt"], BeforeValidator(_methods)]
 Scheduling = Annotated[Literal["auto", "batch", "normal"], BeforeValidator(_plain)]
 Executor = Annotated[Literal["pyoco", "airflow"], BeforeValidator(_plain)]
+SlotStart = Annotated[Literal["auto", "imports", "fresh"], BeforeValidator(_plain)]
 Language = Annotated[Literal["auto", "ja", "en"], BeforeValidator(_plain)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"], BeforeValidator(_capital)

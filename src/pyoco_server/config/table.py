@@ -37,6 +37,7 @@ from pyoco_server.config.kinds import (
     Secret,
     Servers,
     Slots,
+    SlotStart,
     Subject,
     Tag,
     Text,
@@ -107,6 +108,11 @@ class Table:
 
     # Workers
     worker_concurrency: Slots = opt(0, "Runs that one worker executes at once.")
+    slot_start: SlotStart = opt(
+        "auto",
+        "How slots are started: forked from a process that has loaded the flows where that is safe, from one "
+        "that has loaded only the `imports` of the server, or as `fresh` interpreters.",
+    )
     run_heartbeat_interval_sec: Seconds = opt(1.0, "How often a running run's `heartbeat_at` is renewed.")
     worker_heartbeat_interval_sec: Seconds = opt(5.0, "How often a worker renews its registry entry.")
     workers_kv_ttl_sec: Seconds = opt(15.0, "Kept for compatibility; the disconnect timeout decides.")

@@ -18,21 +18,22 @@ _PR_SET_PDEATHSIG = 1
 _GUARD = 'read -r word || kill -s KILL -- "$1"'
 
 
-def die_with_parent(sig: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+def die_with_parent(sig: signal.Signals = signal.SIGKILL, *, parent: int | None = None) -> Callable[[], None]:
     """A `preexec_fn`: the kernel sends `sig` to the child when its parent is gone. Only on Linux.
 
-    Call it in the parent: it reads the process id. "Parent" means the *thread* that forks: start such
-    children from a thread that lives as long as they should, such as that of the event loop.
+    Call it in the parent, whose id it reads, or in the child with the parent's id. "Parent" means the
+    *thread* that forks: start such children from a thread that lives as long as they should, such as that of
+    the event loop.
     """
     if not HAS_PDEATHSIG:
         return lambda: None
     libc = ctypes.CDLL(None, use_errno=True)  # loaded here: between fork and exec nothing may be imported
-    parent = os.getpid()
+    expected = os.getpid() if parent is None else parent
 
     def bind() -> None:
         if libc.prctl(_PR_SET_PDEATHSIG, int(sig)) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-        if os.getppid() != parent:  # the parent died before prctl, so no signal will come
+        if os.getppid() != expected:  # the parent died before prctl, so no signal will come
             os._exit(1)
 
     return bind

@@ -29,6 +29,7 @@ from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.presence.draining import Draining
 from pyoco_server.worker.presence.heartbeat import Heartbeat
 from pyoco_server.worker.slots.pool import Slots
+from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
 from pyoco_server.worker.threads import FlowResolver, Threads
 from pyoco_server.worker.wheels.sync import WheelSync
 
@@ -78,16 +79,18 @@ class PyocoNatsWorker:
         *,
         resolver_spec: str | None = None,
         concurrency: int | None = None,
+        zygote: SpawnedZygote | None = None,
     ) -> PyocoNatsWorker:
         """Waits for the broker if it is not up yet. Without `config` the environment has the settings.
 
         With `flow_resolver`, a function of this program, runs are executed in threads of this process; with
         `resolver_spec` (`module:function` or `file.py:function`) in slots, processes that load it themselves.
+        `zygote`: the process that these are forked from, if it was started in advance.
         """
         config = config or NatsBackendConfig.from_env()
         store = Store(config, name=f"pyoco-worker-{worker_id}")
         slots = concurrency or config.worker_concurrency or os.cpu_count() or 1
-        performer = _performer(config, flow_resolver, resolver_spec, slots)
+        performer = _performer(config, flow_resolver, resolver_spec, slots, zygote)
         worker = cls(store, performer=performer, worker_id=worker_id, tags=tags, concurrency=slots)
         performer.on_change(worker._heartbeat.publish_soon)
         await worker._services.start_or_raise(_is_passing)
@@ -269,10 +272,14 @@ def _is_passing(error: Exception) -> bool:
 
 
 def _performer(
-    config: NatsBackendConfig, resolver: FlowResolver | None, spec: str | None, slots: int
+    config: NatsBackendConfig,
+    resolver: FlowResolver | None,
+    spec: str | None,
+    slots: int,
+    zygote: SpawnedZygote | None,
 ) -> Performer:
     if spec is not None:
-        return Slots(config, spec, slots)
+        return Slots(config, spec, slots, zygote)
     if resolver is None:
         raise ValueError("a worker needs flow_resolver, a function, or resolver_spec, where to find it")
     return Threads(config, resolver)

@@ -17,7 +17,7 @@ from pyoco_server.operations.runs.submit import Submission, submit
 from pyoco_server.store.store import Store
 from pyoco_server.worker.flows import reload
 from pyoco_server.worker.flows.reload import Reload, files_below, folder_of
-from pyoco_server.worker.slots.slot import ResolverBroken
+from pyoco_server.worker.slots.edition import ResolverBroken
 from tests.conftest import until
 from tests.promises.stack import Processes, processes
 

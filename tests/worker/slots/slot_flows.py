@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -127,6 +128,83 @@ def _once() -> Flow:
     return _flow(crash_the_first_time)
 
 
+def _waits() -> Flow:
+    @task
+    def wait(ctx: Any) -> int:
+        _mark(ctx, "waiting")
+        while not Path(ctx.params["until"]).exists():
+            time.sleep(0.01)
+        return os.getpid()
+
+    return _flow(wait)
+
+
+def _draws() -> Flow:
+    @task
+    def draw() -> float:
+        return random.random()
+
+    return _flow(draw)
+
+
+def _signals_itself() -> Flow:
+    @task
+    def signal_itself(ctx: Any) -> None:
+        os.kill(0 if ctx.params.get("group") else os.getpid(), ctx.params["signal"])
+        time.sleep(3600)  # waits: until the signal arrives
+
+    return _flow(signal_itself)
+
+
+def _kills_parent() -> Flow:
+    @task
+    def kill_parent() -> int:
+        os.kill(os.getppid(), signal.SIGKILL)
+        return os.getpid()
+
+    return _flow(kill_parent)
+
+
+def _forks() -> Flow:
+    """A child, which ends, and a daemon, which stays: in a session of its own, with its own output."""
+
+    @task
+    def fork(ctx: Any) -> int:
+        ended = os.fork()
+        if ended == 0:
+            os._exit(5)
+        code = os.waitstatus_to_exitcode(os.waitpid(ended, 0)[1])
+        daemon = os.fork()
+        if daemon == 0:
+            os.setsid()
+            if os.fork() == 0:
+                for descriptor in (1, 2):
+                    os.dup2(0, descriptor)
+                _mark(ctx, "daemon")
+                time.sleep(3600)  # waits: until the test ends it
+            os._exit(0)
+        os.waitpid(daemon, 0)
+        return code
+
+    return _flow(fork)
+
+
+def _leaves_idle_child() -> Flow:
+    @task
+    def start() -> int:
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]).pid
+
+    return _flow(start)
+
+
+def _exits_in_python() -> Flow:
+    @task
+    def exit_in_python() -> None:
+        sys.exit(4)
+
+    return _flow(exit_in_python)
+
+
 def _flow(*tasks: Any) -> Flow:
     flow = Flow(name="flow")
     for step in tasks:
@@ -144,4 +222,11 @@ FLOWS = {
     "killed": _killed,
     "leaves_child": _leaves_child,
     "once": _once,
+    "waits": _waits,
+    "draws": _draws,
+    "signals_itself": _signals_itself,
+    "kills_parent": _kills_parent,
+    "forks": _forks,
+    "leaves_idle_child": _leaves_idle_child,
+    "exits_in_python": _exits_in_python,
 }

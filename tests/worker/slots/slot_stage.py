@@ -54,6 +54,11 @@ def lines(marks: Path) -> list[str]:
     return marks.read_text().splitlines() if marks.exists() else []
 
 
+def parent_of(pid: int) -> int:
+    """Of a forked slot: its zygote."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def is_alive(pid: int) -> bool:
     """A zombie that nobody has reaped yet is as dead as can be."""
     try:

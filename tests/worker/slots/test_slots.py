@@ -23,7 +23,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
-from pyoco_server.worker.slots.slot import ResolverBroken
+from pyoco_server.worker.slots.edition import ResolverBroken
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.slots.slot_stage import SPEC, ended, is_alive, lines, serving, started
 from tests.worker.stage import history

@@ -18,7 +18,7 @@ from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.performer import Ending, NotNow
 from pyoco_server.worker.recording.recorder import Recorder
-from pyoco_server.worker.slots.slot import ResolverBroken
+from pyoco_server.worker.slots.edition import ResolverBroken
 from pyoco_server.worker.wheels.sync import WheelSync
 from tests.conftest import NatsServer, until
 from tests.store.fleet.wheel_making import file_name, made, wheel_bytes

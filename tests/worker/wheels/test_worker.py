@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.store.store import Store
-from pyoco_server.worker.slots.slot import ResolverBroken
+from pyoco_server.worker.slots.edition import ResolverBroken
 from tests.conftest import NatsServer, until
 from tests.promises.stack import Processes, processes
 from tests.store.fleet.wheel_making import file_name, made, wheel_bytes

@@ -15,12 +15,24 @@ from pyoco_server.errors import Invalid
 from pyoco_server.logging_config import WORKER_SERVICE
 from pyoco_server.names import check_worker_id
 from pyoco_server.processes.scheduling import choose_scheduling
+from pyoco_server.worker.slots.zygote_spawn import forks_slots, spawn_zygote
 
 RESOLVER_EXAMPLE = "pyoco-worker --flow-resolver my_flows.py:resolve --tags default"
 DEMO_TAG = "demo"
 DEMO_RESOLVER = "pyoco_server.flows.demo:resolver"
 
 app = typer.Typer(rich_markup_mode=None)
+
+Reload = Annotated[
+    bool, typer.Option("--reload", help="Reload the flows when their files change. For development.")
+]
+WheelSync = Annotated[
+    bool | None,
+    typer.Option("--wheel-sync/--no-wheel-sync", help="Whether to install the wheels of its tags."),
+]
+SlotStart = Annotated[
+    str | None, typer.Option(help="How slots are started: auto, imports or fresh. [default: auto]")
+]
 
 
 @app.command(epilog=f"Example: {RESOLVER_EXAMPLE}")
@@ -48,13 +60,9 @@ def work(
     poll_timeout: Annotated[
         float, typer.Option(min=0.01, help="With --run-once: seconds to wait for a job.")
     ] = 5.0,
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Reload the flows when their files change. For development.")
-    ] = False,
-    wheel_sync: Annotated[
-        bool | None,
-        typer.Option("--wheel-sync/--no-wheel-sync", help="Whether to install the wheels of its tags."),
-    ] = None,
+    reload: Reload = False,
+    wheel_sync: WheelSync = None,
+    slot_start: SlotStart = None,
     log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = None,
     data_dir: Annotated[
         str | None, typer.Option(help="Data folder of the `pyoco-server up` whose broker to use.")
@@ -66,6 +74,7 @@ def work(
         nats_url=nats_url,
         worker_concurrency=concurrency,
         wheel_sync_enabled=wheel_sync,
+        slot_start=slot_start,
         log_level=log_level,
         data_dir=data_dir,
     )
@@ -80,10 +89,12 @@ def work(
     settings.write_logs(WORKER_SERVICE, config)
     choose_scheduling(config)
 
+    # It starts while this process imports the rest.
+    zygote = spawn_zygote() if forks_slots(config) else None
     from pyoco_server.cli.worker.process import Work, run_worker
 
     once_sec = poll_timeout if run_once else None
-    run_worker(Work(config, spec, name, wanted_tags, run_once_sec=once_sec, reload=reload))
+    run_worker(Work(config, spec, name, wanted_tags, run_once_sec=once_sec, reload=reload, zygote=zygote))
 
 
 def resolver_spec(given: str | None, *, demo: bool) -> str:

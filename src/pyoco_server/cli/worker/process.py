@@ -18,7 +18,8 @@ from pyoco_server.log_context import set_context
 from pyoco_server.supervision import contain
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.flows.reload import Reload
-from pyoco_server.worker.slots.slot import ResolverBroken
+from pyoco_server.worker.slots.edition import ResolverBroken
+from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Work:
     tags: list[str]
     run_once_sec: float | None = None
     reload: bool = False
+    zygote: SpawnedZygote | None = None  # started in advance
 
 
 def run_worker(work: Work) -> NoReturn:
@@ -95,7 +97,11 @@ async def _connect(work: Work, stop: asyncio.Event) -> PyocoNatsWorker | None:
     """The worker, or None after a signal while the broker was unavailable."""
     connecting = asyncio.ensure_future(
         PyocoNatsWorker.connect(
-            work.config, resolver_spec=work.resolver, worker_id=work.worker_id, tags=work.tags
+            work.config,
+            resolver_spec=work.resolver,
+            worker_id=work.worker_id,
+            tags=work.tags,
+            zygote=work.zygote,
         )
     )
     await _first_of(connecting, stop)

@@ -18,7 +18,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 from pyoco_server.supervision import Loop
-from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
+from pyoco_server.worker.slots.edition import ResolverBroken, SlotDied
 
 log = logging.getLogger(__name__)
 

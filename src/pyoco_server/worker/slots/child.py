@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from pyoco.core.models import Flow, RunContext
@@ -139,22 +139,38 @@ class SlotChild:
                 self._engine.answer(message.run_id, message.task, answer)
 
 
+class LoadedFlows(NamedTuple):
+    flows: FlowSource
+    ready: m.Ready
+
+
+def load_flows(spec: str) -> LoadedFlows:
+    """Raises ResolverError. Call it before this process has threads."""
+    flows = FlowSource(load_resolver(spec), spec)
+    return LoadedFlows(flows, m.Ready(flows=flows.announced, params=flows.params()))
+
+
 def main(handle: int, spec: str, parallelism: int, path: str) -> None:
     use_normal_scheduling()
     if path:
         sys.path.insert(0, path)
+    run_slot(handle, spec, parallelism)
+
+
+def run_slot(handle: int, spec: str, parallelism: int, loaded: LoadedFlows | None = None) -> None:
+    """`loaded`: the flows, if a zygote has loaded them."""
     link = socket.socket(fileno=handle)
     link.set_inheritable(False)  # processes of user code must not keep the link open
+    if not link.recv(len(m.GO_ON)):
+        return  # the worker is gone
     try:
-        resolver = load_resolver(spec)
+        loaded = loaded or load_flows(spec)
     except ResolverError as error:
         link.sendall(m.frame(m.BrokenMessage(error=str(error))))
         sys.exit(1)
-    flows = FlowSource(resolver, spec)
-    ready = m.Ready(flows=flows.announced, params=flows.params())
-    slot = SlotChild(link, flows, parallelism)
+    slot = SlotChild(link, loaded.flows, parallelism)
     gc.freeze()  # everything loaded so far stays until the process ends: the collector skips it
-    slot.serve(ready)
+    slot.serve(loaded.ready)
 
 
 def _failed(reason: str, error: str, task: str | None, cause: dict[str, Any] | None) -> m.EndedMessage:

@@ -55,19 +55,20 @@ class Link(asyncio.Protocol):
 
 
 class PipeReader:
-    """The slot's stdout or stderr."""
+    """The slot's stdout or stderr. `reader`: of a pipe whose writing end another process has already."""
 
-    def __init__(self, stream: str, on_lines: Callable[[str, list[str]], None]) -> None:
+    def __init__(
+        self, stream: str, on_lines: Callable[[str, list[str]], None], reader: int | None = None
+    ) -> None:
         self._stream = stream
         self._on_lines = on_lines
         self._buffer = LineBuffer()
-        self._reader, self.writer = os.pipe()
+        self._reader, self.writer = os.pipe() if reader is None else (reader, -1)
         os.set_blocking(self._reader, False)
 
     def open(self) -> None:
         """The process was started: close this process's copy of its end."""
-        os.close(self.writer)
-        self.writer = -1
+        self._close_writer()
         asyncio.get_running_loop().add_reader(self._reader, self.drain)
 
     def drain(self) -> None:
@@ -93,6 +94,9 @@ class PipeReader:
             asyncio.get_running_loop().remove_reader(self._reader)
             os.close(self._reader)
             self._reader = -1
+        self._close_writer()
+
+    def _close_writer(self) -> None:
         if self.writer >= 0:
             os.close(self.writer)
             self.writer = -1

@@ -15,6 +15,8 @@ from pyoco_server.worker.recording.listener import TaskCommand
 
 LENGTH = struct.Struct("!I")
 NOT_AWAITED = 0
+# Before the first message to a slot: its group is guarded, so it may load and execute code of users.
+GO_ON = b"g"
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):

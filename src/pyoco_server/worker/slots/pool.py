@@ -7,6 +7,7 @@ slots are replaced, each between two runs. A slot belongs to the tenant of its f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
@@ -24,7 +25,10 @@ from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.recording.recorder import Recorder
-from pyoco_server.worker.slots.slot import Edition, ResolverBroken, Slot, SlotDied
+from pyoco_server.worker.slots.edition import Edition, ResolverBroken, SlotDied
+from pyoco_server.worker.slots.processes import SlotProcesses
+from pyoco_server.worker.slots.slot import Slot
+from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +39,11 @@ RECOVERY = Backoff(first_sec=0.5, longest_sec=30.0)
 class Slots:
     """A performer: every run has its own process, and no other process is affected by what the run does."""
 
-    def __init__(self, config: NatsBackendConfig, spec: str, count: int) -> None:
+    def __init__(
+        self, config: NatsBackendConfig, spec: str, count: int, zygote: SpawnedZygote | None = None
+    ) -> None:
         self._config = config
-        self._spec = spec
+        self._processes = SlotProcesses(config, spec, self._prepare_again, zygote)
         self._count = count
         self._edition = Edition()
         self._renewing = asyncio.Lock()
@@ -54,14 +60,10 @@ class Slots:
 
     async def start(self, path: Path | None = None) -> None:
         self._edition = Edition(path=path)
-        started = await asyncio.gather(*(self._new() for _ in range(self._count)), return_exceptions=True)
-        # Slots that did start are kept if another did not, so that `close` ends them.
-        self._free.extend(one for one in started if isinstance(one, Slot))
-        for one in started:
-            if isinstance(one, BaseException):
-                raise one
+        self._free.append(await self._new())  # runs are taken as soon as there is one
         self._recovery.start()
         self._refilling.start()
+        self._refilling.wake()
 
     async def renew(self, path: Path | None = None) -> None:
         """Load everything again, with `path` (default: the current one) first on the import path.
@@ -71,9 +73,14 @@ class Slots:
         """
         async with self._renewing:
             edition = Edition(self._edition.number + 1, path or self._edition.path)
-            first = await self._new(edition)
+            try:
+                first = await self._new(edition)
+            except CANNOT_START:
+                self._processes.retire_others(self._edition)
+                raise
             self._edition = edition
             self._free.append(first)
+            self._processes.retire_others(edition)
             while not self._stopping and (old := self._out_of_date()) is not None:
                 self._free.remove(old)
                 await old.close()
@@ -136,6 +143,7 @@ class Slots:
         slots = [*self._free, *self._busy]
         self._free.clear()
         await asyncio.gather(*(slot.close() for slot in slots))
+        self._processes.close()
 
     def _take(self, tenant: str | None) -> Slot | None:
         """A free slot that may run this tenant's code: the one used last, because its caches are warm."""
@@ -161,16 +169,35 @@ class Slots:
 
     async def _refill(self) -> None:
         """Start slots in advance, so that the next run does not wait for one."""
+        await self._prepare()
         while self._has_room:
-            try:
-                slot = await self._new()
-            except CANNOT_START as error:
-                self._report(error)
+            missing = self._count - len(self._free) - len(self._busy)
+            at_once = 1 if self._processes.are_forked else missing
+            if not all(await asyncio.gather(*(self._add_slot() for _ in range(at_once)))):
                 return
-            if not self._has_room_for(slot):
-                await slot.close()
-                return
+
+    async def _add_slot(self) -> bool:
+        try:
+            slot = await self._new()
+        except CANNOT_START as error:
+            self._report(error)
+            return False
+        is_kept = self._has_room_for(slot)
+        if is_kept:
             self._free.append(slot)
+        else:
+            await slot.close()
+        return is_kept
+
+    async def _prepare(self) -> None:
+        """After the loss of a zygote. If it fails, existing slots are used; the next start reports it."""
+        with contextlib.suppress(*CANNOT_START):
+            if not self._stopping:
+                await self._processes.prepare(self._edition)
+
+    def _prepare_again(self) -> None:
+        if not self._stopping:
+            self._refilling.wake()
 
     def _report(self, error: Exception) -> None:
         is_new = self.problem is None
@@ -201,7 +228,7 @@ class Slots:
         return next((slot for slot in self._free if slot.edition != self._edition), None)
 
     async def _new(self, edition: Edition | None = None) -> Slot:
-        slot = Slot(self._config, self._spec, edition or self._edition)
+        slot = Slot(self._config, self._processes, edition or self._edition)
         async with AsyncExitStack() as on_error:  # also when cancelled: the process would be left behind
             on_error.push_async_callback(slot.close)
             await slot.start()

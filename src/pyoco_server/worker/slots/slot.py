@@ -1,75 +1,55 @@
 """One slot, on the worker's side: its process, its link, and the run that it executes.
 
 The process has a process group of its own, so that killing the group also ends the processes that user code
-has started. It ends with the worker, by PDEATHSIG and because its link closes.
+has started. `processes` makes it. It ends with the worker: its link closes, and a guard kills its group.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
 import socket
 import sys
+from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from pyoco_server import clock
-from pyoco_server.config import NatsBackendConfig, environment_for_children
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.engine import OutcomeStatus, WaitAnswer
 from pyoco_server.lifecycle.commands import FailTask, SkipTask, StartTask, SucceedTask
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.printable import one_line
-from pyoco_server.processes.lifeline import ProcessGuard, die_with_parent
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.performer import Ending, ending_of
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.edition import Edition, ResolverBroken, SlotDied
 from pyoco_server.worker.slots.link import Link, PipeReader
+from pyoco_server.worker.slots.processes import START_TIMEOUT_SEC, SlotProcess, SlotProcesses
 from pyoco_server.worker.wheels.folder import tenant_place
 
 log = logging.getLogger(__name__)
 
-START_TIMEOUT_SEC = 60.0
 # From SIGTERM to SIGKILL, for a process that was asked to stop and did not.
 KILL_AFTER_SEC = 0.5
-# A setting of pyoco: it searches for plug-ins in the modules that the variable names.
-FOR_PLUGINS = ("PYOCO_DISCOVERY_MODULES",)
-
-
-class SlotDied(Exception):
-    """The message names the signal or the exit code."""
-
-
-class ResolverBroken(Exception):
-    """The flows cannot be loaded; the message says what to change."""
-
-
-class Edition(NamedTuple):
-    """Which state of the user's code a slot has loaded."""
-
-    number: int = 0
-    path: Path | None = None  # first on the import path
 
 
 class Slot:
-    def __init__(self, config: NatsBackendConfig, spec: str, edition: Edition) -> None:
+    def __init__(self, config: NatsBackendConfig, processes: SlotProcesses, edition: Edition) -> None:
         self._config = config
-        self._spec = spec
+        self._processes = processes
         self.edition = edition
         self.tenant: str | None = None
         self.flows: dict[str, str] = {}
         self.flow_params: dict[str, list[dict[str, Any]]] = {}
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: SlotProcess | None = None
         self._link = Link(self._on_message, self._on_end)
         self._pipes = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
         self._killing: asyncio.TimerHandle | None = None
-        self._guard: ProcessGuard | None = None
         self.is_usable = True
         self._runs = 0  # starts and ends of runs: odd while one is in flight
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -78,25 +58,15 @@ class Slot:
     async def start(self) -> None:
         """Returns when the resolver is loaded. Raises ResolverBroken or SlotDied if that fails."""
         ours, theirs = socket.socketpair()
-        module = "pyoco_server.worker.slots.child"
-        parallelism, path = str(self._config.flow_parallelism), str(self.edition.path or "")
-        with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", module),
-                *(str(theirs.fileno()), self._spec, parallelism, path),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=self._pipes[0].writer,
-                stderr=self._pipes[1].writer,
-                pass_fds=[theirs.fileno()],
-                # /proc/self/environ shows the initial environment, so secrets must not be in it.
-                env=environment_for_children(also=FOR_PLUGINS),
-                start_new_session=True,
-                preexec_fn=die_with_parent(),
-            )
-        # Processes of user code outlive their parent: if the worker is killed, the guard ends the group.
-        self._guard = ProcessGuard(-self._process.pid)
+        with ExitStack() as on_error, theirs:
+            on_error.callback(ours.close)
+            writers = [pipe.writer for pipe in self._pipes]
+            self._process = await self._processes.start(self.edition, theirs, writers)
+            on_error.pop_all()
         for pipe in self._pipes:
             pipe.open()
+        with suppress(ConnectionError):  # it has ended already; the link reports it
+            ours.send(m.GO_ON)  # its group is guarded now
         await asyncio.get_running_loop().create_connection(lambda: self._link, sock=ours)
         async with asyncio.timeout(START_TIMEOUT_SEC):
             await self._ready
@@ -106,13 +76,8 @@ class Slot:
         return self._runs % 2 == 0
 
     def is_alive(self) -> bool:
-        """Asks the kernel, which reports the end of a process before the event loop does."""
         assert self._process is not None
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        try:
-            return self.is_usable and os.waitid(os.P_PID, self._process.pid, options) is None
-        except ChildProcessError:
-            return False
+        return self.is_usable and self._process.is_alive()
 
     @property
     def is_unused(self) -> bool:
@@ -147,7 +112,7 @@ class Slot:
             ended = await execution.ended
         except ConnectionError:
             # Also end the processes that it had started.
-            self._end_group(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             raise SlotDied(await self._how_it_ended()) from None
         finally:
             for pipe in self._pipes:
@@ -198,8 +163,6 @@ class Slot:
         self._link.close()
         if self._process is not None:
             await self._process.wait()
-        if self._guard is not None:
-            self._guard.release()
         for pipe in self._pipes:
             pipe.close()
 
@@ -233,18 +196,24 @@ class Slot:
     async def _how_it_ended(self) -> str:
         assert self._process is not None
         code = await self._process.wait()
-        if code < 0:
-            return f"its process was killed by {signal.Signals(-code).name}"
-        return f"its process ended with exit code {code}"
+        if code is None:
+            return "its process ended; its exit code is not known"
+        return (
+            f"its process was killed by {_name(-code)}"
+            if code < 0
+            else f"its process ended with exit code {code}"
+        )
 
     def _signal(self, sig: signal.Signals) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._end_group(sig)
+        if self._process is not None:
+            self._process.signal_group(sig)
 
-    def _end_group(self, sig: signal.Signals) -> None:
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, sig)
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
 
 
 class _Execution:

@@ -22,7 +22,7 @@ from pyoco_server.store.fleet.wheels import Wheel, for_tags
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import capture_error, count_failure
 from pyoco_server.worker.performer import NotNow, Performer
-from pyoco_server.worker.slots.slot import ResolverBroken, SlotDied
+from pyoco_server.worker.slots.edition import ResolverBroken, SlotDied
 from pyoco_server.worker.wheels.folder import WheelFolder
 from pyoco_server.worker.wheels.install import WheelBroken, install
 from pyoco_server.worker.wheels.report import SyncReport
