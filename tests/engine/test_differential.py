@@ -6,6 +6,7 @@ only there, a rule of three lines stands in for it; elsewhere pyoco has to agree
 """
 
 import inspect
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,10 +24,13 @@ from pyoco.core.models import Flow, RunContext, Task
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_server.engine import Engine, OutcomeStatus
+from pyoco_server.engine.limits import RECRUIT_AFTER_SEC
 from tests.engine.building import Diary, flow_of, make_task
 
 TASKS_MAX = 9
 PARAMS = {"p0": "zero", "p1": "one"}
+# A thread for each task, groups as in production, and groups that are never divided.
+RECRUITING = st.sampled_from([0.0, RECRUIT_AFTER_SEC, math.inf])
 
 
 class Quiet(TraceBackend):
@@ -166,11 +170,13 @@ def states_of(context: RunContext) -> dict[str, str]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(shapes())
-def test_same_results_and_states_as_pyoco_where_failures_are_isolated(drawn: list[Shape]) -> None:
+@given(shapes(), RECRUITING)
+def test_same_results_and_states_as_pyoco_where_failures_are_isolated(
+    drawn: list[Shape], recruit_after_sec: float
+) -> None:
     drawn = [replace(each, isolate=each.isolate or each.fails) for each in drawn]
     context = RunContext()
-    outcome = Engine().run(build(drawn), PARAMS, context)
+    outcome = Engine(recruit_after_sec=recruit_after_sec).run(build(drawn), PARAMS, context)
     assert outcome.status is OutcomeStatus.COMPLETED
     assert states_of(context) == states_by_rule(drawn)
     with but_for_its_deadlocks(drawn):
@@ -180,9 +186,11 @@ def test_same_results_and_states_as_pyoco_where_failures_are_isolated(drawn: lis
 
 
 @settings(max_examples=40, deadline=None)
-@given(shapes())
-def test_same_verdict_as_pyoco_where_a_failure_stops_the_run(drawn: list[Shape]) -> None:
-    outcome = Engine().run(build(drawn), PARAMS)
+@given(shapes(), RECRUITING)
+def test_same_verdict_as_pyoco_where_a_failure_stops_the_run(
+    drawn: list[Shape], recruit_after_sec: float
+) -> None:
+    outcome = Engine(recruit_after_sec=recruit_after_sec).run(build(drawn), PARAMS)
     assert (outcome.status is OutcomeStatus.FAILED) == stops_by_rule(drawn)
     if outcome.status is OutcomeStatus.FAILED:
         assert outcome.error == f"{outcome.failed_task} fails"
@@ -196,10 +204,13 @@ def test_same_verdict_as_pyoco_where_a_failure_stops_the_run(drawn: list[Shape])
 
 
 @settings(max_examples=40, deadline=None)
-@given(shapes(), st.integers(1, 4))
-def test_a_task_starts_only_after_what_it_needs_has_succeeded(drawn: list[Shape], parallelism: int) -> None:
+@given(shapes(), st.integers(1, 4), RECRUITING)
+def test_a_task_starts_only_after_what_it_needs_has_succeeded(
+    drawn: list[Shape], parallelism: int, recruit_after_sec: float
+) -> None:
     diary = Diary()
-    Engine(listener=diary, parallelism=parallelism).run(build(drawn), PARAMS)
+    engine = Engine(listener=diary, parallelism=parallelism, recruit_after_sec=recruit_after_sec)
+    engine.run(build(drawn), PARAMS)
     done: set[str] = set()
     for entry in diary.entries:
         if entry[0] == "succeeded":
@@ -208,6 +219,25 @@ def test_a_task_starts_only_after_what_it_needs_has_succeeded(drawn: list[Shape]
             each = drawn[int(entry[1][1:])]
             needs = {f"t{need}" for need in each.needs}
             assert (needs & done or not needs) if each.any_of else needs <= done
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes(), st.integers(1, 4), RECRUITING, st.integers(0, TASKS_MAX))
+def test_after_a_cancel_by_a_task_every_task_has_one_end_and_none_is_left(
+    drawn: list[Shape], parallelism: int, recruit_after_sec: float, canceller: int
+) -> None:
+    diary, context = Diary(), RunContext()
+    engine = Engine(listener=diary, parallelism=parallelism, recruit_after_sec=recruit_after_sec)
+    drawn = [replace(each, isolate=True, failures=0, any_of=False, with_inputs=False) for each in drawn]
+    flow = build(drawn)
+    for each in flow.tasks:
+        if each.name == f"t{canceller}":
+            each.func = lambda: engine.cancel(context.run_id)
+    outcome = engine.run(flow, PARAMS, context)
+    expected = OutcomeStatus.CANCELLED if canceller < len(drawn) else OutcomeStatus.COMPLETED
+    assert (outcome.status, outcome.left_behind) == (expected, 0)
+    ends = [entry[1] for entry in diary.entries if entry[0] in ("succeeded", "failed", "cancelled")]
+    assert sorted(ends) == sorted(context.tasks)
 
 
 @settings(max_examples=40, deadline=None)

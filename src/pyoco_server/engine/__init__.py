@@ -7,7 +7,8 @@ The modules, from the public interface inwards:
     plan, program_index   the flow as the walks use it
     scheduler    fills threads, waits, winds down, within its limits; holds the open waits
     in_flight    how an attempt starts and ends: success, retry (backoff), failure, expiry (timers)
-    wiring, attempt, thread_pool    arguments, user code, threads
+    grouping     how many ready tasks one thread is given
+    wiring, attempt, task_group, thread_pool    arguments, user code, threads
     control, reporter, listener    requests to a run, and what it reports
     current_attempt    the attempt that a thread belongs to
 """

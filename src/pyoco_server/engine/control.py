@@ -12,12 +12,20 @@ from pyoco.core.models import RunContext, RunStatus
 from pyoco_server import clock
 from pyoco_server.engine.listener import WaitAnswer
 from pyoco_server.engine.outcome import OutcomeStatus
-from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
+from pyoco_server.engine.tasks.task_group import TaskGroup
 
 # A cancel or an answer may arrive before its run has begun here: this many are kept, the oldest are dropped.
 # A dropped answer is not lost: the run cannot be parked, and its next claim finds the answer.
 EARLY_CANCELS_MAX = 1024
 EARLY_ANSWERED_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEnded:
+    """Its thread has ended: with all tasks of the group, or before those that have not begun."""
+
+    group: TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Woken:
     """A flag of the control has changed."""
 
 
-Event = AttemptEnded | ResultAcknowledged | Answered | Woken
+Event = GroupEnded | ResultAcknowledged | Answered | Woken
 
 
 class Control:

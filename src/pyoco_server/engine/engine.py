@@ -10,7 +10,7 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine.control import Control, RunRegistry
-from pyoco_server.engine.limits import Checkpoints, Receive, RunLimits, receive
+from pyoco_server.engine.limits import RECRUIT_AFTER_SEC, Checkpoints, Receive, RunLimits, receive
 from pyoco_server.engine.listener import Listener, StopRun, WaitAnswer
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus, RunOutcome
 from pyoco_server.engine.reporter import Reporter
@@ -37,15 +37,21 @@ class Engine:
         may_start: Callable[[], bool] | None = None,
         lone_tasks_here: bool = False,
         receive: Receive = receive,
+        recruit_after_sec: float = RECRUIT_AFTER_SEC,
     ) -> None:
-        """`may_start` is called before each attempt at a task. While it returns False, no task is started;
-        `wake` makes the engine call it again at once.
+        """`may_start` is called before each attempt at a task, in any thread. While it returns False, no task
+        is started; `wake` makes the engine call it again at once.
 
         With `lone_tasks_here` the calling thread itself executes a task that has no other task beside it;
         `abandon` then does not end the call before such a task has returned. `receive` waits for an event.
+        Ready tasks begin in one thread; after `recruit_after_sec` each of the others gets its own.
         """
         self._limits = RunLimits(
-            parallelism, may_start=may_start, lone_tasks_here=lone_tasks_here, receive=receive
+            parallelism,
+            may_start=may_start,
+            lone_tasks_here=lone_tasks_here,
+            receive=receive,
+            recruit_after_sec=recruit_after_sec,
         )
         self._listener = listener if listener is not None else Listener()
         self._registry = RunRegistry()

@@ -12,6 +12,9 @@ from pyoco_server.engine.control import Event
 # argument: threads of the run may put events there too, not only other callers.
 Receive = Callable[[SimpleQueue[Event], float | None, bool], Event]
 
+# Ready tasks are given to one thread. Those that have not begun after this long get threads of their own.
+RECRUIT_AFTER_SEC = 0.001
+
 
 def receive(mailbox: SimpleQueue[Event], timeout_sec: float | None, _beside_others: bool) -> Event:
     return mailbox.get(timeout=timeout_sec)
@@ -37,6 +40,7 @@ class RunLimits:
     # threads cost more than a small task. Only for processes that can be killed: the thread cannot be left.
     lone_tasks_here: bool = False
     receive: Receive = receive
+    recruit_after_sec: float = RECRUIT_AFTER_SEC  # 0: every task begins in a thread of its own
 
     def __post_init__(self) -> None:
         if self.parallelism < 1:

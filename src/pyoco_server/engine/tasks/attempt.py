@@ -17,6 +17,8 @@ from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
 from pyoco_server.engine.tasks.failure import Failure, describe
 from pyoco_server.engine.walk.plan import TaskSpec
 
+_interrupting = threading.Lock()  # one for all attempts: most of them never need it
+
 
 @dataclass(slots=True, eq=False)
 class TaskAttempt:
@@ -31,7 +33,6 @@ class TaskAttempt:
     started_at: float = 0.0
     arguments: dict[str, Any] = field(default_factory=dict)
     is_abandoned: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_interrupted: bool = False
     _awaiting: "tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None" = None
 
@@ -49,7 +50,7 @@ class TaskAttempt:
 
     def interrupt(self) -> None:
         """Cancel the asyncio task, if there is one now or later. Plain functions read `ctx.is_cancelled`."""
-        with self._lock:
+        with _interrupting:
             self._is_interrupted = True
             awaiting = self._awaiting
         if awaiting is not None:
@@ -68,7 +69,7 @@ class TaskAttempt:
     async def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         task = asyncio.current_task()
         assert task is not None
-        with self._lock:
+        with _interrupting:
             self._awaiting = (asyncio.get_running_loop(), task)
             if self._is_interrupted:
                 task.cancel()

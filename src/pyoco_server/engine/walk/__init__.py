@@ -1,3 +1,3 @@
 """The walk through a flow: `plan` and `program_index` (the flow), `graph` and `program` (the order of tasks),
-`scheduler` (what starts now) and `in_flight` (the tasks that were started).
+`scheduler` and `grouping` (what starts now) and `in_flight` (the tasks that were started).
 """

@@ -8,21 +8,24 @@ import heapq
 import itertools
 import math
 import random
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from pyoco.core.context import Context
 
 from pyoco_server import clock
-from pyoco_server.engine.control import Control, ResultAcknowledged
+from pyoco_server.engine.control import Control, Event, ResultAcknowledged
+from pyoco_server.engine.limits import RunLimits
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
+from pyoco_server.engine.tasks.task_group import TaskGroup
 from pyoco_server.engine.tasks.thread_pool import submit
 from pyoco_server.engine.tasks.wiring import Wiring
 from pyoco_server.engine.walk.plan import TaskSpec
@@ -64,14 +67,19 @@ Signal = AttemptSucceeded | Released | AttemptFailed
 class TasksInFlight:
     """The reporter records and reports every change before the walk gets its signal."""
 
-    def __init__(self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter) -> None:
+    def __init__(
+        self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter, limits: RunLimits
+    ) -> None:
         self._control = control
+        self._limits = limits
         self._ctx = ctx
         self._wiring = wiring
         self._reporter = reporter
         self._unacknowledged: set[TaskAttempt] = set()
         self.left_behind: set[TaskAttempt] = set()
-        self.running: dict[TaskAttempt, None] = {}  # in the order of their starts
+        self.running: dict[TaskAttempt, None] = {}  # in the order of their starts; also those in `returned`
+        self.returned: deque[TaskAttempt] = deque()  # started, but taken back before their code was called
+        self._groups: dict[TaskGroup, float] = {}  # with tasks that may have to be taken back, and when
         self.timers = _Timers()
         self.retries_due = 0
         self.signals: deque[Signal] = deque()
@@ -79,22 +87,66 @@ class TasksInFlight:
     def __bool__(self) -> bool:
         return bool(self.running or self._unacknowledged or self.retries_due or self.signals)
 
-    def begin(self, attempt: TaskAttempt) -> None:
-        """Start it in a pooled thread. It fails at once if its arguments cannot be resolved."""
-        failure = self._prepare(attempt)
-        if failure is not None:
-            self._fail(attempt, failure, clock.now())
-            return
-        submit(attempt, self._control.events)
-        self.running[attempt] = None
-        if attempt.deadline < math.inf:
-            self.timers.add(attempt.deadline, Expiry(attempt))
+    def begin(self, attempts: Iterable[TaskAttempt]) -> None:
+        """Start them in one pooled thread. One whose arguments cannot be resolved fails at once."""
+        prepared = []
+        for attempt in attempts:
+            failure = self._prepare(attempt)
+            if failure is not None:
+                self._fail(attempt, failure, clock.now())
+                continue
+            prepared.append(attempt)
+            self.running[attempt] = None
+            if attempt.deadline < math.inf:
+                self.timers.add(attempt.deadline, Expiry(attempt))
+        if prepared:
+            self.submit(prepared)
+
+    def submit(self, prepared: list[TaskAttempt]) -> None:
+        group = TaskGroup(prepared, self._may_begin)
+        if len(prepared) > 1:
+            self._groups[group] = time.monotonic() + self._limits.recruit_after_sec
+        submit(group, self._control.events)
 
     def perform(self, attempt: TaskAttempt) -> None:
         """Execute it from start to end in this thread."""
         self.running[attempt] = None
         failure = self._prepare(attempt)
         self.end(attempt.perform() if failure is None else AttemptEnded(attempt, clock.now(), None, failure))
+
+    def overdue_at(self) -> float:
+        """When the oldest group should have ended. Groups get equal times, so they are in that order."""
+        return next(iter(self._groups.values()), math.inf)
+
+    def wait_for_begin(self) -> bool:
+        """True: a group is late because its thread has not run yet. It gets its time once more.
+
+        The processors are busy then, and further threads would wait for them too.
+        """
+        group = next(iter(self._groups))
+        if not group.has_begun:
+            del self._groups[group]
+            self._groups[group] = time.monotonic() + self._limits.recruit_after_sec
+        return not group.has_begun
+
+    def end_group(self, group: TaskGroup) -> None:
+        self._groups.pop(group, None)
+        self._collect(group)
+
+    def recall(self) -> bool:
+        """Process the ends so far, and take back tasks that have not begun. True: there were some."""
+        groups, self._groups = self._groups, {}
+        for group in groups:
+            self._collect(group)
+        return bool(self.returned)
+
+    def drop_unbegun(self) -> None:
+        """The run is stopping: what has not begun does not begin."""
+        self.recall()
+        while self.returned:
+            attempt = self.returned.popleft()
+            del self.running[attempt]
+            self._reporter.report_cancelled(attempt.name)
 
     def end(self, ended: AttemptEnded) -> None:
         attempt = ended.attempt
@@ -113,6 +165,7 @@ class TasksInFlight:
             self.signals.append(Released(attempt.spec))
 
     def expire(self, attempt: TaskAttempt) -> None:
+        self.recall()
         if attempt not in self.running:
             return  # it ended in time
         if self._ctx.is_cancelled:
@@ -125,13 +178,27 @@ class TasksInFlight:
 
     def conclude(self, attempt: TaskAttempt, output: Any, ended_at: float) -> None:
         """Report the success. `Released` follows when it is acknowledged."""
-        self._unacknowledged.add(attempt)
-        acknowledge = partial(self._control.events.put, ResultAcknowledged(attempt))
-        self._reporter.report_succeeded(attempt, output, ended_at, acknowledge)
+        acknowledgement = _Acknowledgement(attempt, self._control.events)
+        self._reporter.report_succeeded(attempt, output, ended_at, acknowledgement)
+        if acknowledgement.was_given_at_once():
+            self.signals.append(Released(attempt.spec))
+        else:
+            self._unacknowledged.add(attempt)
 
     def leave_behind(self, attempt: TaskAttempt) -> None:
         self._let_go(attempt)
         self._reporter.report_cancelled(attempt.name)
+
+    def _collect(self, group: TaskGroup) -> None:
+        self.returned.extend(group.take_back())
+        for ended in group.take_ended():
+            self.end(ended)
+
+    def _may_begin(self) -> bool:
+        """In a pooled thread: may the next task of a group begin? The scheduler has allowed it earlier."""
+        may_start = self._limits.may_start
+        is_stopping = self._control.is_stopping or self._control.is_cancelling()
+        return not is_stopping and (may_start is None or may_start())
 
     def _prepare(self, attempt: TaskAttempt) -> Failure | None:
         """Number it, resolve its arguments and report it. A failure: the arguments cannot be resolved."""
@@ -176,8 +243,34 @@ class TasksInFlight:
     def _let_go(self, attempt: TaskAttempt) -> None:
         """Its thread stays in the user's code. The run stops waiting for it and ignores its result."""
         del self.running[attempt]
-        self.left_behind.add(attempt)
         attempt.abandon()
+        if attempt in self.returned:
+            self.returned.remove(attempt)  # no thread has called its code
+        else:
+            self.left_behind.add(attempt)
+
+
+class _Acknowledgement:
+    """Given by the listener, in any thread. Inside of the callback no event is needed."""
+
+    __slots__ = ("_attempt", "_events", "_is_given", "_thread")
+
+    def __init__(self, attempt: TaskAttempt, events: SimpleQueue[Event]) -> None:
+        self._attempt = attempt
+        self._events = events
+        self._thread: int | None = threading.get_ident()  # None after the callback
+        self._is_given = False
+
+    def __call__(self) -> None:
+        if self._thread == threading.get_ident():
+            self._is_given = True
+        else:
+            self._events.put(ResultAcknowledged(self._attempt))
+
+    def was_given_at_once(self) -> bool:
+        """After the callback."""
+        self._thread = None
+        return self._is_given
 
 
 @dataclass(frozen=True, slots=True)

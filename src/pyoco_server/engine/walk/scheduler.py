@@ -1,5 +1,8 @@
 """The scheduler of one run: fill free threads, wait for events, wind down. Owns the waiting.
 
+Ready tasks are given to one thread as a group (`grouping.py`). If a group takes long, tasks that have not
+begun are taken back and get threads of their own.
+
 It does not use the shape of the flow: a walk (`graph.py`, `program.py`) chooses what to start and gets the
 signals. Everything happens in the thread that called `Engine.run`; it waits only in `_receive`.
 """
@@ -11,15 +14,16 @@ from queue import Empty
 from typing import Any, assert_never
 
 from pyoco_server import clock
-from pyoco_server.engine.control import Answered, Control, ResultAcknowledged, Woken
+from pyoco_server.engine.control import Answered, Control, GroupEnded, ResultAcknowledged, Woken
 from pyoco_server.engine.limits import RunLimits
 from pyoco_server.engine.listener import WaitAnswer, WaitPrompt
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus
 from pyoco_server.engine.reporter import Reporter
-from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
+from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.wiring import Wiring
+from pyoco_server.engine.walk.grouping import Grouping
 from pyoco_server.engine.walk.in_flight import (
     AttemptFailed,
     AttemptSucceeded,
@@ -45,7 +49,8 @@ class Scheduler:
         self._limits = limits
         self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
-        self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter)
+        self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter, limits)
+        self._grouping = Grouping(limits.parallelism, is_off=limits.recruit_after_sec <= 0)
         self._waits = _Waits(self._wiring, reporter, self._in_flight.signals)
         self._waiting: deque[TaskAttempt] = deque()
 
@@ -74,11 +79,11 @@ class Scheduler:
             self.halt_if_due()
             if self._in_flight.signals:
                 return self._in_flight.signals.popleft()
-            if self._waiting and len(self._in_flight.running) < self._limits.parallelism:
+            if self._in_flight.returned or self._room():
                 if self._is_held():
                     self._pump(until=min(self._deadline, time.monotonic() + HELD_CHECK_SEC))
                     continue
-                self._begin(self._waiting.popleft())
+                self._begin()
                 # A quick task may have returned already: then its thread takes the next one.
                 if self._control.events.empty():
                     continue
@@ -89,7 +94,7 @@ class Scheduler:
     def halt_if_due(self) -> None:
         if self._control.is_cancelling():
             raise Halt(Ending(OutcomeStatus.CANCELLED))
-        if time.monotonic() >= self._deadline:
+        if self._deadline < math.inf and time.monotonic() >= self._deadline:
             text = f"The run exceeded its timeout of {self._limits.timeout_sec:.15g}s"
             raise Halt(Ending(OutcomeStatus.FAILED, text))
 
@@ -108,6 +113,7 @@ class Scheduler:
     def wind_down(self, patience_sec: float = math.inf) -> None:
         """Ask running tasks to return and wait for them: this long, or until the run is abandoned."""
         self._control.is_stopping = True
+        self._in_flight.drop_unbegun()
         running = self._in_flight.running
         give_up_at = time.monotonic() + patience_sec
         for attempt in running:
@@ -115,6 +121,7 @@ class Scheduler:
         self._reporter.cancel_all_but({attempt.name for attempt in running})
         while running and not self._control.is_abandoned and time.monotonic() < give_up_at:
             self._pump(give_up_at)
+            self._in_flight.drop_unbegun()
         while running:
             self._in_flight.leave_behind(next(iter(running)))
 
@@ -123,24 +130,41 @@ class Scheduler:
 
     def _is_held(self) -> bool:
         """The flag is set before `may_start` is called again: a wake-up in between is then an event."""
-        may_start = self._limits.may_start
-        if may_start is None or may_start():
+        if self._may_start():
             return False
         self._control.is_held = True
-        self._control.is_held = not may_start()
+        self._control.is_held = not self._may_start()
         return self._control.is_held
 
-    def _begin(self, attempt: TaskAttempt) -> None:
-        if self._is_alone(attempt):
-            self._in_flight.perform(attempt)
+    def _may_start(self) -> bool:
+        return self._limits.may_start is None or self._limits.may_start()
+
+    def _room(self) -> int:
+        """How many of the waiting tasks may start now."""
+        return min(len(self._waiting), self._limits.parallelism - len(self._in_flight.running))
+
+    def _begin(self) -> None:
+        """Give ready tasks to a thread. Those that were taken back from one come first."""
+        returned = self._in_flight.returned
+        if returned:
+            self._in_flight.submit(_take(returned, self._grouping.size(len(returned))))
+        elif self._is_alone(self._waiting[0]):
+            self._in_flight.perform(self._waiting.popleft())
         else:
-            self._in_flight.begin(attempt)
+            self._in_flight.begin(self._take_ready(self._grouping.size(self._room())))
+
+    def _take_ready(self, count: int) -> list[TaskAttempt]:
+        """`may_start` was called for the first of them."""
+        taken = [self._waiting.popleft()]
+        while len(taken) < count and self._may_start():
+            taken.append(self._waiting.popleft())
+        return taken
 
     def _is_alone(self, attempt: TaskAttempt) -> bool:
         """No other task runs, waits or is due before it has ended, and nothing has to interrupt it."""
         return (
             self._limits.lone_tasks_here
-            and not self._waiting
+            and len(self._waiting) == 1
             and not self._in_flight.running
             and not self._in_flight.retries_due
             and not self._waits.open
@@ -159,7 +183,16 @@ class Scheduler:
                 self._in_flight.retries_due -= 1
                 self._waiting.append(attempt)
             case None:
-                self._receive(min(timers.next_at(), until))
+                overdue_at = self._in_flight.overdue_at()
+                if overdue_at < math.inf and time.monotonic() >= overdue_at:
+                    self._recruit()
+                else:
+                    self._receive(min(timers.next_at(), overdue_at, until))
+
+    def _recruit(self) -> None:
+        """A group takes long. Its tasks that have not begun will begin in threads of their own."""
+        if not self._in_flight.wait_for_begin() and self._in_flight.recall():
+            self._grouping.note_overdue()
 
     def _receive(self, until: float) -> None:
         # Without a deadline the clock is not read.
@@ -169,8 +202,8 @@ class Scheduler:
         except Empty:
             return
         match event:
-            case AttemptEnded():
-                self._in_flight.end(event)
+            case GroupEnded(group):
+                self._in_flight.end_group(group)
             case ResultAcknowledged(attempt):
                 self._in_flight.release(attempt)
             case Answered(name, answer):
@@ -179,6 +212,10 @@ class Scheduler:
                 pass  # the caller reads the flags
             case _:
                 assert_never(event)
+
+
+def _take(attempts: deque[TaskAttempt], count: int) -> list[TaskAttempt]:
+    return [attempts.popleft() for _ in range(count)]
 
 
 class _Waits:
