@@ -1,4 +1,5 @@
-"""Text that is safe for a terminal: control characters are escaped. Owns the set of these characters.
+"""Text that is safe for a terminal: control characters are escaped. Owns the set of these characters, and the
+longest line of output.
 
 Names, messages and output come from callers and from user code. Raw, an ESC could rename a window or clear a
 screen, a line break could forge a line of the log, and a direction mark could show text in another order.
@@ -19,6 +20,10 @@ _COLOUR_OFF = "\x1b[0m"
 _IN_PATTERN = r"\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 ONE_LINE_PATTERN = rf"^[^\x00-\x0a{_IN_PATTERN}]*$"
 LINES_PATTERN = rf"^[^\x00-\x08{_IN_PATTERN}]*$"
+# Of a line of output. A character is a byte at least.
+LINE_BYTES_MAX = 8 * 1024
+LINE_CHARS_MAX = LINE_BYTES_MAX
+CUT_MARK = " … cut"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -40,6 +45,18 @@ def coloured_line(text: str) -> str:
     colours = _COLOUR.findall(text)
     shown = "".join(part + colour for part, colour in zip(plain, [*colours, ""], strict=True))
     return shown + _COLOUR_OFF if colours else shown
+
+
+def as_line(text: str) -> str:
+    """The final text of a line that overwrites itself, as a progress bar does; bounded and valid UTF-8."""
+    if "\r" in text:
+        text = text.rstrip("\r").rpartition("\r")[2]
+    if text.isascii():
+        return text if len(text) <= LINE_CHARS_MAX else text[:LINE_CHARS_MAX] + CUT_MARK
+    encoded = text[: LINE_CHARS_MAX + 1].encode("utf-8", "backslashreplace")
+    if len(encoded) <= LINE_BYTES_MAX:
+        return encoded.decode()
+    return encoded[:LINE_BYTES_MAX].decode("utf-8", "ignore") + CUT_MARK
 
 
 def json_text(written: str) -> str:

@@ -216,7 +216,7 @@ async def test_the_log_says_who_was_lost_and_a_worker_that_wakes_up_goes_on_only
     assert await watched(store, lost_workers, LEASE_SEC + 2) == 2
     said = {}
     for name, (run_id, log) in asleep.items():
-        log.notice("I am awake")
+        log.warn("I am awake")
         await log.close()
         said[name] = [entry.message for entry in await store.logs.entries(run_id)]
     lost = "worker w1 gave no sign of life; the run is taken from it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -84,7 +85,9 @@ async def test_it_serves_until_it_is_stopped(store: Store) -> None:
 
 async def test_the_ack_is_the_last_act(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     acts: list[str] = []
-    async with working(store.config, Flows(steps=chain(lambda: 1, lambda: 2))) as worker:
+    async with working(
+        store.config, Flows(steps=chain(lambda: sys.stdout.write("one\n"), lambda: 2))
+    ) as worker:
         _write_down_acts(worker, monkeypatch, acts)
         run_id = await submitted(store, "steps")
         await worker.run_once(timeout=20.0)

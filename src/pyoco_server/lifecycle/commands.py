@@ -172,7 +172,10 @@ class ArchiveRun(_Command, frozen=True, kw_only=True):
 
 
 class CompleteRun(_Command, frozen=True, kw_only=True):
+    """`notices`: see the event `RunCompleted`."""
+
     fence: int
+    notices: int = 0
 
 
 class FailRun(_Command, frozen=True, kw_only=True):
@@ -180,6 +183,7 @@ class FailRun(_Command, frozen=True, kw_only=True):
     reason: str
     error: str
     task: str | None = None
+    notices: int = 0
 
 
 class CancelRun(_Command, frozen=True, kw_only=True):

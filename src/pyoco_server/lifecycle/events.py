@@ -156,13 +156,20 @@ class RunParked(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunCompleted(_Event, frozen=True, kw_only=True, omit_defaults=True):
-    pass
+    """`notices`: the run has printed nothing, and no line of its log is stored. Readers make the lines from
+    its events, in the format of this number. 0: the log is stored.
+    """
+
+    notices: int = 0
 
 
 class RunFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
+    """`notices`: see `RunCompleted`."""
+
     reason: str
     error: str
     task: str | None = None
+    notices: int = 0
 
 
 class CancelRequested(_Event, frozen=True, kw_only=True, omit_defaults=True):

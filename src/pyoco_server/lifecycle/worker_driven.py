@@ -11,24 +11,35 @@ from pyoco_server.lifecycle.status import TaskStatus
 
 def report(run: Run, command: c.WorkerCommand, at: float) -> Decision:
     match command:
+        case c.PutTaskWaiting() if _has_wait(run, command):
+            return ()
+        case c.ParkRun() if not _only_waits(run, command):
+            return Refused(Reason.NOT_WAITING)
+        case _:
+            return (event_of(command, at, run.claim.worker_id if run.claim else None),)
+
+
+def event_of(command: c.WorkerCommand, at: float, worker_id: str | None) -> e.Event:
+    """What a report becomes if it is accepted. `at`: the instant of a report that has none."""
+    match command:
         case c.SucceedTask():
-            return (_succeeded(command),)
+            return _succeeded(command)
         case c.StartTask():
-            return (_started(run, command, at),)
+            return _started(command, at, worker_id)
         case c.PlanTasks():
-            return (_planned(command, at),)
+            return _planned(command, at)
         case c.FailTask():
-            return (_failed(command),)
+            return _failed(command)
         case c.SkipTask():
-            return (e.TaskCancelled(at=_instant(command.skipped_at, at), task=command.task),)
+            return e.TaskCancelled(at=_instant(command.skipped_at, at), task=command.task)
         case c.PutTaskWaiting():
-            return () if _has_wait(run, command) else (_waiting(command, at),)
+            return _waiting(command, at)
         case c.ParkRun():
-            return (e.RunParked(at=at),) if _only_waits(run, command) else Refused(Reason.NOT_WAITING)
+            return e.RunParked(at=at)
         case c.CompleteRun():
-            return (e.RunCompleted(at=at),)
+            return e.RunCompleted(at=at, notices=command.notices)
         case c.FailRun():
-            return (e.RunFailed(at=at, reason=command.reason, error=command.error, task=command.task),)
+            return _run_failed(command, at)
         case _:
             assert_never(command)
 
@@ -50,13 +61,13 @@ def _has_wait(run: Run, command: c.PutTaskWaiting) -> bool:
     return record.wait is not None and record.wait.key == command.wait_key
 
 
-def _started(run: Run, command: c.StartTask, at: float) -> e.TaskStarted:
+def _started(command: c.StartTask, at: float, worker_id: str | None) -> e.TaskStarted:
     return e.TaskStarted(
         at=_instant(command.started_at, at),
         task=command.task,
         attempt=command.attempt,
         inputs=command.inputs,
-        worker_id=run.claim.worker_id if run.claim else None,
+        worker_id=worker_id,
     )
 
 
@@ -81,6 +92,12 @@ def _failed(command: c.FailTask) -> e.TaskFailed:
         error=command.error,
         traceback=command.traceback,
         will_retry=command.will_retry,
+    )
+
+
+def _run_failed(command: c.FailRun, at: float) -> e.RunFailed:
+    return e.RunFailed(
+        at=at, reason=command.reason, error=command.error, task=command.task, notices=command.notices
     )
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.printable import as_line
 from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import failures_by_loop
 from pyoco_server.worker.recording import run_log
 from pyoco_server.worker.recording.run_log import LOOP, Rate, RunLog
-from pyoco_server.worker.slots.capture import as_line
 from tests.conftest import until
 from tests.log_writing import Writer
 
@@ -56,7 +56,7 @@ async def test_printing_all_the_time_does_not_make_a_chunk_of_every_line(store: 
 
 async def test_a_notice_of_several_lines_is_several_lines(store: Store) -> None:
     log = RunLog(store, run_id := str(uuid.uuid4()), 1)
-    log.notice("one\ntwo")
+    log.warn("one\ntwo")
     await log.close()
     assert await chunks(store, run_id) == [["one", "two"]]
 
@@ -91,7 +91,7 @@ async def test_who_prints_too_fast_is_cut_short_where_it_happens(
     log = RunLog(store, run_id := str(uuid.uuid4()), 1)
     for number in range(50):
         log.add(printed(str(number)))
-    log.notice("run completed")
+    log.warn("run completed")
     await log.close()
     kept = [text for chunk in await chunks(store, run_id) for text in chunk]
     assert kept[:10] == [str(number) for number in range(10)]

@@ -71,7 +71,9 @@ def logs(run_id: RunIdArgument, nats_url: NatsUrlOption = None, data_dir: DataDi
     """Print the output of a run and its notices, as JSON lines."""
     import msgspec
 
-    for entry in ask_broker(nats_url, data_dir, lambda store: store.logs.entries(_checked(run_id))):
+    from pyoco_server.operations.logs.unwritten import log_entries
+
+    for entry in ask_broker(nats_url, data_dir, lambda store: log_entries(store, _checked(run_id))):
         _say(msgspec.json.encode(entry).decode())
 
 

@@ -11,6 +11,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from pyoco_server.operations.logs.unwritten import log_span
 from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.logs.reader import Span
 from pyoco_server.store.logs.writer import decode_lines
@@ -59,6 +60,6 @@ class LogFile(msgspec.Struct, frozen=True):
 
 async def log_file(store: Store, stored: StoredRun, *, as_text: bool) -> LogFile:
     """`stored` was read before this call: if the run had ended by then, its whole output is in the file."""
-    run_id = stored.run.run_id
-    span = await store.log_reader.span(run_id, at_leader=stored.run.is_terminal)
-    return LogFile(store, run_id, LogUnit.TEXT if as_text else LogUnit.BYTE, span)
+    run = stored.run
+    span = await log_span(store, run, at_leader=run.is_terminal)
+    return LogFile(store, run.run_id, LogUnit.TEXT if as_text else LogUnit.BYTE, span)

@@ -10,6 +10,7 @@ from pyoco_server.operations.logs.cursors import LogPosition, LogPositions
 from pyoco_server.operations.logs.notices import may_be_noted
 from pyoco_server.operations.logs.search import LogSearch, Sought
 from pyoco_server.operations.logs.search_pool import LogSearches, PausedBy, Searched
+from pyoco_server.operations.logs.unwritten import log_span
 from pyoco_server.store.logs.chunks import Chunk, LogUnit
 from pyoco_server.store.logs.reader import Span
 from pyoco_server.store.runs.stored_run import StoredRun
@@ -76,10 +77,10 @@ class LogPages:
         run = stored.run
         places = LogPositions(await self._store.secrets.for_tokens(), run.run_id)
         after = places.opened(asked.token) if asked.token is not None else LogPosition()
-        span = await self._store.log_reader.span(run.run_id, at_leader=run.is_terminal)
+        span = await log_span(self._store, run, at_leader=run.is_terminal)
         if span is not None and after.line > span.lines:
             # A replica lags, or the whole log has expired and started again.
-            span = await self._store.log_reader.span(run.run_id, at_leader=True)
+            span = await log_span(self._store, run, at_leader=True)
         if span is None:
             searched = SearchedTo(0, 0, None) if search is not None else None
             is_all = run.is_terminal and not may_be_noted(run, None)

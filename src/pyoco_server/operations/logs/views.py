@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 from pyoco_server.operations.live.run_views import RunView, RunViews
 from pyoco_server.operations.live.shared_views import SharedView, SharedViews
 from pyoco_server.operations.logs.notices import awaits_notice
+from pyoco_server.operations.logs.unwritten import unwritten_chunk
 from pyoco_server.store.logs.chunks import Chunk
 from pyoco_server.store.logs.writer import LogEnd, end_of
 from pyoco_server.store.store import Store
@@ -148,11 +149,20 @@ class LogView(SharedView):
             self._forget_tail()
             self._grow(end.lines)
             self._end = end
+        elif was_over and not self.lines and not self.run_view.is_lost:
+            self._show_unwritten(await unwritten_chunk(self._store, run))
         if was_reconnected:
             self._is_reconnected = False
         if was_over:
             self.is_final = True
             self._grow(self.lines)
+
+    def _show_unwritten(self, chunk: Chunk | None) -> None:
+        """All lines of a log of which none is stored. They stay in the tail: followers cannot read them."""
+        if chunk is not None and not self.lines:
+            self._tail.append(chunk)
+            self._tail_bytes += len(chunk.data)
+            self._grow(chunk.last_line)
 
 
 class LogViews(SharedViews[LogView]):

@@ -142,7 +142,7 @@ class Attempt:
             self.claimed_run_id = job.run_id
             on_claimed(job.run_id, claimed.fence)
             recorder = Recorder(self._store, claimed.stored, monitor.on_refused)
-            recorder.log.notice(f"attempt {claimed.fence} begins on worker {self._claimant.worker_id}")
+            recorder.begin()
             # This worker holds the run from here on and has to end it after any error: no other worker would.
             try:
                 ending = await self._performer.perform(claimed, recorder, monitor)

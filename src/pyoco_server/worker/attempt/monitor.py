@@ -179,7 +179,7 @@ class AttemptMonitor:
 
     def _note(self, text: str) -> None:
         if self._recorder is not None:
-            self._recorder.log.notice(text, level="WARNING")
+            self._recorder.log.warn(text)
 
     def _abandon(self) -> None:
         if self._engine is not None and not self.is_abandoned:

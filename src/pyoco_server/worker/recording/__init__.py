@@ -2,5 +2,5 @@
 
 `listener` turns callbacks into commands in the process that executes the run, `recorder` receives them in the
 worker, `batcher` commits them, `uploads` stores large results, `snapshot_writer` keeps the snapshot current,
-and `run_log` writes what the run prints.
+and `run_log` writes what the run prints. `held_notices` has the notices of a run that prints nothing.
 """

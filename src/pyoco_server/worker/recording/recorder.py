@@ -9,29 +9,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from pyoco_server.engine import WaitAnswer
 from pyoco_server.lifecycle.commands import (
-    Command,
     CompleteRun,
     ConfirmCancelled,
     FailRun,
-    FailTask,
     ParkRun,
     PutTaskWaiting,
     ReportLoss,
-    SkipTask,
-    StartTask,
     SucceedTask,
 )
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.events import Event, TaskFailed, TaskSucceeded
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX, LossCause, OutputKept, TaskStatus
+from pyoco_server.lifecycle.status import LossCause, OutputKept, TaskStatus
+from pyoco_server.operations.logs.notice_lines import FORMAT
 from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
@@ -44,16 +40,8 @@ from pyoco_server.worker.recording.values import StoredResult
 
 Answered = tuple[str, WaitAnswer]
 
-_KEPT = {
-    OutputKept.UNSERIALISABLE: "; its result cannot be kept as JSON, so a resumed run executes it again",
-    OutputKept.APPROXIMATE: "; its result is not the same after JSON, so a resumed run executes it again",
-    OutputKept.TOO_LARGE: "; its result is too large to be kept, so a resumed run executes it again",
-}
-_LOST = {
-    LossCause.SLOT_CRASHED: "the run's process died",
-    LossCause.HANDED_BACK: "the worker hands the run back",
-    LossCause.WORKER_LOST: "the worker is gone",
-}
+# Refused for these reasons, a run has not ended. For other reasons it may have, by this very commit.
+_NOT_ENDED = (Reason.CANCEL_REQUESTED, Reason.FENCED)
 
 
 class Recorder:
@@ -127,15 +115,31 @@ class Recorder:
 
     # From the loop
 
-    async def conclude(self, ending: Command) -> Reason | None:
+    def begin(self) -> None:
+        assert self.stored.run.claim is not None
+        self.log.note(self.stored.run.claim)
+
+    async def conclude(self, ending: CompleteRun | FailRun | ParkRun | ReportLoss) -> Reason | None:
         """Commit what still waits together with the end. Returns the reason if it was refused."""
         await self.uploads.wait_until_finished()
         if self.refused is not None:  # refused meanwhile, so that some results were not stored
             return self.refused
-        self._note(ending)
+        if isinstance(ending, CompleteRun | FailRun) and self.log.hold_end():
+            return await self._conclude_unwritten(ending)
+        self.log.note(ending)
         await self.log.flush()  # a reader that sees the end finds the log complete
         refused = await self._batcher.commit_with(ending)
         return await self._hand_back() if refused is Reason.NOT_WAITING else refused
+
+    async def _conclude_unwritten(self, ending: CompleteRun | FailRun) -> Reason | None:
+        """Nothing of the log is written, and the end says so: readers make its lines from the events."""
+        refused = await self._batcher.commit_with(replace(ending, notices=FORMAT))
+        if refused is None:
+            assert self.stored.run.ended_at is not None
+            self.log.end_unwritten(ending, self.stored.run.ended_at)
+        elif refused in _NOT_ENDED and self.broken is None:
+            self.log.end_refused()
+        return refused
 
     async def _hand_back(self) -> Reason | None:
         """A wait was answered before the run was parked: record the rest; the next claim finds the answer."""
@@ -144,11 +148,11 @@ class Recorder:
             self.loss(LossCause.HANDED_BACK, "a wait was answered before it was parked")
         )
 
-    async def conclude_alone(self, ending: Command) -> Reason | None:
+    async def conclude_alone(self, ending: FailRun | ConfirmCancelled) -> Reason | None:
         """Commit the end without what waits: after a cancel there is no more progress to record."""
         await self._batcher.flush()
         self.uploads.stop(remove=self.broken is None)
-        self._note(ending)
+        self.log.note(ending)
         await self.log.flush()
         return await self._batcher.commit_alone(ending)
 
@@ -159,25 +163,21 @@ class Recorder:
                 return
         elif isinstance(command, PutTaskWaiting):
             self.waits.add(command.task)
-        self._add(fact_of(command, values, acknowledged))
+        self._add(command, fact_of(command, values, acknowledged))
 
     def _upload(self, command: SucceedTask, values: bytes | None, acknowledged: Acknowledge | None) -> None:
         """A large result is stored before the log refers to it."""
 
         def add(put: StoredResult) -> None:
             stored = replace(command, kept=put.kept, types=put.types)
-            self._add(fact_of(stored, put.json, acknowledged))
+            self._add(stored, fact_of(stored, put.json, acknowledged))
 
         result = StoredResult(values, command.kept, command.types)
         self.uploads.begin(command.task, command.attempt, result, add)
 
-    def _add(self, fact: Fact) -> None:
-        self._note(fact.command)
+    def _add(self, command: TaskCommand, fact: Fact) -> None:
+        self.log.note(command, fact.size)
         self._batcher.add(fact)
-
-    def _note(self, command: Command) -> None:
-        for notice in _notices_of(command):
-            self.log.notice(*notice)
 
     def _stop_after(self, reason: Reason) -> None:
         if reason is not Reason.NOT_WAITING:  # after that reason the rest is still recorded
@@ -228,72 +228,3 @@ class OpenWaits:
         is_open = name in self._open
         self._open.discard(name)
         return is_open
-
-
-class _Notice(NamedTuple):
-    """`at`: when it happened, if that was earlier; None: now."""
-
-    text: str
-    task: str | None = None
-    attempt: int | None = None
-    level: str = "INFO"
-    at: float | None = None
-
-
-def _notices_of(command: Command) -> list[_Notice]:
-    """Empty for commands that need no notice."""
-    match command:
-        case StartTask():
-            again = f" (attempt {command.attempt})" if command.attempt > 1 else ""
-            text = f"task {command.task} started{again}"
-            # Not now: the task may already have printed lines with earlier instants.
-            return [_Notice(text, command.task, command.attempt, at=command.started_at)]
-        case SucceedTask():
-            took = _took(command.ended_at - command.started_at)
-            kept = _KEPT.get(command.kept, "")
-            text = f"task {command.task} succeeded in {took}{kept}"
-            return [_Notice(text, command.task, command.attempt, "WARNING" if kept else "INFO")]
-        case FailTask():
-            return _failure(command)
-        case SkipTask():
-            return [_Notice(f"task {command.task} will not run", command.task)]
-        case PutTaskWaiting():
-            return [_Notice(_waits(command), command.task, command.attempt)]
-        case ParkRun():
-            return [_Notice("nothing is left but waits: the run is parked, the worker is free")]
-        case CompleteRun():
-            return [_Notice("run completed")]
-        case FailRun():
-            return [_Notice(f"run failed: {_first_line(command.error)}", command.task, level="ERROR")]
-        case ConfirmCancelled():
-            return [_Notice("run cancelled", level="WARNING")]
-        case ReportLoss():
-            detail = f": {command.detail}" if command.detail else ""
-            return [_Notice(f"{_LOST[command.cause]}{detail}", level="WARNING")]
-        case _:
-            return []
-
-
-def _waits(waiting: PutTaskWaiting) -> str:
-    if waiting.deadline_at is None:  # a sleep has one
-        return f"task {waiting.task} waits for an answer to '{waiting.wait_key}'"
-    until = datetime.fromtimestamp(waiting.deadline_at, UTC).isoformat(timespec="seconds")
-    if waiting.wait_key.startswith(SLEEP_KEY_PREFIX):
-        return f"task {waiting.task} sleeps until {until}"
-    return f"task {waiting.task} waits for an answer to '{waiting.wait_key}' until {until}"
-
-
-def _failure(failed: FailTask) -> list[_Notice]:
-    task, attempt = failed.task, failed.attempt
-    again = "; it will be tried again" if failed.will_retry else ""
-    lines = [f"task {task} failed: {_first_line(failed.error)}{again}"]
-    lines += (failed.traceback or "").rstrip("\n").split("\n") if failed.traceback else []
-    return [_Notice(line, task, attempt, "ERROR") for line in lines]
-
-
-def _took(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(seconds, 0) * 1000:.1f} ms"
-
-
-def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0][:1000]

@@ -2,7 +2,7 @@
 
 The log never delays the run: lines that cannot be stored in time are left out, and a line says how many. The
 end of a run waits for its log only while the broker answers; the rest is stored after the end. After a
-takeover nothing more is written.
+takeover nothing more is written. A run that prints nothing and ends soon has no chunk (`held_notices`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import contextvars
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pyoco_server import clock
 from pyoco_server.errors import Unavailable
 from pyoco_server.ids import new_token
 from pyoco_server.jetstream.errors import BrokerRefused
+from pyoco_server.lifecycle.commands import CompleteRun, FailRun
+from pyoco_server.operations.logs.notice_lines import notice
 from pyoco_server.store.logs.writer import LogEnd, LogLine, LogMoved
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, contain, start_task
-from pyoco_server.worker.slots.capture import as_line
+from pyoco_server.worker.recording.held_notices import HeldNotices, Noted, notice_lines
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ log = logging.getLogger(__name__)
 # pause is stored sooner, after a short time in which others can join.
 FLUSH_SEC = 0.1
 GATHER_SEC = 0.01
+# Notices of a run that prints nothing are stored after this long. If it ends sooner, they need not be.
+HOLD_SEC = 0.5
 # While lines are left out, a line in the log says so this often.
 MARK_SEC = 10.0
 CHUNK_BYTES_MAX = 192 * 1024
@@ -62,6 +66,8 @@ class RunLog:
         self._fence = fence
         # The first claim begins an empty log; a later one has to read where the log ends.
         self._end: LogEnd | None = LogEnd() if fence == 1 else None
+        # None as soon as lines are written.
+        self._held = HeldNotices(store.config.log_max_lines_per_run) if fence == 1 else None
         self._waiting: deque[LogLine] = deque()
         self._weight = 0
         self._left_out = 0
@@ -78,22 +84,25 @@ class RunLog:
         self._is_flushing = False
         self._on_room: Callable[[], None] | None = None
 
-    def notice(
-        self,
-        text: str,
-        task: str | None = None,
-        attempt: int | None = None,
-        level: str = "INFO",
-        at: float | None = None,
-    ) -> None:
-        """A system line about the run, with the current instant or `at`."""
-        stamp = clock.now() if at is None else at
-        for line in text.split("\n"):
-            self.add(LogLine(stamp, "system", as_line(line), task, attempt or None, level))
+    def note(self, noted: Noted, size: int = 0) -> None:
+        """Notices about the claim, a task or the end. `size`: of the values in it, in bytes."""
+        at = clock.now()
+        if self._held is None or not self._held.hold(noted, at, size):
+            self._add_all(notice_lines(noted, at))
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(HOLD_SEC, self.flush_soon)
+
+    def warn(self, text: str) -> None:
+        """A notice about something that is not an event."""
+        self._add_all(notice(text, clock.now(), level="WARNING"))
 
     def add(self, line: LogLine) -> None:
         if self._is_over or self._is_closed:
             return
+        if self._held is not None and self._held.is_ending:
+            self._held.later.append(line)
+            return
+        self._release()
         if why := self._why_not(line):
             self._leave_out(why)
             return
@@ -107,6 +116,27 @@ class RunLog:
         elif self._timer is None or line.stream != "system":
             self._flush_later(is_urgent=line.stream != "system")
 
+    def hold_end(self) -> bool:
+        """Whether nothing of the log is written or has to be. Then nothing is, until the end is known."""
+        if self._held is None or self._is_over:
+            return False
+        self._forget_timer()
+        self._held.is_ending = True
+        return True
+
+    def end_unwritten(self, ending: CompleteRun | FailRun, ended_at: float) -> None:
+        """The end is committed, and says that no line is stored. Lines that came meanwhile are stored after
+        the same lines that readers make from the events."""
+        held, self._held = self._held, None
+        if held is not None and held.later:
+            self._add_all(held.unwritten(ending, ended_at) + held.later)
+
+    def end_refused(self) -> None:
+        """The end is not committed: the notices are written after all."""
+        if self._held is not None:
+            self._held.is_ending = False
+            self._release()
+
     def is_full(self, on_room: Callable[[], None]) -> bool:
         """True: the caller should wait. `on_room` is called when waiting is over."""
         if self._weight < WAITING_BYTES_MAX // 2 or not self._store.is_connected:
@@ -116,6 +146,7 @@ class RunLog:
 
     def flush_soon(self) -> None:
         self._forget_timer()
+        self._release()
         if self._writer is None and (self._waiting or self._left_out):
             self._writer = start_task(self._write(), LOOP, context=self._context)
 
@@ -163,6 +194,16 @@ class RunLog:
         self._is_over = True
         writer.cancel()
         log.error("the end of a run's log is lost", extra={"run_id": self._run_id})
+
+    def _release(self) -> None:
+        """Held notices are written before anything else is."""
+        if self._held is not None and not self._held.is_ending:
+            held, self._held = self._held, None
+            self._add_all(held.written() + held.later)
+
+    def _add_all(self, lines: Iterable[LogLine]) -> None:
+        for line in lines:
+            self.add(line)
 
     def _why_not(self, line: LogLine) -> str:
         """Why a line is left out; empty if it is stored. Notices about the whole run are always stored."""

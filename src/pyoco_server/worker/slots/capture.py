@@ -16,10 +16,7 @@ from typing import Any
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt
-
-LINE_BYTES_MAX = 8 * 1024
-LINE_CHARS_MAX = LINE_BYTES_MAX  # a character is a byte at least
-CUT_MARK = " … cut"
+from pyoco_server.printable import LINE_CHARS_MAX, as_line
 
 # at, stream, attempt, lines, level
 OnLines = Callable[[float, str, CurrentAttempt | None, list[str], str | None], None]
@@ -149,18 +146,6 @@ def restore_streams(streams: tuple[LineStream, LineStream]) -> None:
 
 def split_lines(text: str) -> list[str]:
     return [as_line(line) for line in text.split("\n")]
-
-
-def as_line(text: str) -> str:
-    """The final text of a line that overwrites itself, as a progress bar does; bounded and valid UTF-8."""
-    if "\r" in text:
-        text = text.rstrip("\r").rpartition("\r")[2]
-    if text.isascii():
-        return text if len(text) <= LINE_CHARS_MAX else text[:LINE_CHARS_MAX] + CUT_MARK
-    encoded = text[: LINE_CHARS_MAX + 1].encode("utf-8", "backslashreplace")
-    if len(encoded) <= LINE_BYTES_MAX:
-        return encoded.decode()
-    return encoded[:LINE_BYTES_MAX].decode("utf-8", "ignore") + CUT_MARK
 
 
 class LineBuffer:
