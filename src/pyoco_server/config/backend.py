@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ConfigDict, ValidationError, create_model, model_validator
+from pydantic import ConfigDict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pyoco_server.config.describe import (
-    ENV_PREFIX,
     allowed_for,
     as_written,
     default_of,
@@ -71,7 +68,7 @@ class NatsBackendConfig(Names):
 
 def read_environment() -> dict[str, Any]:
     """The values of `PYOCO_*` and the .env file, by field and unchecked; without fields that are not set."""
-    real = _environment_model()(_env_file=None).model_dump(exclude_none=True)
+    real = _settings_in(os.environ)
     switches = NatsBackendConfig(**{name: real[name] for name in _OF_THE_FILE if name in real})
     if not switches.load_dotenv:
         return real
@@ -79,7 +76,7 @@ def read_environment() -> dict[str, Any]:
     if "env_file" in real and not file.exists():
         raise ConfigError(f"PYOCO_ENV_FILE names {str(file)!r}, which does not exist; name a file that does.")
     try:
-        found = _environment_model()(_env_file=file).model_dump(exclude_none=True)
+        found = _settings_in(_variables_of(file)) | real
     except (OSError, UnicodeDecodeError) as unreadable:
         raise ConfigError(
             f"{str(file)!r} cannot be read as UTF-8 text ({unreadable}); correct it."
@@ -102,20 +99,24 @@ def wrong_log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def origins() -> dict[str, str]:
     """Where each setting comes from: `environment`, the name of the .env file, or `default`."""
-    real = _environment_model()(_env_file=None).model_dump(exclude_none=True)
+    real = _settings_in(os.environ)
     found = dict.fromkeys(read_environment(), str(real.get("env_file", default_of("env_file"))))
     return dict.fromkeys(field_names(), "default") | found | dict.fromkeys(real, "environment")
 
 
-@cache
-def _environment_model() -> type[BaseSettings]:
-    """Every setting as text: pydantic-settings only reads, `NatsBackendConfig` checks."""
-    fields: dict[str, Any] = dict.fromkeys(field_names(), (str | None, None))
-    return create_model("PyocoEnvironment", __base__=_FetchedText, **fields)
+def _settings_in(variables: Mapping[str, str | None]) -> dict[str, Any]:
+    """Settings by field, as text. Names in any case; an empty variable is an unset one."""
+    given = {name.upper(): value for name, value in variables.items() if value}
+    found = ((name, given.get(variable_of(name))) for name in field_names())
+    return {name: value for name, value in found if value is not None}
 
 
-class _FetchedText(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="ignore")
+def _variables_of(file: Path) -> dict[str, str | None]:
+    if not file.is_file():
+        return {}
+    from dotenv import dotenv_values  # only where there is a file: each process would import it
+
+    return dotenv_values(file, encoding="utf-8")
 
 
 def variable_for_flows(name: str) -> str | None:

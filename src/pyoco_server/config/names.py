@@ -8,7 +8,8 @@ from pydantic.dataclasses import dataclass
 from pyoco_server.config.table import Table
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+# `defer_build`: as in `table.py`.
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", defer_build=True))
 class Names(Table):
     @property
     def nats_servers(self) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
@@ -25,7 +25,6 @@ from pyoco_server.operations.executions.histories import Histories, Projection
 from pyoco_server.operations.fleet.counters import Counters
 from pyoco_server.operations.fleet.storage import StorageWatch
 from pyoco_server.operations.identity.authenticate import KeyCheck
-from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
 from pyoco_server.operations.identity.failed_attempts import FailedAttempts
 from pyoco_server.operations.live.list_changes import ListChanges
 from pyoco_server.operations.live.run_changes import RunChanges
@@ -33,7 +32,6 @@ from pyoco_server.operations.live.run_views import RunViews
 from pyoco_server.operations.live.worker_changes import WorkerChanges
 from pyoco_server.operations.logs.pages import LogPages
 from pyoco_server.operations.logs.views import LogViews
-from pyoco_server.operations.rechecks.airflow import Airflow
 from pyoco_server.operations.rechecks.catalogue import catalogue_of_file, import_at_start
 from pyoco_server.operations.rechecks.context import RecheckContext, RecheckCounters
 from pyoco_server.operations.rechecks.workers import OwnWorkers
@@ -41,6 +39,10 @@ from pyoco_server.read_model.rechecks import RecheckModel
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Service, Services
+
+if TYPE_CHECKING:
+    from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
+    from pyoco_server.operations.rechecks.airflow import Airflow
 
 # Beyond this many unread commits a gateway is catching up rather than keeping up.
 READY_LAG_MAX = 5_000
@@ -63,7 +65,7 @@ class Gateway:
         takes_keys = "api_key" in config.auth_methods or (config.jwt_jwks and not config.auth_methods)
         failures = FailedAttempts(config.auth_failures_per_min)
         self.keys = KeyCheck(self.store, failures) if takes_keys else None
-        self.tokens = JwtCheck(config, failures) if config.jwt_jwks else None
+        self.tokens = _token_check(config, failures) if config.jwt_jwks else None
         # Every kind that can be checked here; which kinds a face accepts is decided by its authentication.
         checks = Authenticators(self.keys, self.tokens)
         self.credentials = Credentials(config, checks) if any(checks) else None
@@ -142,7 +144,7 @@ class Gateway:
         model = RecheckModel(self.store.client, self.store.jetstream, self.config)
         counters = RecheckCounters()
         is_own = self.config.recheck_executor == "pyoco"
-        executor = OwnWorkers(self.store) if is_own else Airflow(self.config, counters)
+        executor = OwnWorkers(self.store) if is_own else _airflow(self.config, counters)
         return RecheckContext(self.store, model, executor, counters)
 
     def _reasons(self) -> Iterator[str]:
@@ -244,6 +246,20 @@ class Gateway:
 
     async def _start_batches(self) -> None:
         self._ended_batches.start()
+
+
+def _token_check(config: NatsBackendConfig, failures: FailedAttempts) -> JwtCheck:
+    """Imported here: most gateways check no tokens, and its libraries take long to import."""
+    from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
+
+    return JwtCheck(config, failures)
+
+
+def _airflow(config: NatsBackendConfig, counters: RecheckCounters) -> Airflow:
+    """Imported here: an HTTP client that most gateways do not need."""
+    from pyoco_server.operations.rechecks.airflow import Airflow
+
+    return Airflow(config, counters)
 
 
 async def _freeze_memory() -> None:

@@ -18,8 +18,9 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, Unavailable
 from pyoco_server.operations.identity import jwks
-from pyoco_server.operations.identity.authenticate_jwt import InvalidToken, JwtCheck
+from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
 from pyoco_server.operations.identity.jwks import keys_in
+from pyoco_server.operations.identity.tokens import InvalidToken
 from tests import issuer
 from tests.conftest import until
 

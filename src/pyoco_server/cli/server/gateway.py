@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyoco_server.broker import EmbeddedBroker
@@ -16,8 +15,9 @@ from pyoco_server.supervision import contain
 if TYPE_CHECKING:
     import uvicorn
 
-READY_PAUSE_SEC = (0.005, 0.5)
-ANSWER_TIMEOUT_SEC = 5.0
+    from pyoco_server.http_api.gateway import Gateway
+
+READY_PAUSE_SEC = (0.005, 0.1)
 GRACE_SEC = 3  # for requests in flight at the stop
 WS_FRAME_BYTES_MAX = 65_536  # refused before they are buffered; the face has the same limit in any server
 
@@ -33,7 +33,7 @@ class GatewayServer:
         self._broker = broker
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._end_streams: Callable[[], None] = lambda: None
+        self._gateway: Gateway | None = None
         self._given_up = False
         self.ended = asyncio.Event()
         self.reasons: list[str] = []
@@ -43,7 +43,7 @@ class GatewayServer:
         from pyoco_server.http_api import create_app
 
         app = create_app(self._config, broker=self._broker)
-        self._end_streams = app.state.gateway.streams.end
+        self._gateway = app.state.gateway
         self._server = _server_for(app, debug=self._config.log_level == "DEBUG")
         self._serving = asyncio.create_task(self._serve(self._server))
 
@@ -51,18 +51,20 @@ class GatewayServer:
         """Accept no more requests, finish those in flight, close. Callable twice, and before start."""
         self.give_up_waiting()
         if self._server is not None and self._serving is not None:
-            self._end_streams()  # the server would wait for them
+            if self._gateway is not None:
+                self._gateway.streams.end()  # the server would wait for them
             self._server.should_exit = True
             await self._serving
 
     async def wait_until_ready(self) -> bool:
-        """True when `/ready` answers ready; False after `give_up_waiting`."""
+        """True when `/ready` would answer ready; False after `give_up_waiting`. Requests would be logged."""
         pause_sec, longest_sec = READY_PAUSE_SEC
         while not self._given_up:
-            state = await self._ask_ready()
-            if state.get("ready") is True:
-                return True
-            self.reasons = state.get("reasons", [])
+            if self._server is not None and self._gateway is not None and self._server.started:
+                standing = self._gateway.standing()
+                if standing["ready"]:
+                    return True
+                self.reasons = standing["reasons"]
             await asyncio.sleep(pause_sec)
             pause_sec = min(pause_sec * 1.5, longest_sec)
         return False
@@ -77,16 +79,6 @@ class GatewayServer:
                 await server.serve(sockets=[self._listening.sock])
         finally:
             self.ended.set()
-
-    async def _ask_ready(self) -> dict[str, Any]:
-        """The answer of `/ready` over HTTP; empty if there is none yet."""
-        try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_SEC):
-                body = await _get(self._listening.reachable_host, self._listening.port, "/ready")
-                state: dict[str, Any] = json.loads(body)
-                return state
-        except (OSError, ValueError):
-            return {}
 
 
 def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
@@ -109,13 +101,3 @@ def _server_for(app: Any, *, debug: bool) -> uvicorn.Server:
         timeout_graceful_shutdown=GRACE_SEC,
     )
     return Server(settings)
-
-
-async def _get(host: str, port: int, path: str) -> bytes:
-    reader, writer = await asyncio.open_connection(host, port)
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        answer = await reader.read()
-        return answer.partition(b"\r\n\r\n")[2]
-    finally:
-        writer.close()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from pyoco_server.cli.server.listening import Listening
 from pyoco_server.cli.server.up_plan import UpPlan
 from pyoco_server.config import default_of, without_credentials
-from pyoco_server.http_api import pages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +60,8 @@ def facts(plan: UpPlan, listening: Listening) -> Iterator[tuple[str, str]]:
     yield "API", url
     every = " (every address of this machine)" if listening.is_everywhere else ""
     yield "Listening", f"{listening.bound}{every}"
+    from pyoco_server.http_api import pages  # the whole gateway; the worker must be started before it
+
     if pages.is_built():
         yield "Dashboard", f"{url}/"
     yield "Reference", f"{url}/docs"

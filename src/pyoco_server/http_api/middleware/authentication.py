@@ -19,8 +19,8 @@ from pyoco_server.http_api.middleware.addresses import SELF_AUTHENTICATING, firs
 from pyoco_server.http_api.middleware.callers import note_caller
 from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials, Method, security_schemes
 from pyoco_server.http_api.middleware.scopes import check_scope
-from pyoco_server.operations.identity.authenticate_jwt import InvalidToken
 from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.identity.tokens import InvalidToken
 
 POLICY_VIOLATION = 1008
 # First step of the path where idempotency keys are looked up.

@@ -7,7 +7,7 @@ does, so the two kinds of bearer tokens cannot be confused. Finds callers; decid
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -15,8 +15,11 @@ from pyoco_server.api_keys import KEY_PREFIX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, Unauthenticated
 from pyoco_server.operations.identity.authenticate import KeyCheck
-from pyoco_server.operations.identity.authenticate_jwt import InvalidToken, JwtCheck
 from pyoco_server.operations.identity.callers import Caller
+from pyoco_server.operations.identity.tokens import InvalidToken
+
+if TYPE_CHECKING:
+    from pyoco_server.operations.identity.authenticate_jwt import JwtCheck
 
 AUTHORIZATION = b"authorization"
 BEARER = b"bearer "

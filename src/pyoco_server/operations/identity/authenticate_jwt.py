@@ -15,27 +15,18 @@ import jwt
 
 from pyoco_server.api_keys import is_tenant_id
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Unauthenticated
 from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT, Caller
 from pyoco_server.operations.identity.failed_attempts import FailedAttempts
 from pyoco_server.operations.identity.jwks import ALGORITHM, Jwks
+from pyoco_server.operations.identity.tokens import GUI, RECHECK, InvalidToken
 from pyoco_server.printable import has_control
 
-# The two audiences of the recheck face; all other faces use PYOCO_JWT_AUDIENCE.
-RECHECK, GUI = "pdca", "pdca.gui"
 INSTANTS = ("exp", "nbf", "iat")
 TOKEN_CHARS_MAX = 8_192
 SUBJECT_CHARS_MAX = 256
 SCOPES_MAX = 100
 CACHED_MAX = 1024
-
-
-class InvalidToken(Unauthenticated):
-    """The request has a token that is not valid."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(f"{message} Get a new token.", err_id="")
 
 
 class _CachedToken(NamedTuple):

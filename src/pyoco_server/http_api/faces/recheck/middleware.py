@@ -33,8 +33,8 @@ from pyoco_server.http_api.requests.idempotency import HEADER
 from pyoco_server.http_api.routing.operation import Operation, Serve
 from pyoco_server.http_api.routing.path_table import PathTable
 from pyoco_server.operations.idempotency.key_scope import hashed
-from pyoco_server.operations.identity.authenticate_jwt import GUI, RECHECK
 from pyoco_server.operations.identity.callers import Caller, Scope
+from pyoco_server.operations.identity.tokens import GUI, RECHECK
 from pyoco_server.operations.rechecks.context import ANONYMOUS_CLIENT, client_of, tenant_of
 from pyoco_server.token_bucket import WINDOW_SEC, Taken
 
