@@ -68,8 +68,11 @@ class Housekeeper:
         self._round = Loop("housekeeping", self._do_chores, interval_sec=interval_sec)
         self._timer = Loop("housekeeping timer", self._process_due_runs)
         lease = Loop("housekeeping lease", self._keep_lease, interval_sec=interval_sec)
-        self._loops = (lease, self._round, self._timer)
+        self._ended_processes = Loop("ended processes of workers", self._take_from_ended)
+        self._new_workers = Loop("new workers", self._lost_workers.watch_new)
+        self._loops = (lease, self._round, self._timer, self._ended_processes, self._new_workers)
         self._due_runs.on_due(self._timer.wake)
+        self._lost_workers.processes.on_end(self._ended_processes.wake)
         self._rests_until = float("-inf")
         self._watched: _Watched | None = None
         self.is_holder = False
@@ -84,10 +87,16 @@ class Housekeeper:
         lease, *chores = self._loops
         await asyncio.gather(*(loop.stop(within_sec) for loop in chores))
         await lease.stop(within_sec)  # last: chores that are still executed need the lease
+        self._lost_workers.processes.close()
         if self.is_holder:
             self.is_holder = False
             with contextlib.suppress(Unavailable, WrongSequence):  # then it expires, and another one takes it
                 await self._store.leases.release(KEY, revision=self._revision)
+
+    def note_worker(self, entry: bytes) -> None:
+        """A worker wrote this into the registry."""
+        if self.is_holder and self._lost_workers.is_new_and_local(entry):
+            self._new_workers.wake()
 
     def handle_reconnect(self) -> None:
         """The broker may have lost schedules: all of them are read again."""
@@ -144,6 +153,12 @@ class Housekeeper:
         """Between two rounds: runs are processed at their instant, not in the next round."""
         if self.is_holder:
             await self._due_runs.look()
+
+    async def _take_from_ended(self) -> None:
+        """Between two rounds: a process that has ended needs no lease period to be sure of it."""
+        if self.is_holder:
+            await self._catch_up()
+            await self._lost_workers.take_from_ended()
 
     async def _keep_lease(self) -> None:
         try:

@@ -9,26 +9,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 
+import msgspec
+
 from pyoco_server.errors import Unavailable
-from pyoco_server.housekeeping.isolation import Isolation
+from pyoco_server.housekeeping.isolation import Isolation, sum_of_all
+from pyoco_server.housekeeping.local_processes import LocalProcesses
 from pyoco_server.housekeeping.stillness import Stillness
 from pyoco_server.lifecycle.commands import ReportLoss
 from pyoco_server.lifecycle.events import RunFailed
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import LossCause
+from pyoco_server.operations.bounded_dict import put_bounded
 from pyoco_server.operations.fleet.publish_dead_letter import MAX_DELIVER, publish_dead_letter
 from pyoco_server.operations.logs.notices import note_soon
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.read_model.runs import ReadModel
-from pyoco_server.store.fleet.leases import Lease, boot_id
+from pyoco_server.store.fleet.leases import Lease
 from pyoco_server.store.store import Store
 
 log = logging.getLogger(__name__)
 
 RUNS_AT_ONCE = 200
+# Taken concurrently: a worker waits for them.
+TAKEN_AT_ONCE = 8
+LOOKED_AT_MAX = 10_000
+
+
+class _Entry(msgspec.Struct):
+    """The members of a registry entry that are used here."""
+
+    instance_id: str = ""
+    host: str = ""
 
 
 class LostWorkers:
@@ -38,6 +51,9 @@ class LostWorkers:
         self._lease_sec = store.config.worker_lease_sec
         self._stillness = Stillness(step_sec_max=2 * store.config.housekeeping_interval_sec)
         self._isolation = Isolation("lost workers")
+        self.processes = LocalProcesses()
+        self._looked_at: dict[str, None] = {}
+        self._new: list[str] = []
         # By instance, as last observed: its lease (None: it has none) and the lease's revision.
         self.leases: dict[str, tuple[Lease | None, int]] = {}
 
@@ -59,16 +75,42 @@ class LostWorkers:
         lost = [instance for instance, (lease, _) in self.leases.items() if self._is_lost(instance, lease)]
         return sum([await self._take_from(instance) for instance in lost])
 
+    async def take_from_ended(self) -> int:
+        """End the claims of processes of this machine that have ended, without waiting for their leases."""
+        claiming = self._read_model.housekeeping.claiming_instances()
+        ended = [instance for instance in self.processes.ended if instance in claiming]
+        return sum([await self._take_from(instance) for instance in ended])
+
+    def is_new_and_local(self, entry: bytes) -> bool:
+        """Whether the worker that wrote this entry is new, so that `watch_new` watches it."""
+        instance = _instance_on_this_host(entry)
+        if instance is None or instance in self._looked_at:
+            return False
+        put_bounded(self._looked_at, instance, None, LOOKED_AT_MAX)
+        self._new.append(instance)
+        return True
+
+    async def watch_new(self) -> None:
+        """Watch the processes of new workers on this machine, so that their end is noticed at once."""
+        while self._new:
+            lease, _ = await self._store.leases.read(self._new[-1])
+            instance = self._new.pop()
+            if lease is not None:
+                self.processes.watch(instance, lease)
+
     def _is_lost(self, instance: str, lease: Lease | None) -> bool:
         is_still = self._stillness.still_sec(instance) >= self._lease_sec
-        return is_still or (lease is not None and _is_dead_local_process(lease))
+        return self.processes.has_ended(instance, lease) or is_still
 
     async def _read(self, instances: set[str]) -> list[tuple[Lease | None, int]]:
         return list(await asyncio.gather(*(self._store.leases.read(instance) for instance in instances)))
 
     async def _take_from(self, instance: str) -> int:
         runs = self._read_model.housekeeping.claimed_by(instance, RUNS_AT_ONCE)
-        return await self._isolation.each_run(runs, lambda run: self._report(run, instance))
+        return await sum_of_all(
+            self._isolation.each_run(runs[first::TAKEN_AT_ONCE], lambda run: self._report(run, instance))
+            for first in range(TAKEN_AT_ONCE)
+        )
 
     async def _report(self, run: Run, instance: str) -> bool:
         if run.claim is None:
@@ -106,14 +148,9 @@ class LostWorkers:
                 await self._store.owed_letters.remove(run.run_id, noted)
 
 
-def _is_dead_local_process(lease: Lease) -> bool:
-    """The worker ran on this machine since the machine's last start, and its process is gone."""
-    if lease.host != socket.gethostname() or not lease.boot_id or lease.boot_id != boot_id():
-        return False
+def _instance_on_this_host(entry: bytes) -> str | None:
     try:
-        os.kill(lease.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+        found = msgspec.json.decode(entry, type=_Entry) if entry else _Entry()
+    except msgspec.MsgspecError:  # another version or program wrote it
+        return None
+    return found.instance_id if found.instance_id and found.host == socket.gethostname() else None

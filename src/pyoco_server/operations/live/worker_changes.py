@@ -7,6 +7,7 @@ timer is set to the instant at which the first active worker would count as lost
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyoco_server import clock
@@ -35,18 +36,26 @@ class WorkerChange(NamedTuple):
 
 
 class WorkerChanges(Changes["WorkerChangesReader"]):
-    def __init__(self, store: Store, read_model: ReadModel) -> None:
+    def __init__(
+        self, store: Store, read_model: ReadModel, on_written: Callable[[bytes], None] = lambda _: None
+    ) -> None:
+        """`on_written` gets every entry of the registry that is written."""
         super().__init__()
+        self._on_written = on_written
         self._store = store
         self._read_model = read_model
 
     async def start(self) -> None:
         """Receive every entry that is written from now on, also after a reconnect."""
-        await self._store.registry.follow(lambda _worker_id: self._wake())
+        await self._store.registry.follow(self._receive)
         self._store.on_reconnect(self._wake)
 
     def subscribe(self, caller: Caller) -> WorkerChangesReader:
         return self._add(WorkerChangesReader(self._store, self._read_model, caller))
+
+    def _receive(self, entry: bytes) -> None:
+        self._on_written(entry)
+        self._wake()
 
     def _wake(self) -> None:
         for reader in self._each():

@@ -90,12 +90,11 @@ class WorkerRegistry:
         found = {bucket.key_of(message): _record(message.data) for message in messages}
         return [record | {"worker_id": name} for name, record in found.items() if record is not None]
 
-    async def follow(self, on_written: Callable[[str], None]) -> None:
-        """Call this with the name of every worker whose entry is written or removed from now on."""
-        skip = len(self._bucket.prefix)
+    async def follow(self, on_written: Callable[[bytes], None]) -> None:
+        """Call this with every entry that is written from now on; empty for one that is removed."""
 
-        def on_message(written: bytes, _reply: bytes, _headers: bytes, _data: bytes) -> None:
-            on_written(written[skip:].decode())
+        def on_message(_written: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
+            on_written(data)
 
         await self._client.listen(self._bucket.prefix + ">", on_message)
 
