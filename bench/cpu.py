@@ -11,6 +11,7 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.processes import all_stats, descendants
 from bench.stack import Durability, Stack, stack
 from bench.submit import raw_publishes
 from bench.worker import begun, drained, submitted
@@ -73,24 +74,10 @@ def spent(started: Stack) -> Spent:
         broker=_seconds(broker) if broker else 0.0,
         gateway=_seconds(pids[0]) if pids else 0.0,
         worker=_seconds(worker) if worker else 0.0,
-        slots=sum(map(_seconds, _children(worker))) if worker else 0.0,
+        slots=sum(map(_seconds, descendants(worker, all_stats()))) if worker else 0.0,
     )
 
 
 def _seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def _children(pid: int) -> list[int]:
-    """Read from all processes: not every kernel has a list of children."""
-    return [
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _parent(entry) == pid
-    ]
-
-
-def _parent(entry: Path) -> int:
-    try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:  # the process has ended in the meantime
-        return 0

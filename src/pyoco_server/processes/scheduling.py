@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from pyoco_server.config import NatsBackendConfig
+if TYPE_CHECKING:  # slots import this module, and do not need the settings
+    from pyoco_server.config import NatsBackendConfig
 
 log = logging.getLogger(__name__)
 

@@ -33,6 +33,14 @@ def _pid() -> Flow:
     return _flow(pid)
 
 
+def _parent() -> Flow:
+    @task
+    def parent() -> int:
+        return os.getppid()
+
+    return _flow(parent)
+
+
 def _surroundings() -> Flow:
     """All that code in a slot can find out about how its process was started."""
 
@@ -215,6 +223,7 @@ def _flow(*tasks: Any) -> Flow:
 FLOWS = {
     "surroundings": _surroundings,
     "pid": _pid,
+    "parent": _parent,
     "stubborn": _stubborn,
     "busy": _busy,
     "overtime": _overtime,

@@ -23,6 +23,8 @@ from pyoco_server.worker.slots import zygote_link
 from pyoco_server.worker.slots.edition import ResolverBroken
 from pyoco_server.worker.slots.pool import Slots
 from pyoco_server.worker.slots.zygote import reseed
+from pyoco_server.worker.slots.zygote_link import ZygoteLink
+from pyoco_server.worker.slots.zygote_messages import Forked, FromZygote
 from pyoco_server.worker.slots.zygote_spawn import forks_slots
 from tests.conftest import NatsServer, config_for, until
 from tests.promises.stack import environment_of
@@ -163,9 +165,9 @@ async def test_runs_go_on_without_their_zygote_and_the_next_slots_have_another(
         assert (run.status, run.crashes, run.losses) == (RunStatus.COMPLETED, 0, 0)
         os.kill(slot, signal.SIGKILL)
         await until(lambda: not is_alive(slot))
-        after = await ended(store, await started(store, "pid", marks))
+        after = await ended(store, await started(store, "parent", marks))
         assert after.status is RunStatus.COMPLETED
-        assert parent_of(after.tasks["pid"].output) not in (zygote, os.getpid())
+        assert parent_of(after.tasks["parent"].output) == os.getpid()
 
 
 async def test_a_run_that_kills_its_parent_process_harms_no_run(store: Store, tmp_path: Path) -> None:
@@ -197,6 +199,25 @@ async def test_a_zygote_that_is_stopped_is_replaced_when_a_slot_is_needed(
         await until(lambda: not any(map(is_alive, pids)))
         after = await ended(store, await started(store, "pid", marks))
         assert after.status is RunStatus.COMPLETED
+
+
+async def test_a_slot_whose_fork_is_not_reported_ends_and_another_one_is_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zygote_link, "FORK_TIMEOUT_SEC", 1.0)
+    handle, unreported = ZygoteLink._handle, list[int]()
+
+    def handle_but_one(self: ZygoteLink, message: FromZygote) -> None:
+        if isinstance(message, Forked) and not unreported:
+            unreported.append(message.pid)
+        else:
+            handle(self, message)
+
+    monkeypatch.setattr(ZygoteLink, "_handle", handle_but_one)
+    async with pool_of(tmp_path) as pool:
+        await until(lambda: not is_alive(unreported[0]))
+        assert all(slot.is_alive() for slot in pool._free)
+        assert pool.problem is None
 
 
 async def test_slots_of_one_zygote_do_not_draw_the_same_random_numbers(store: Store, tmp_path: Path) -> None:
@@ -261,6 +282,15 @@ async def test_a_run_that_forks_or_leaves_with_sys_exit_leaves_its_slot_usable(
     assert before == after
 
 
+async def test_an_idle_slot_that_is_killed_is_replaced_before_it_is_needed(tmp_path: Path) -> None:
+    async with pool_of(tmp_path) as pool:
+        killed, other = pids_of(pool)
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: len(pool._free) == 2 and killed not in pids_of(pool))
+        assert other in pids_of(pool)
+        assert len({parent_of(pid) for pid in pids_of(pool)}) == 1
+
+
 async def test_what_an_idle_slot_had_started_ends_with_it(store: Store, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     async with serving(store.config):
@@ -309,3 +339,11 @@ async def test_a_worker_that_stops_leaves_no_process_behind(
     worker.terminate()
     assert worker.wait(20) == 0
     await until(lambda: not any(map(is_alive, processes)))
+
+
+def test_a_zygote_imports_neither_settings_nor_the_client_of_the_broker() -> None:
+    """Every slot would have them in its memory."""
+    check = (
+        "import sys, pyoco_server.worker.slots.zygote; print({*sys.modules} & {'pydantic', 'nats', 'uvloop'})"
+    )
+    assert subprocess.check_output([sys.executable, "-P", "-c", check], text=True).strip() == "set()"

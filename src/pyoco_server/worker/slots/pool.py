@@ -43,7 +43,7 @@ class Slots:
         self, config: NatsBackendConfig, spec: str, count: int, zygote: SpawnedZygote | None = None
     ) -> None:
         self._config = config
-        self._processes = SlotProcesses(config, spec, self._prepare_again, zygote)
+        self._processes = SlotProcesses(config, spec, self._refill_soon, zygote)
         self._count = count
         self._edition = Edition()
         self._renewing = asyncio.Lock()
@@ -170,11 +170,17 @@ class Slots:
     async def _refill(self) -> None:
         """Start slots in advance, so that the next run does not wait for one."""
         await self._prepare()
+        await self._remove_dead()
         while self._has_room:
             missing = self._count - len(self._free) - len(self._busy)
             at_once = 1 if self._processes.are_forked else missing
             if not all(await asyncio.gather(*(self._add_slot() for _ in range(at_once)))):
                 return
+
+    async def _remove_dead(self) -> None:
+        dead = [slot for slot in self._free if not slot.is_usable]
+        self._free = [slot for slot in self._free if slot.is_usable]
+        await asyncio.gather(*(slot.close() for slot in dead))
 
     async def _add_slot(self) -> bool:
         try:
@@ -195,7 +201,7 @@ class Slots:
             if not self._stopping:
                 await self._processes.prepare(self._edition)
 
-    def _prepare_again(self) -> None:
+    def _refill_soon(self) -> None:
         if not self._stopping:
             self._refilling.wake()
 
@@ -228,7 +234,7 @@ class Slots:
         return next((slot for slot in self._free if slot.edition != self._edition), None)
 
     async def _new(self, edition: Edition | None = None) -> Slot:
-        slot = Slot(self._config, self._processes, edition or self._edition)
+        slot = Slot(self._config, self._processes, edition or self._edition, self._refill_soon)
         async with AsyncExitStack() as on_error:  # also when cancelled: the process would be left behind
             on_error.push_async_callback(slot.close)
             await slot.start()

@@ -60,22 +60,36 @@ class SlotProcesses:
         self._spec = spec
         self._parallelism = config.flow_parallelism
         self.are_forked = forks_slots(config)
-        self._may_load_flows = config.slot_start == "auto"
+        self._loads_flows = config.slot_start == "auto"
         self._on_zygote_lost = on_zygote_lost
         self._spawned = spawned
         self._guard = GroupGuard()
         self._preparing = asyncio.Lock()
         self._zygotes: dict[Edition, ZygoteLink] = {}
-        self._unsafe: set[Edition] = set()  # their flows must be loaded in each slot
+        self._is_closed = False
 
-    async def start(self, edition: Edition, link: socket.socket, outputs: Sequence[int]) -> SlotProcess:
-        """`link`, `outputs`: the slot's ends. Raises ResolverBroken, SlotDied, TimeoutError or OSError."""
-        if not self.are_forked:
-            return await self._start_interpreter(edition, link, outputs)
+    async def start(self, edition: Edition, outputs: Sequence[int]) -> tuple[SlotProcess, socket.socket]:
+        """A process that waits on its link, whose other end is returned. `outputs`: its stdout and stderr.
+
+        Raises ResolverBroken, SlotDied, TimeoutError or OSError.
+        """
         for _ in range(FORK_ATTEMPTS):
             with contextlib.suppress(ZygoteLost):
-                return await (await self._prepared_zygote(edition)).fork(link, outputs)
+                # A new link each time: a zygote may have forked before it was lost.
+                return await self._try_start(edition, outputs)
         raise SlotDied("the process that it was to be forked from ended")
+
+    async def _try_start(self, edition: Edition, outputs: Sequence[int]) -> tuple[SlotProcess, socket.socket]:
+        ours, theirs = socket.socketpair()
+        with ExitStack() as on_error, theirs:
+            on_error.callback(ours.close)
+            process: SlotProcess
+            if self.are_forked:
+                process = await (await self._prepared_zygote(edition)).fork(theirs, outputs)
+            else:
+                process = await self._start_interpreter(edition, theirs, outputs)
+            on_error.pop_all()
+        return process, ours
 
     async def prepare(self, edition: Edition) -> None:
         """So that the next slot starts at once. Raises as `start` does."""
@@ -86,10 +100,10 @@ class SlotProcesses:
         """Slots are started for this edition only. Zygotes of others end after their last slot."""
         for other in [one for one in self._zygotes if one != edition]:
             self._zygotes.pop(other).retire()
-        self._unsafe &= {edition}
 
     def close(self) -> None:
         """Close the slots first. Callable twice."""
+        self._is_closed = True
         for zygote in self._zygotes.values():
             zygote.close()
         self._zygotes.clear()
@@ -108,20 +122,26 @@ class SlotProcesses:
             return zygote
 
     async def _start_zygote(self, edition: Edition) -> ZygoteLink:
-        loads_flows = self._may_load_flows and edition not in self._unsafe
         zygote = self._new_zygote()
         with ExitStack() as on_error:  # also when cancelled: the process would be left behind
             on_error.callback(zygote.close)
             async with asyncio.timeout(START_TIMEOUT_SEC):
-                unsafe = await zygote.prepare(edition, self._spec, self._parallelism, loads_flows=loads_flows)
+                unsafe = await zygote.prepare(
+                    edition, self._spec, self._parallelism, loads_flows=self._loads_flows
+                )
             if unsafe is None:
                 on_error.pop_all()
                 return zygote
-        log.info("every slot loads the flows itself, because they cannot be copied", extra={"cause": unsafe})
-        self._unsafe.add(edition)
+        log.info(
+            "every slot loads the flows itself; with PYOCO_SLOT_START=imports this is not tried first",
+            extra={"cause": unsafe},
+        )
+        self._loads_flows = False
         return await self._start_zygote(edition)
 
     def _new_zygote(self) -> ZygoteLink:
+        if self._is_closed and self._spawned is None:
+            raise SlotDied("the worker is stopping")
         spawned, self._spawned = self._spawned or spawn_zygote(), None
         return ZygoteLink(spawned, self._guard, self._note_lost)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -39,10 +39,19 @@ KILL_AFTER_SEC = 0.5
 
 
 class Slot:
-    def __init__(self, config: NatsBackendConfig, processes: SlotProcesses, edition: Edition) -> None:
+    """`on_end`: its process has ended between two runs."""
+
+    def __init__(
+        self,
+        config: NatsBackendConfig,
+        processes: SlotProcesses,
+        edition: Edition,
+        on_end: Callable[[], None],
+    ) -> None:
         self._config = config
         self._processes = processes
         self.edition = edition
+        self._on_idle_end = on_end
         self.tenant: str | None = None
         self.flows: dict[str, str] = {}
         self.flow_params: dict[str, list[dict[str, Any]]] = {}
@@ -51,23 +60,20 @@ class Slot:
         self._pipes = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
         self._killing: asyncio.TimerHandle | None = None
         self.is_usable = True
+        self._is_closing = False
         self._runs = 0  # starts and ends of runs: odd while one is in flight
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._execution: _Execution | None = None
 
     async def start(self) -> None:
         """Returns when the resolver is loaded. Raises ResolverBroken or SlotDied if that fails."""
-        ours, theirs = socket.socketpair()
-        with ExitStack() as on_error, theirs:
-            on_error.callback(ours.close)
-            writers = [pipe.writer for pipe in self._pipes]
-            self._process = await self._processes.start(self.edition, theirs, writers)
-            on_error.pop_all()
+        outputs = [pipe.writer for pipe in self._pipes]
+        self._process, link = await self._processes.start(self.edition, outputs)
         for pipe in self._pipes:
             pipe.open()
         with suppress(ConnectionError):  # it has ended already; the link reports it
-            ours.send(m.GO_ON)  # its group is guarded now
-        await asyncio.get_running_loop().create_connection(lambda: self._link, sock=ours)
+            link.send(m.GO_ON)  # its group is guarded now
+        await asyncio.get_running_loop().create_connection(lambda: self._link, sock=link)
         async with asyncio.timeout(START_TIMEOUT_SEC):
             await self._ready
 
@@ -157,6 +163,7 @@ class Slot:
 
     async def close(self) -> None:
         """Kill the process at once. Nothing that matters may be running in it."""
+        self._is_closing = True
         self._signal(signal.SIGKILL)
         if self._killing is not None:
             self._killing.cancel()
@@ -190,8 +197,10 @@ class Slot:
         self.is_usable = False
         if not self._ready.done():
             self._ready.set_exception(SlotDied("its process ended while it was starting"))
-        if self._execution is not None:
+        elif self._execution is not None:
             self._execution.break_off()
+        elif not self._is_closing:
+            self._on_idle_end()
 
     async def _how_it_ended(self) -> str:
         assert self._process is not None

@@ -146,7 +146,7 @@ class Zygote:
 
 def why_unsafe(known: dict[str, str]) -> str | None:
     """What loading the flows has left in this process that does not work in forked copies of it."""
-    if os.fork is not _fork or select.poll is not _poll:
+    if os.fork is not _fork or getattr(select, "poll", None) is not _poll:
         return "os.fork or select.poll is replaced"
     if threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1:
         return "a thread is running"

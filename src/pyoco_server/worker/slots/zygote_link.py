@@ -96,14 +96,15 @@ class ZygoteLink:
         self._forks[number] = forked
         try:
             self._send(Fork(number=number), [link.fileno(), *outputs])
-            async with asyncio.timeout(FORK_TIMEOUT_SEC):
-                return await forked
-        except TimeoutError:
-            log.warning("the zygote does not answer and is killed", extra={"pid": self.pid})
-            self._lose()
-            raise ZygoteLost from None
+            await asyncio.wait({forked}, timeout=FORK_TIMEOUT_SEC)
+            if not forked.done():
+                log.warning("the zygote does not answer and is killed", extra={"pid": self.pid})
+                self._lose()
+                raise ZygoteLost
+            return forked.result()
         finally:
             del self._forks[number]
+            self._end_if_idle()
 
     def retire(self) -> None:
         """No further slot is forked; it ends after its last slot."""

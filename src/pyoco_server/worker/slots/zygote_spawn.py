@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyoco_server.config import NatsBackendConfig, environment_for_children
 from pyoco_server.processes.lifeline import HAS_PDEATHSIG
@@ -19,7 +20,16 @@ FOR_PLUGINS = ("PYOCO_DISCOVERY_MODULES",)
 
 def forks_slots(config: NatsBackendConfig) -> bool:
     """On Linux only: system libraries of macOS do not work in a forked process."""
-    return config.slot_start != "fresh" and HAS_PDEATHSIG and hasattr(os, "pidfd_open")
+    return config.slot_start != "fresh" and HAS_PDEATHSIG and _has_pidfd() and Path("/proc/self/fd").is_dir()
+
+
+def _has_pidfd() -> bool:
+    """Old kernels have none, and a container may forbid it."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
