@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pyoco_server.broker import find_nats_server
 from pyoco_server.config import NatsBackendConfig
@@ -28,6 +29,9 @@ from tests.sweeping import remove_streams
 
 def pytest_configure() -> None:
     _keep_bytecode()
+    # No test connects to a public address. Each HTTP client would read the certificates of all authorities.
+    os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+    os.environ.pop("SSL_CERT_FILE", None)
     # Thousands of tests are collected, and none of that is garbage.
     gc.disable()
     # A background job of a shell ignores interrupts, and so would every process that the tests start.
@@ -45,6 +49,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
 
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # A test with one of these fixtures needs other processes.
 HEAVY_FIXTURES = {"nats_server", "own_nats_server", "programs", "shared_programs", "make_broker", "browser"}

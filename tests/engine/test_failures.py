@@ -196,9 +196,12 @@ def test_a_timeout_counts_inside_loops_too() -> None:
     assert [entry[:3] for entry in diary.of("failed")] == [("waiting[0]", 1, error), ("waiting", 1, error)]
 
 
-def test_no_retry_begins_after_the_time_of_the_task_is_up() -> None:
+def test_no_retry_begins_after_the_time_of_the_task_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("RETRY_BACKOFF_FIRST_SEC", "RETRY_BACKOFF_MAX_SEC"):
+        monkeypatch.setattr(f"pyoco_server.engine.walk.in_flight.{setting}", 4 * DEADLINE_SEC)
     diary = Diary()
-    outcome = Engine(listener=diary).run(flow_of(make_task("a", flaky(1), retries=1, timeout_sec=0.01)))
+    once = make_task("a", flaky(1), retries=1, timeout_sec=DEADLINE_SEC)
+    outcome = Engine(listener=diary).run(flow_of(once))
     assert outcome.status is OutcomeStatus.FAILED
     assert diary.of("failed") == [("a", 1, "0 left", False)]
 

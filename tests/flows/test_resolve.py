@@ -85,7 +85,7 @@ def test_a_module_that_cannot_be_imported_is_told_from_one_that_is_missing(folde
     (folder / "broken.py").write_text("import a_library_nobody_has\n")
     with pytest.raises(ResolverError, match="a_library_nobody_has"):
         load_resolver(spec)
-    (folder / "broken.py").write_text("1 / 0  # longer than before\n")
+    (folder / "broken.py").write_text("1 / 0  # of another length than before, as bytecode is told by\n")
     with pytest.raises(ResolverError, match="ZeroDivisionError"):
         load_resolver(spec)
     assert "broken" not in sys.modules
