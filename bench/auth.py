@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -81,9 +80,9 @@ async def _asked(started: Stack, name: str, value: str, what: str, count: int) -
             )
             assert status == 200
 
-    cpu, begun = _cpu_sec(started), time.perf_counter()
+    cpu, begun = started.processor_sec()[0], time.perf_counter()
     await asyncio.gather(*map(client, connections))
-    cost = Cost(_cpu_sec(started) - cpu, time.perf_counter() - begun)
+    cost = Cost(started.processor_sec()[0] - cpu, time.perf_counter() - begun)
     for connection in connections:
         connection.close()
     return cost
@@ -103,8 +102,3 @@ async def _a_key_among_many(url: str) -> str:
     key, _ = await create_key(store, "bench")
     await store.close()
     return key
-
-
-def _cpu_sec(started: Stack) -> float:
-    fields = Path(f"/proc/{started.children[0].pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -14,6 +14,8 @@ def resolve(flow_name: str) -> Flow:
     kind, _, count = flow_name.partition("_")
     if flow_name == "until_cancelled":
         return _until_cancelled()
+    if flow_name == "stubborn":
+        return _stubborn()
     return KINDS[kind](int(count or 1))
 
 
@@ -56,6 +58,18 @@ def _until_cancelled() -> Flow:
         Path(os.environ["BENCH_SEEN"]).write_text(str(time.time()))
 
     flow: Flow = Flow(name="wait") >> wait
+    return flow
+
+
+def _stubborn() -> Flow:
+    """Ignores a cancel, so that its slot must be killed."""
+
+    @task
+    def go_on() -> None:
+        for _ in range(60):
+            time.sleep(1.0)
+
+    flow: Flow = Flow(name="stubborn") >> go_on
     return flow
 
 

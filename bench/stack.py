@@ -9,13 +9,16 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from bench.http_client import Connection
+from bench.processes import stat_of
 from pyoco_server.broker import EmbeddedBroker
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.processes.scheduling import choose_scheduling, use_normal_scheduling
 
 Durability = Literal["always", "interval"]
 FLOWS = Path(__file__).with_name("flows.py")
@@ -24,8 +27,11 @@ HTTP = "pyoco_server.http_api.server.protocol:HttpProtocol"  # the same as in `p
 
 
 class Stack:
-    def __init__(self, broker: EmbeddedBroker, port: int, folder: Path) -> None:
+    def __init__(
+        self, broker: EmbeddedBroker, port: int, folder: Path, durability: Durability = "interval"
+    ) -> None:
         self.broker = broker
+        self.durability = durability
         self.port = port
         self._folder = folder
         self.children: list[subprocess.Popen[bytes]] = []
@@ -40,7 +46,9 @@ class Stack:
     async def gateway(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory"]
         command += ["--port", str(self.port), "--loop", "uvloop", "--http", HTTP]
-        self._run([*command, "--no-access-log", "--no-proxy-headers", "--log-level", "warning"])
+        command += ["--no-access-log", "--no-proxy-headers", "--log-level", "warning"]
+        with scheduled_as_by_up(self.durability):
+            self._run(command)
         await self._until_ready()
 
     def worker(self, concurrency: int = 8) -> None:
@@ -69,7 +77,8 @@ class Stack:
 
     def processor_sec(self) -> list[float]:
         """Processor time of each process, in the order of their start. Other load hardly changes it."""
-        return [_processor_sec(child.pid) for child in self.children]
+        stats = (stat_of(child.pid) for child in self.children)
+        return [stat.own_sec if stat else 0.0 for stat in stats]
 
     def _run(self, command: list[str]) -> None:
         with (self._folder / "processes.log").open("ab") as log:
@@ -93,23 +102,30 @@ async def stack(durability: Durability) -> AsyncIterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="pyoco-bench-") as folder:
         path = Path(folder)
         broker = EmbeddedBroker(data_dir=path / "data", durability=durability, preferred_port=free_port())
-        async with broker:
-            started = Stack(broker, free_port(), path)
+        async with AsyncExitStack() as running:
+            with scheduled_as_by_up(durability):
+                await running.enter_async_context(broker)
+            started = Stack(broker, free_port(), path, durability)
             try:
                 yield started
             finally:
                 started.end()
 
 
+@contextmanager
+def scheduled_as_by_up(durability: Durability) -> Iterator[None]:
+    """Processes that are started here inherit the scheduling class that `pyoco-server up` would give them."""
+    choose_scheduling(NatsBackendConfig(durability=durability))
+    try:
+        yield
+    finally:
+        use_normal_scheduling()
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _processor_sec(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mb(pid: int) -> float:

@@ -8,14 +8,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from bench.conditions import conditions
 from bench.peers.figures import CPU, FIGURES, cell
-from bench.peers.install import NotInstallable, default_cache, describe_python, install, versions
+from bench.peers.install import NotInstallable, default_cache, install, versions
 from bench.peers.system import ROOT
 from bench.peers.systems import OURS, SYSTEMS, USUAL
 from bench.peers.workloads import SMALL, WORKLOADS, Sizes, medians
@@ -30,14 +30,7 @@ Results = dict[str, Any]
 def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     cache: Path = options.cache
-    results: Results = {
-        "kind": "peers",
-        "commit": _commit(),
-        "at": time.strftime("%Y-%m-%d %H:%M"),
-        "cores": os.cpu_count(),
-        "python": describe_python(options.python),
-        "systems": {},
-    }
+    results: Results = {"kind": "peers", **conditions(options.python), "systems": {}}
     print(f"Python {_in_words(results['python'])}, {results['cores']} cores, commit {results['commit']}")
     pythons = _install(options, results["systems"])
     sizes = replace(SMALL if options.small else Sizes(), **_given(options))
@@ -135,7 +128,7 @@ def _install(options: argparse.Namespace, systems: Results) -> dict[str, Path]:
         systems[name]["rounds"] = []
         try:
             pythons[name] = install(name, system, options.python, options.cache)
-            systems[name]["versions"] = versions(pythons[name], system.packages)
+            systems[name]["versions"] = versions(pythons[name], system, options.cache)
         except NotInstallable as reason:
             systems[name]["unavailable"] = str(reason)
             print(f"{name} is left out: {reason}", file=sys.stderr)
@@ -168,9 +161,3 @@ def _store(path: Path, results: Results) -> None:
 
 def _in_words(python: Mapping[str, Any]) -> str:
     return f"{python['version']} {python['pgo']} ({python['sample_ms']:.0f} ms for a fixed program)"
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"

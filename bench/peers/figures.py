@@ -41,7 +41,7 @@ CPU = tuple(
 
 
 def cell(figure: Figure, rounds: Rounds, ours: float | None = None) -> str:
-    """The value; with `ours`, also how many times better ours is. Says what was lost, and what failed."""
+    """The value; with `ours`, also how many times better ours is. Says what is missing, and what failed."""
     value = figure.of(rounds)
     if value is None:
         return _without_value(figure, rounds)
@@ -57,7 +57,8 @@ def _without_value(figure: Figure, rounds: Rounds) -> str:
     if any("error" in one for one in found):
         return "failed"
     if figure.workload == "w5" and found:
-        return f"{found[0]['runs'] - found[0]['completed']} of {found[0]['runs']} lost"
+        lost = median([one["runs"] - one["completed"] for one in found]) or 0
+        return f"{lost:.0f} of {found[0]['runs']} missing after {found[0]['waited_sec']:.0f} s"
     return "–"
 
 

@@ -10,25 +10,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.peers.services import postgres_programs
 from bench.peers.system import ROOT, System
 
 OUR_PACKAGE = "pyoco-server"
-PYTHON_FACTS = """
-import json, platform, sysconfig, sys, time
-def work():
-    begun, found = time.perf_counter(), {}
-    for number in range(300000):
-        found[number % 1000] = str(number) + "x"
-    return time.perf_counter() - begun
-print(json.dumps({
-    "version": platform.python_version(), "prefix": sys.base_prefix,
-    "arguments": sysconfig.get_config_var("CONFIG_ARGS") or "",
-    "sample_ms": min(work() for _ in range(7)) * 1000,
-}))
-"""
 
 
 class NotInstallable(Exception):
@@ -49,29 +35,21 @@ def install(name: str, system: type[System], python: str, cache: Path) -> Path:
     return _install_from_pypi(cache / "environments" / f"{name}-{python_hash}", python, system.packages)
 
 
-def versions(python: Path, packages: Sequence[str]) -> dict[str, str]:
+def versions(python: Path, system: type[System], cache: Path) -> dict[str, str]:
     """Of the packages that were asked for by name."""
+    return _npm_versions(system.npm, cache / "npm") | _pypi_versions(python, system.packages)
+
+
+def _pypi_versions(python: Path, packages: Sequence[str]) -> dict[str, str]:
     listed = _run([sys.executable, "-m", "pip", "--python", python, "list", "--format", "json"])
-    found = {package["name"]: package["version"] for package in json.loads(listed)}
+    found = {package["name"].lower(): package["version"] for package in json.loads(listed)}
     asked = {package.partition("[")[0] for package in packages} | {OUR_PACKAGE}
     return {name: version for name, version in found.items() if name in asked}
 
 
-def describe_python(python: str) -> dict[str, Any]:
-    """Version, whether it was built with profile-guided optimisation, and how long a fixed program takes."""
-    facts = json.loads(_run([python, "-c", PYTHON_FACTS]))
-    return {
-        "version": facts["version"],
-        "pgo": pgo(facts["arguments"], facts["prefix"]),
-        "sample_ms": facts["sample_ms"],
-    }
-
-
-def pgo(configure_arguments: str, prefix: str) -> str:
-    """Distributions pass it to make instead of configure, so their builds do not show it."""
-    if "--enable-optimizations" in configure_arguments:
-        return "with PGO"
-    return "built by the distribution" if prefix == "/usr" else "without PGO"
+def _npm_versions(packages: Sequence[str], folder: Path) -> dict[str, str]:
+    files = [folder / "node_modules" / package / "package.json" for package in packages]
+    return {file.parent.name: json.loads(file.read_text())["version"] for file in files}
 
 
 def _install_from_debian(program: str, package: str) -> None:

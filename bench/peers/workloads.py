@@ -139,6 +139,7 @@ def recovery(system: System, sizes: Sizes) -> Figures:
     return {
         "seconds": seconds if all_ended else None,
         "runs": len(handles),
+        "waited_sec": min(seconds, sizes.recovery_sec_max),
         "in_flight": in_flight,
         "completed": len(set(ended)),
         "begun_again": len([event for event in found if event.what == events.START]) - sizes.naps,

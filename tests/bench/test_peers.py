@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.conditions import pgo
 from bench.peers import compare, events, figures, install
 from bench.peers.systems import OURS, SYSTEMS, USUAL
 from bench.peers.workloads import SMALL, WORKLOADS, Sizes, medians
@@ -42,8 +43,8 @@ def test_a_cell_shows_the_median_and_by_how_much_ours_is_better() -> None:
 
 
 def test_a_cell_says_what_was_lost_what_failed_and_what_is_not_there() -> None:
-    lost = [{"w5": {"seconds": None, "runs": 20, "completed": 4}}]
-    assert figures.cell(FIGURES["w5"], lost) == "16 of 20 lost"
+    lost = [{"w5": {"seconds": None, "runs": 20, "completed": 4, "waited_sec": 90.0}}]
+    assert figures.cell(FIGURES["w5"], lost) == "16 of 20 missing after 90 s"
     assert figures.cell(FIGURES["w5"], [{"w5": {"error": "TimeoutError"}}]) == "failed"
     assert figures.cell(FIGURES["list"], [{"list": None}]) == "–"
     assert figures.cell(FIGURES["list"], [{"list": {"p50_ms": 2.0, "stored": 4000}}]) == "2.00 at 4,000"
@@ -101,7 +102,7 @@ def test_tasks_record_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_python_is_named_with_its_build(arguments: str, prefix: str, said: str) -> None:
-    assert install.pgo(arguments, prefix) == said
+    assert pgo(arguments, prefix) == said
 
 
 def test_a_program_that_cannot_be_installed_is_the_reason_of_the_column(
