@@ -25,8 +25,8 @@ from pyoco_server.store.runs.codec import decode_commit
 log = logging.getLogger(__name__)
 
 # Queries flush first, so this only bounds how much a restart has to read again.
-FLUSH_INTERVAL_SEC = 0.2
-DIRTY_MAX = 2_000
+FLUSH_INTERVAL_SEC = 1.0
+DIRTY_MAX = 500
 CACHED_RUNS_MAX = 20_000
 MARK_OF_ERASED_LIVES_SEC = 48 * 3600.0
 # How many recent runs a starting gateway reads to fill the tally of the last minutes.

@@ -23,6 +23,7 @@ from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model.erased_runs import KEPT_MAX as GONE_MAX
 from pyoco_server.read_model.housekeeping_queries import HousekeepingQueries
+from pyoco_server.read_model.recent_runs import RecentRuns
 from pyoco_server.read_model.run_pages import PagePosition, next_page
 from pyoco_server.read_model.run_rows import FoundRun, newest_first
 from pyoco_server.read_model.run_table import Filter, RunTable
@@ -52,6 +53,7 @@ class ReadModel:
         self._writer = RunWriter(self._table, lambda: self.feed.stream_position)
         self.tally, self.days = self._writer.tally, self._writer.days
         self.notifications = RunNotifications()
+        self.recent = RecentRuns()
         # The broker has lost commits that were read, and the log has not been read again yet.
         self.is_rebuilding = False
         self.rebuilds = 0
@@ -94,6 +96,11 @@ class ReadModel:
     def log_created(self) -> str:
         """Identifies the log that was copied. A position of one log has no meaning in another."""
         return self.feed.stream_position.created
+
+    @property
+    def is_current(self) -> bool:
+        """Whether commits arrive, and those that were read are known to be in the log."""
+        return self.feed.is_verified and self.feed.is_receiving and not self.is_rebuilding
 
     @property
     def lag(self) -> int:
@@ -142,18 +149,23 @@ class ReadModel:
     def wipe(self) -> None:
         """Drop everything and read the log again."""
         self._writer.clear()
+        self.recent.clear()
         self.feed.rewind()
 
     def _on_commit(self, run_id: str, seq: int, headers: bytes, data: bytes) -> None:
+        number = number_of(headers, b"Pyoco-Commit-No")
+        if self.notifications.is_new(seq):
+            self.recent.add(run_id, seq, number, data)
         before, run, events = self._writer.fold(run_id, seq, headers, data)
         if run is not None:
             self.notifications.send_new_commit(seq, before, run, events)
-        self.notifications.send_commit(run_id, seq, number_of(headers, b"Pyoco-Commit-No"), events)
+        self.notifications.send_commit(run_id, seq, number, events)
         self.target = max(self.target, seq)
         self._writer.flush_later()
 
     def _on_lost(self, _created: str, last_seq: int) -> None:
         self._writer.clear()
+        self.recent.clear()
         self.target = last_seq
         self.notifications.skip_to(last_seq)
         self.is_rebuilding = True
@@ -200,8 +212,11 @@ class RunNotifications:
         """Commits up to this sequence are not new."""
         self._notified_seq = seq
 
+    def is_new(self, seq: int) -> bool:
+        return seq > self._notified_seq
+
     def send_new_commit(self, seq: int, before: Run | None, run: Run, events: Sequence[Event]) -> None:
-        if seq <= self._notified_seq:
+        if not self.is_new(seq):
             return
         self._notified_seq = seq
         for callback in self._on_new_commit:

@@ -290,6 +290,7 @@ class Store:
         self.why_not_ready = "the connection to the broker is lost"
         self.client.drop_unsent()
         self.requests.fail_all()
+        self.runs.sent_commits.forget()
         if not self._stopping:
             log.warning("disconnected from the broker", extra=_AWAY)
             for hook in tuple(self._hooks_of_loss):

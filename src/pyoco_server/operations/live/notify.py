@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from pyoco_server.clock import elapsed
+
 Notify = Callable[[], None]
 
 
@@ -24,19 +26,19 @@ class Throttle:
 
     @property
     def is_open(self) -> bool:
-        return asyncio.get_running_loop().time() >= self._marked_at + self._interval_sec
+        return elapsed() >= self._marked_at + self._interval_sec
 
     def wake(self, *, at_once: bool = False) -> None:
         if at_once or self.is_open:
             self.notify()
         elif self._timer is None:
-            due_at = self._marked_at + self._interval_sec
-            self._timer = asyncio.get_running_loop().call_at(due_at, self._fire)
+            due_in_sec = self._marked_at + self._interval_sec - elapsed()
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due_in_sec), self._fire)
 
     def mark(self) -> None:
         """The subscriber has the latest changes: the interval starts again."""
         self._cancel()
-        self._marked_at = asyncio.get_running_loop().time()
+        self._marked_at = elapsed()
 
     def close(self) -> None:
         self.notify = noop

@@ -1,27 +1,29 @@
 """One run as it changes, shared by all its subscribers: read once, then folded from the feed.
 
 Whatever the number of subscribers, the run is read from the broker once, stored once and rendered once. After
-a reconnect it is read again: the broker may have lost commits that were shown.
+a reconnect it is read again: the broker may have lost commits that were shown. A request that waits for the
+end of a run that began a short time ago does not read it at all: the feed has delivered all its commits.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack, closing
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.operations.live.freshness import FreshnessCheck
 from pyoco_server.operations.live.notify import Throttle
 from pyoco_server.operations.live.shared_views import SharedView, SharedViews
 from pyoco_server.operations.runs.query import get_run, visible
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.supervision import Backoff, Loop, wait_for_event
+from pyoco_server.supervision import Backoff, Loop
 
 # A run of many short tasks changes hundreds of times a second, faster than a person reads.
 NOTIFY_INTERVAL_SEC = 0.05
@@ -35,11 +37,15 @@ T = TypeVar("T")
 class RunView(SharedView):
     """`stored`: the run with all its tasks, as of the last commit received. Its end is notified at once."""
 
-    def __init__(self, store: Store, read_model: ReadModel, run_id: str) -> None:
+    def __init__(self, store: Store, read_model: ReadModel, run_id: str, *, may_be_old: bool = False) -> None:
+        """`may_be_old`: the first state may be the one that the feed has delivered."""
         super().__init__()
         self._store = store
         self._read_model = read_model
         self._run_id = run_id
+        self._may_be_old = may_be_old
+        # The state, or one before it, was read from the broker.
+        self.was_read = False
         self._stored: StoredRun | None = None
         self._early: list[tuple[int, int, Sequence[Event]]] = []  # commits that came before the run was read
         self._shown: dict[Hashable, object] = {}
@@ -58,12 +64,28 @@ class RunView(SharedView):
         assert self._stored is not None, "a view is opened before it is used"
         return self._stored
 
+    def open_from_memory(self) -> bool:
+        if self._may_be_old and self._read_model.is_current:
+            self._stored = self._read_model.recent.find(self._run_id)
+        if self._stored is None:
+            return False
+        self._read_model.notifications.follow(self._run_id, self._on_commit)
+        return True
+
     async def open(self) -> None:
         """Subscribe to commits, then read the run, so that none is missed. NotFound if there is no run."""
         self._read_model.notifications.follow(self._run_id, self._on_commit)
         # Not from a replica that lags: a commit that the feed has sent already is not sent again.
         self._stored = await get_run(self._store, self._run_id, whole=True)
+        self.was_read = True
         self._take_early()
+
+    async def read_now(self) -> None:
+        """The first state came from the feed; a subscriber needs one that was read. NotFound, Unavailable."""
+        read = await get_run(self._store, self._run_id, whole=True)
+        self.was_read = True
+        if read.log_seq > self.stored.log_seq:  # commits that were received meanwhile may be newer
+            self._change(read)
 
     def close(self) -> None:
         self._is_closed = True
@@ -118,6 +140,7 @@ class RunView(SharedView):
     async def _read_again(self) -> None:
         read = await self._store.runs.load(self._run_id, at_leader=True, whole=True)
         self._is_read.set()
+        self.was_read = True
         known = self.stored
         if read is None:
             self._early.clear()
@@ -161,15 +184,44 @@ class RunViews(SharedViews[RunView]):
     async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> RunView:
         """End it with `unsubscribe`. NotFound if there is no such run for this tenant."""
         view = await self._acquire(run_id, lambda: RunView(self._store, self._read_model, run_id))
-        try:
+        with ExitStack() as on_error:
+            on_error.callback(self.unsubscribe, run_id, view)
+            if not view.was_read:  # opened by a request that waits
+                await view.read_now()
             visible(None if view.is_lost else view.stored, run_id, tenant_id)
-        except NotFound:
-            self.unsubscribe(run_id, view)
-            raise
+            on_error.pop_all()
         return view
 
     def unsubscribe(self, run_id: str, view: RunView) -> None:
         self._release(run_id, view)
+
+    async def wait_for_end(self, run_id: str, timeout_sec: float, tenant_id: str | None) -> StoredRun:
+        began, was_open = self._store.runs.sent_commits.mark(), run_id in self._views
+        view = await self._acquire(
+            run_id, lambda: RunView(self._store, self._read_model, run_id, may_be_old=True)
+        )
+        try:
+            visible(None if view.is_lost else view.stored, run_id, tenant_id)
+            if view.was_read and not was_open:  # read after the request began
+                await _until_ended(view, timeout_sec)
+                return visible(None if view.is_lost else view.stored, run_id, tenant_id)
+            loop = asyncio.get_running_loop()
+            with closing(FreshnessCheck(self._store, run_id, began, loop)) as check:
+                return await self._wait_and_check(view, check, timeout_sec, tenant_id)
+        finally:
+            self.unsubscribe(run_id, view)
+
+    async def _wait_and_check(
+        self, view: RunView, check: FreshnessCheck, timeout_sec: float, tenant_id: str | None
+    ) -> StoredRun:
+        first = view.stored
+        await _until_ended(view, timeout_sec)
+        stored = view.stored
+        # A run that has not ended has a heartbeat, which is not in the log.
+        has_ended = stored.run.is_terminal and not view.is_lost
+        if has_ended and await check.passes(stored, was_pushed=stored is not first):
+            return visible(stored, stored.run.run_id, tenant_id)
+        return await get_run(self._store, first.run.run_id, tenant_id=tenant_id, whole=True)
 
     async def _read_all_again(self) -> None:
         places = asyncio.Semaphore(READ_AT_ONCE_MAX)
@@ -186,20 +238,29 @@ async def wait_for_end(
 ) -> StoredRun:
     """The run with all its tasks, as soon as it has ended, or in its state at the timeout.
 
-    It is read once at the beginning. Its end comes from the feed and is not read again.
+    Never a state that is older than one from before this call, whatever gateway has shown it or caused it.
     """
-    ended = asyncio.Event()
+    return await views.wait_for_end(run_id, timeout_sec, tenant_id)
+
+
+async def _until_ended(view: RunView, timeout_sec: float) -> None:
+    if view.stored.run.is_terminal or view.is_lost:
+        return
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
 
     def on_change() -> None:
-        if view.stored.run.is_terminal:
-            ended.set()
+        if view.stored.run.is_terminal or view.is_lost:
+            end()
 
-    view = await views.subscribe(run_id, tenant_id=tenant_id)
+    timer = loop.call_later(timeout_sec, end)
     view.attach(on_change)
     try:
-        on_change()
-        await wait_for_event(ended, timeout_sec)
-        return view.stored
+        await over
     finally:
+        timer.cancel()
         view.detach(on_change)
-        views.unsubscribe(run_id, view)

@@ -11,11 +11,15 @@ from pyoco_server.operations.live.notify import Notify
 
 
 class SharedView:
-    """What all subscribers share. `open` is awaited before the first of them sees it."""
+    """What all subscribers share. Opened from memory, or by `open`, before the first of them sees it."""
 
     def __init__(self) -> None:
         self._subscribers: set[Notify] = set()
         self.users = 0
+
+    def open_from_memory(self) -> bool:
+        """Whether the view is open now, without a request to the broker."""
+        return False
 
     async def open(self) -> None:
         raise NotImplementedError
@@ -47,7 +51,8 @@ class SharedViews(Generic[V]):
         view = self._views.get(run_id)
         if view is None:
             view = self._views[run_id] = make()
-            self._opening[run_id] = asyncio.get_running_loop().create_task(view.open())
+            if not view.open_from_memory():
+                self._opening[run_id] = asyncio.get_running_loop().create_task(view.open())
         view.users += 1
         with ExitStack() as on_error:
             on_error.callback(self._release, run_id, view)

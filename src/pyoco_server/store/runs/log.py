@@ -29,6 +29,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.names import is_run_id
 from pyoco_server.store.runs.codec import Commit, commit_no, decode_commit, decode_snapshot
 from pyoco_server.store.runs.history import EventLogReader
+from pyoco_server.store.runs.sent_commits import SendMark, SentCommits
 from pyoco_server.store.runs.snapshots import SnapshotStore, may_be_missing
 from pyoco_server.store.runs.stored_run import (
     NewCommit,
@@ -68,6 +69,7 @@ class Runs(EventLogReader):
         self.snapshots = SnapshotStore(jetstream, config, self.ids, self.load)
         self._snapshot_bytes_max = config.max_run_snapshot_bytes
         self._whole = _WholeRunCache()
+        self.sent_commits = SentCommits()
 
     async def create(
         self,
@@ -82,9 +84,10 @@ class Runs(EventLogReader):
         assert run is not None
         born = uncommitted(run)
         commit = commit_on(born, run, events, commit_id, meta)
+        mark = self.sent_commits.send()
         sent = self._send(commit)
         snapshot = self.snapshots.put_soon(replace(born, commits=1))
-        appended = await self._commit(sent, commit)
+        appended = await self._commit(sent, commit, mark)
         try:
             return replace(appended, revision=(await snapshot).seq)
         except WrongSequence:
@@ -111,7 +114,8 @@ class Runs(EventLogReader):
         run = leads_to or fold(at.run if at else None, events)
         assert run is not None, "events that leave no run were decided on no run"
         commit = commit_on(at or uncommitted(run), run, events, commit_id, meta)
-        return await self._commit(self._send(commit), commit)
+        mark = self.sent_commits.send()
+        return await self._commit(self._send(commit), commit, mark)
 
     async def load(self, run_id: str, *, at_leader: bool = False, whole: bool = False) -> StoredRun | None:
         """The run as the log has it. `whole`: with all tasks, also those that a snapshot leaves out.
@@ -166,6 +170,12 @@ class Runs(EventLogReader):
             return True
         return stored is None and await self._has_last(run_id, RunErased)
 
+    async def last_seq(self, run_id: str, *, at_leader: bool) -> int:
+        """The sequence of the run's last commit; 0 if it has none."""
+        read = self._jetstream.last_at_leader if at_leader else self._jetstream.last
+        last = await read(self._stream, self._subject(run_id))
+        return last.seq if last is not None else 0
+
     async def was_discarded(self, run_id: str) -> bool:
         """Whether its submission was discarded. Then no worker has executed the run."""
         return await self._has_last(run_id, RunDiscarded)
@@ -173,14 +183,16 @@ class Runs(EventLogReader):
     def _send(self, commit: NewCommit) -> Awaitable[PubAck]:
         return self._jetstream.publish_soon(self._subject(commit.run.run_id), commit.data, commit.headers)
 
-    async def _commit(self, sent: Awaitable[PubAck], commit: NewCommit) -> StoredRun:
+    async def _commit(self, sent: Awaitable[PubAck], commit: NewCommit, mark: SendMark) -> StoredRun:
         at = commit.at
         for tries_left in reversed(range(APPEND_TRIES_MAX)):
             try:
+                log_seq = (await sent).seq
+                self.sent_commits.store(mark, log_seq)
                 return StoredRun(
                     run=commit.run,
                     commits=at.commits + 1,
-                    log_seq=(await sent).seq,
+                    log_seq=log_seq,
                     revision=at.revision,
                     chain=commit.chain,
                 )
