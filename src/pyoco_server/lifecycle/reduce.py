@@ -5,7 +5,7 @@ success changes nothing, an unknown event changes nothing. And `_ended` is the s
 whatever end an event names, a run with a cancel request ends CANCELLED.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -38,6 +38,35 @@ def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
     return folding.run
 
 
+def fold_listed(run: Run | None, events: Sequence[e.Event]) -> Run | None:
+    """As `fold`, for a run without its tasks, as lists keep it. Its last tasks and its sizes are not kept.
+
+    Nearly all events are of tasks. Of a run without waits and without deadlines they only set `updated_at`.
+    """
+    if any(isinstance(event, e.TaskWaiting) for event in events):
+        return _folded_unmeasured(run, events)  # whether a task waits depends on its other events
+    touched_at = 0.0
+    for event in events:
+        if run is None or not _only_touches(run, event):
+            run = _folded_unmeasured(run, (event,))
+        elif not run.is_terminal and not run.gone:
+            touched_at = max(touched_at, event.at)
+    return run if run is None or touched_at <= run.updated_at else replace(run, updated_at=touched_at)
+
+
+def _only_touches(run: Run, event: e.Event) -> bool:
+    if not isinstance(event, TASK_EVENTS) or run.waits or run.due or run.parked:
+        return False
+    return isinstance(event, e.TasksPlanned) or due_at_of(event) is None
+
+
+def _folded_unmeasured(run: Run | None, events: Iterable[e.Event]) -> Run | None:
+    board = TaskBoard(run.tasks if run is not None else {}, lambda *_put: None)
+    for event in events:
+        run = _begun(event) if run is None else _step(run, event, board)
+    return run
+
+
 class Folding:
     """A run while several events are folded into it. Its tasks are copied once for all events."""
 
@@ -49,7 +78,10 @@ class Folding:
     def add(self, events: Iterable[e.Event]) -> None:
         for event in events:
             if self._run is None:
-                self._run = _begun(event)
+                begun = _begun(event)
+                if begun is not None and isinstance(event, e.RunSubmitted):
+                    begun = measure_submitted(begun, event)
+                self._run = begun
                 continue
             if self._board is None or self._sizes is None:
                 self._sizes = SnapshotSizes(self._run)
@@ -73,7 +105,7 @@ def _begun(event: e.Event) -> Run | None:
     match event:
         case e.RunSubmitted():
             tasks = event.graph.nodes if event.graph else ()
-            run = Run(
+            return Run(
                 run_id=RunId(event.run_id),
                 flow_name=event.flow_name,
                 params=event.params,
@@ -97,7 +129,6 @@ def _begun(event: e.Event) -> Run | None:
                 tasks={task.id: TaskRecord() for task in tasks},
                 last_tasks=last_of(event.graph) if event.graph else (),
             )
-            return measure_submitted(run, event)
         case _:
             return None
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyoco_server import clock
 from pyoco_server.jetstream.stream_position import StreamPosition
 from pyoco_server.lifecycle.events import Event, RunErased
-from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.reduce import fold_listed
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.read_model.erased_runs import ErasedRun
 from pyoco_server.read_model.run_rows import ChangedRun, decode, decode_all, row_of, slim, submitted_row
@@ -81,7 +81,7 @@ class RunWriter:
         """Fold a commit into its run. The row is written by the next flush."""
         before = None if _FIRST_COMMIT in headers else self.find(run_id)
         events = decode_commit(data)
-        run = fold(before, events)
+        run = fold_listed(before, events)
         if run is not None:
             self._change(before, run, seq)
         elif any(isinstance(event, RunErased) for event in events):
