@@ -47,6 +47,7 @@ class BrokerClient(Client):
         self._ps = self._parser
         self._handlers: dict[int, RawHandler] = {}
         self._flush_is_due = False
+        self._own_loop: asyncio.AbstractEventLoop | None = None
         self._is_leaving = False
         self._silent_pings = 0
         self._leaving: asyncio.Task[None] | None = None
@@ -188,7 +189,9 @@ class BrokerClient(Client):
         self._pending_data_size += len(command)
         if not self._flush_is_due:
             self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._write_pending)
+            if self._own_loop is None:
+                self._own_loop = asyncio.get_running_loop()
+            self._own_loop.call_soon(self._write_pending)
 
     def _write_pending(self) -> None:
         self._flush_is_due = False

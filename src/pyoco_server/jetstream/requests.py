@@ -43,12 +43,12 @@ class _Waiting:
 
     __slots__ = ("answers", "deadline", "future", "many", "subject")
 
-    def __init__(self, subject: str, deadline: float, *, many: bool) -> None:
+    def __init__(self, subject: str, deadline: float, loop: asyncio.AbstractEventLoop, *, many: bool) -> None:
         self.subject = subject
         self.deadline = deadline
         self.many = many
         self.answers: list[Reply] = []
-        self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[list[Reply]] = loop.create_future()
 
     def lose(self) -> None:
         if not self.future.done():
@@ -67,12 +67,15 @@ class Requests:
         # When the first request was sent since the last one that was answered.
         self._silent_since: float | None = None
         self._sid: int | None = None
+        # Kept: up to Python 3.11 to ask for the running loop is a system call.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_open(self) -> bool:
         return self._sid is not None
 
     async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._prefix = self._client.new_inbox() + "."
         self._sid = await self._client.listen(self._prefix + "*", self._on_reply)
 
@@ -107,12 +110,13 @@ class Requests:
             raise BrokerAway
         self._next += 1
         token = str(self._next).encode()
-        loop = asyncio.get_running_loop()
-        request = _Waiting(subject, loop.time() + self._timeout_sec, many=many)
+        loop = self._loop or asyncio.get_running_loop()
+        now = loop.time()
+        request = _Waiting(subject, now + self._timeout_sec, loop, many=many)
         self._client.send(subject, payload, reply=self._prefix + token.decode(), headers=headers)
         self._waiting[token] = request
         if self._silent_since is None:
-            self._silent_since = loop.time()
+            self._silent_since = now
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_INTERVAL_SEC, self._sweep)
         return request.future

@@ -29,7 +29,7 @@ class Sink:
 
 def joined() -> tuple[Sink, HeadBufferingTransport]:
     sink = Sink()
-    return sink, HeadBufferingTransport(cast(asyncio.Transport, sink))
+    return sink, HeadBufferingTransport(cast(asyncio.Transport, sink), asyncio.get_running_loop())
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"

@@ -13,19 +13,28 @@ T = TypeVar("T")
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Raises ClientDisconnect when the client disconnects first."""
-    doing = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(until_disconnected(request.receive))
-    try:
-        await asyncio.wait([doing, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            raise ClientDisconnect
-        return doing.result()
-    finally:
-        leaving.cancel()
-        if not doing.done():
+    """Raises ClientDisconnect when the client disconnects first. Then the work is cancelled."""
+    loop = asyncio.get_running_loop()
+    doing = asyncio.current_task(loop)
+    assert doing is not None
+    leaving = loop.create_task(until_disconnected(request.receive))
+
+    def stop(left: asyncio.Task[None]) -> None:
+        if not left.cancelled():
+            left.exception()  # retrieved: a receiver that fails is a client that has left
             doing.cancel()
-            await asyncio.wait([doing])
+
+    leaving.add_done_callback(stop)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        has_left = leaving.done() and not leaving.cancelled()
+        if has_left and not doing.uncancel():  # otherwise the request itself is cancelled too
+            raise ClientDisconnect from None
+        raise
+    finally:
+        leaving.remove_done_callback(stop)
+        leaving.cancel()
 
 
 async def until_disconnected(receive: Receive) -> None:

@@ -16,8 +16,9 @@ _HEAD = b"HTTP/"
 class HeadBufferingTransport:
     """Delegates everything but writing to the transport."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
+        self._loop = loop
         self._head = b""
 
     def write(self, data: bytes) -> None:
@@ -25,7 +26,7 @@ class HeadBufferingTransport:
             data, self._head = self._head + data, b""
         elif data.startswith(_HEAD):
             self._head = data
-            asyncio.get_running_loop().call_soon(self._write_pending)
+            self._loop.call_soon(self._write_pending)
             return
         self._transport.write(data)
 

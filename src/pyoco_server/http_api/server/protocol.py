@@ -91,7 +91,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._peer = peer
         super().connection_made(transport)
-        self.transport = cast(asyncio.Transport, HeadBufferingTransport(transport))
+        self.transport = cast(asyncio.Transport, HeadBufferingTransport(transport, self.loop))
         self._limits.sweep(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
