@@ -1,4 +1,4 @@
-"""Folding for lists gives what folding gives, except tasks and sizes, on histories and on any events."""
+"""Folding for lists, and for showing, gives what folding gives, except what it leaves out."""
 
 from collections.abc import Sequence
 
@@ -7,17 +7,24 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
-from pyoco_server.lifecycle.reduce import fold, fold_listed
-from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.reduce import fold, fold_listed, fold_unmeasured
+from pyoco_server.lifecycle.run import Run, without_sizes
 from tests.lifecycle.support.alphabet import AT, EVENTS
 from tests.lifecycle.support.random_runs import QUICK, THOROUGH, Intent, play, wishes
 
-SIZES = ("bytes_full", "bytes_slim", "bytes_bare", "now_full", "now_slim", "now_bare")
 BORN = e.RunSubmitted(at=AT, run_id="r", flow_name="f", params={}, tag="t", tags=["t"])
 
 
 def listed(run: Run | None) -> Run | None:
-    return run and replace(run, tasks={}, last_tasks=(), **dict.fromkeys(SIZES, 0))
+    return run and replace(without_sizes(run), tasks={}, last_tasks=())
+
+
+def check_shown(commits: Sequence[Sequence[e.Event]]) -> None:
+    measured: Run | None = None
+    shown: Run | None = None
+    for events in commits:
+        measured, shown = fold(measured, events), fold_unmeasured(shown, events)
+        assert shown == (measured and without_sizes(measured))
 
 
 def check_in_step(commits: Sequence[Sequence[e.Event]]) -> None:
@@ -32,13 +39,16 @@ def check_in_step(commits: Sequence[Sequence[e.Event]]) -> None:
 @THOROUGH
 @given(wishes)
 def test_for_lists_a_history_gives_the_same_run(asked: list[list[Intent]]) -> None:
-    check_in_step([commit.events for commit in play(asked)])
+    commits = [commit.events for commit in play(asked)]
+    check_in_step(commits)
+    check_shown(commits)
 
 
 @THOROUGH
 @given(st.lists(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8), max_size=12))
 def test_for_lists_any_log_gives_the_same_run(log: list[list[e.Event]]) -> None:
     check_in_step([[BORN], *log])
+    check_shown([[BORN], *log])
 
 
 @QUICK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyoco_server.lifecycle.events import Event, RunCompleted, RunErased
-from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.reduce import fold_unmeasured
 from pyoco_server.read_model import recent_runs
 from pyoco_server.read_model.recent_runs import COMMIT_BYTES, RecentRuns
 from pyoco_server.store.runs.codec import encode_commit
@@ -26,7 +26,7 @@ def filled() -> RecentRuns:
 def test_a_run_is_what_its_commits_make_of_it() -> None:
     found = filled().find(RUN_ID)
     assert found is not None
-    assert found.run == fold(None, [event for events in COMMITS for event in events])
+    assert found.run == fold_unmeasured(None, [event for events in COMMITS for event in events])
     assert (found.commits, found.log_seq) == (3, 30)
 
 

@@ -38,33 +38,45 @@ def fold(run: Run | None, events: Iterable[e.Event]) -> Run | None:
     return folding.run
 
 
+def fold_unmeasured(run: Run | None, events: Iterable[e.Event]) -> Run | None:
+    """As `fold`, without the sizes of its snapshot: for a run that is only shown."""
+    board: TaskBoard | None = None
+    for event in events:
+        if run is None:
+            run = _begun(event)
+            continue
+        if board is None:
+            board = TaskBoard(run.tasks, _ignore_record)
+        run = _step(run, event, board)
+    if run is not None and board is not None and board.changed and run.tasks is not board.records:
+        return replace(run, tasks=board.records)
+    return run
+
+
 def fold_listed(run: Run | None, events: Sequence[e.Event]) -> Run | None:
     """As `fold`, for a run without its tasks, as lists keep it. Its last tasks and its sizes are not kept.
 
     Nearly all events are of tasks. Of a run without waits and without deadlines they only set `updated_at`.
     """
     if any(isinstance(event, e.TaskWaiting) for event in events):
-        return _folded_unmeasured(run, events)  # whether a task waits depends on its other events
+        return fold_unmeasured(run, events)  # whether a task waits depends on its other events
     touched_at = 0.0
     for event in events:
         if run is None or not _only_touches(run, event):
-            run = _folded_unmeasured(run, (event,))
+            run = fold_unmeasured(run, (event,))
         elif not run.is_terminal and not run.gone:
             touched_at = max(touched_at, event.at)
     return run if run is None or touched_at <= run.updated_at else replace(run, updated_at=touched_at)
+
+
+def _ignore_record(_task: str, _old: TaskRecord | None, _new: TaskRecord) -> None:
+    return
 
 
 def _only_touches(run: Run, event: e.Event) -> bool:
     if not isinstance(event, TASK_EVENTS) or run.waits or run.due or run.parked:
         return False
     return isinstance(event, e.TasksPlanned) or due_at_of(event) is None
-
-
-def _folded_unmeasured(run: Run | None, events: Iterable[e.Event]) -> Run | None:
-    board = TaskBoard(run.tasks if run is not None else {}, lambda *_put: None)
-    for event in events:
-        run = _begun(event) if run is None else _step(run, event, board)
-    return run
 
 
 class Folding:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, NewType
 
 import msgspec
+from msgspec.structs import replace
 
 from pyoco_server.lifecycle.graph import Graph, OnTimeout
 from pyoco_server.lifecycle.status import Driver, OutputKept, RunStatus, TaskStatus
@@ -157,6 +158,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_terminal(self) -> bool:
         return self.ended is not None
+
+
+def without_sizes(run: Run) -> Run:
+    """For comparing runs of which one was only shown (`reduce.fold_unmeasured`)."""
+    return replace(run, bytes_full=0, bytes_slim=0, bytes_bare=0, now_full=0, now_slim=0, now_bare=0)
 
 
 def is_delayed(run: Run) -> bool:

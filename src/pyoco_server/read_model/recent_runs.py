@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.reduce import fold_unmeasured
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.store.runs.codec import decode_commit
 from pyoco_server.store.runs.stored_run import StoredRun
@@ -65,13 +65,13 @@ class RecentRuns:
             self.drop(next(iter(self._kept)))
 
     def find(self, run_id: str) -> StoredRun | None:
-        """The run with all its tasks, folded from its commits; None if it is not kept, or was erased."""
+        """The run with all its tasks, but without sizes; None if it is not kept, or was erased."""
         kept = self._kept.get(run_id)
         if kept is None:
             return None
         run: Run | None = None
         for payload in kept.payloads:
-            run = fold(run, decode_commit(payload))
+            run = fold_unmeasured(run, decode_commit(payload))
         if run is None or run.gone:
             return None
         return StoredRun(run=run, commits=len(kept.payloads), log_seq=kept.last_seq, revision=0)

@@ -15,7 +15,8 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from pyoco_server.lifecycle.events import Event
-from pyoco_server.lifecycle.reduce import fold
+from pyoco_server.lifecycle.reduce import fold_unmeasured
+from pyoco_server.lifecycle.run import without_sizes
 from pyoco_server.operations.live.freshness import FreshnessCheck
 from pyoco_server.operations.live.notify import Throttle
 from pyoco_server.operations.live.shared_views import SharedView, SharedViews
@@ -35,7 +36,10 @@ T = TypeVar("T")
 
 
 class RunView(SharedView):
-    """`stored`: the run with all its tasks, as of the last commit received. Its end is notified at once."""
+    """`stored`: the run with all its tasks, as of the last commit received. Its end is notified at once.
+
+    The sizes of its snapshot are not kept: the run is only shown.
+    """
 
     def __init__(self, store: Store, read_model: ReadModel, run_id: str, *, may_be_old: bool = False) -> None:
         """`may_be_old`: the first state may be the one that the feed has delivered."""
@@ -126,7 +130,7 @@ class RunView(SharedView):
             self._early.append((seq, number, events))
             self._start_reading()
             return
-        run = fold(stored.run, events)
+        run = fold_unmeasured(stored.run, events)
         assert run is not None
         self._change(replace(stored, run=run, commits=stored.commits + 1, log_seq=seq))
 
@@ -147,9 +151,10 @@ class RunView(SharedView):
             self.is_lost = True
             self._notify_now()
             return
-        if read.log_seq <= known.log_seq and read.run != known.run:
+        is_same = without_sizes(read.run) == without_sizes(known.run)
+        if read.log_seq <= known.log_seq and not is_same:
             self.losses += 1
-        if read.log_seq != known.log_seq or read.run != known.run:
+        if read.log_seq != known.log_seq or not is_same:
             self._change(read)
         self._take_early()
 
