@@ -52,7 +52,7 @@ def decide_and_fold(
     folding = Folding(run)
     events: list[e.Event] = []
     for command in commands:
-        decision = decide(folding.run, command, at)
+        decision = decide(folding.unsized, command, at)
         if isinstance(decision, Refused):
             return decision
         folding.add(decision)

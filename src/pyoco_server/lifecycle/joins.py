@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, assert_never
 
 from pyoco_server.lifecycle.graph import Graph, GraphTask, Join, last_of
-from pyoco_server.lifecycle.run import TaskRecord
+from pyoco_server.lifecycle.run import NEW_TASK, TaskRecord
 from pyoco_server.lifecycle.status import TaskStatus
 
 Records = Mapping[str, TaskRecord]
 
-_UNKNOWN = TaskRecord()
 _RAN = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
@@ -52,7 +51,7 @@ def after_the_end(graph: Graph, records: Records, ended: str) -> Following:
 
 
 def is_over(graph: Graph, records: Records) -> bool:
-    return all(records.get(task.id, _UNKNOWN).state.is_finished for task in graph.nodes)
+    return all(records.get(task.id, NEW_TASK).state.is_finished for task in graph.nodes)
 
 
 def failed_by(graph: Graph, records: Records) -> str | None:
@@ -145,4 +144,4 @@ def _forgiven(graph: Graph, records: Records) -> set[str]:
 
 
 def _state(records: Records, name: str) -> TaskStatus:
-    return records.get(name, _UNKNOWN).state
+    return records.get(name, NEW_TASK).state

@@ -14,12 +14,12 @@ from pyoco_server.lifecycle.due import due_after, due_at_of
 from pyoco_server.lifecycle.graph import last_of
 from pyoco_server.lifecycle.run import (
     ERROR_CHARS_MAX,
+    NEW_TASK,
     CancelAsked,
     Claim,
     Lack,
     Run,
     RunId,
-    TaskRecord,
     Wait,
 )
 from pyoco_server.lifecycle.snapshot_size import SnapshotSizes, measure_submitted
@@ -105,11 +105,17 @@ class Folding:
     @property
     def run(self) -> Run | None:
         """The current state. Its tasks change when more events are added."""
+        run = self.unsized
+        if run is not None and self._sizes is not None:
+            self._run = run = self._sizes.write_to(run)
+        return run
+
+    @property
+    def unsized(self) -> Run | None:
+        """The same, but its sizes may be old. Decisions do not use them."""
         run, board = self._run, self._board
         if run is not None and board is not None and board.changed and run.tasks is not board.records:
             self._run = run = replace(run, tasks=board.records)
-        if run is not None and self._sizes is not None:
-            self._run = run = self._sizes.write_to(run)
         return run
 
 
@@ -138,7 +144,7 @@ def _begun(event: e.Event) -> Run | None:
                 driver=event.driver,
                 graph=event.graph,
                 job_owed_since=event.at if event.driver is Driver.WORKER else None,
-                tasks={task.id: TaskRecord() for task in tasks},
+                tasks={task.id: NEW_TASK for task in tasks},
                 last_tasks=last_of(event.graph) if event.graph else (),
             )
         case _:

@@ -81,6 +81,10 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
 
 
+# A task of which nothing but its name is known.
+NEW_TASK = TaskRecord()
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: RunId
     flow_name: str

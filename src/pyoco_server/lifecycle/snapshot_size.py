@@ -23,7 +23,7 @@ of 1,000 bytes it also leaves out records.
 """
 
 from collections.abc import Callable, Collection
-from operator import attrgetter, is_not
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.graph import named_only
-from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, Run, TaskRecord
+from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, NEW_TASK, Run, TaskRecord
 from pyoco_server.lifecycle.snapshot import snapshot_of, usual_attempt
 from pyoco_server.lifecycle.snapshot_record import KEPT_IN_SLIM, duration_ms, shown_state
 from pyoco_server.lifecycle.status import TaskStatus
@@ -64,12 +64,11 @@ _head_of = attrgetter(
     "gone",
     "archived",
 )
-_kept_of = attrgetter("skipped", *KEPT_IN_SLIM)
-_NOTHING_KEPT = (False, *(None,) * len(KEPT_IN_SLIM))
-_payload_of = attrgetter(
-    "inputs", "output", "traceback", "types", "error", "message", "payload", "by", "comment"
-)
-_NO_PAYLOAD = (None,) * 9
+_kept_of = attrgetter(*KEPT_IN_SLIM)
+_NOTHING_KEPT = (None,) * len(KEPT_IN_SLIM)
+# Payloads of a task besides its output and its inputs.
+_rare_of = attrgetter("traceback", "types", "error", "message", "payload", "by", "comment")
+_NOTHING_RARE = (None,) * 7
 
 _NULL_BYTES = len(b"null")
 _EMPTY_BYTES = len(b"{}")
@@ -84,6 +83,7 @@ _FRAME_BYTES += 2 * _NULL_BYTES + 2 * _EMPTY_BYTES
 # Brackets and commas of the array in which `_record_bytes` encodes these values together.
 _ARRAY_BYTES = 9
 _ENTRY_BYTES = len(b':"",')  # of `tasks`, besides the name and the state
+_KEPT_BYTES = tuple(len(name) + _MEMBER_BYTES for name in KEPT_IN_SLIM)  # without their values
 _SKIPPED_BYTES = len(b',"skipped":true')
 
 
@@ -103,13 +103,12 @@ class SnapshotSizes:
         known = self._known.get(task)
         name = json_bytes(task) if known is None else known[0]
         slim, bare = _record_bytes(name, new)
-        payload = _payload_change(_NO_PAYLOAD if old is None else _payload_of(old), _payload_of(new))
-        if old is None:
-            self.add(slim + payload, slim, bare)
-        else:
-            _, old_slim, old_bare = (name, *_record_bytes(name, old)) if known is None else known
-            self.add(slim - old_slim + payload, slim - old_slim, bare - old_bare)
         self._known[task] = (name, slim, bare)
+        if old is None:
+            self.add(slim + _payload_change(NEW_TASK, new), slim, bare)
+            return
+        _, old_slim, old_bare = (name, *_record_bytes(name, old)) if known is None else known
+        self.add(slim - old_slim + _payload_change(old, new), slim - old_slim, bare - old_bare)
 
     def add(self, full: int, slim: int, bare: int) -> None:
         self._full += full
@@ -196,6 +195,13 @@ def _head_bytes(run: Run) -> int:
 
 def _record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
     """What a task adds to a slim snapshot and to a bare one; `name`: the bytes of its name."""
+    if record is NEW_TASK:
+        slim, bare = _NEW_TASK_BYTES
+        return slim + 2 * name, bare + name
+    return _measured_record(name, record)
+
+
+def _measured_record(name: int, record: TaskRecord) -> tuple[int, int]:
     state, error, wait = shown_state(record.state), record.error, record.wait
     scalars = (
         state,
@@ -211,8 +217,10 @@ def _record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
     slim = entry + name + len(b":,") + _FRAME_BYTES + json_bytes(scalars) - _ARRAY_BYTES
     kept = _kept_of(record)
     if kept != _NOTHING_KEPT:
-        slim += _SKIPPED_BYTES if record.skipped else 0
-        slim += sum(_member_bytes(*one) for one in zip(KEPT_IN_SLIM, kept[1:], strict=True))
+        members = zip(_KEPT_BYTES, kept, strict=True)
+        slim += sum([size + json_bytes(value) for size, value in members if value is not None])
+    if record.skipped:
+        slim += _SKIPPED_BYTES
     bare = entry
     if record.attempt != usual_attempt(state):
         bare += name + len(b":,") + json_bytes(record.attempt)
@@ -223,14 +231,25 @@ def _record_bytes(name: int, record: TaskRecord) -> tuple[int, int]:
     return slim, bare
 
 
-def _payload_change(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+_NEW_TASK_BYTES = _measured_record(0, NEW_TASK)  # its name is in a slim snapshot twice, in a bare one once
+
+
+def _payload_change(old: TaskRecord, new: TaskRecord) -> int:
     """The change of what a slim record leaves out. Measures only members that are a new object."""
     change = 0
-    if any(map(is_not, old, new)):
-        for before, after, size_of in zip(old, new, _PAYLOAD_SIZES, strict=True):
-            if before is not after:
-                change += size_of(after) - size_of(before)
-    return change
+    if old.output is not new.output:
+        change += json_bytes(new.output) - json_bytes(old.output)
+    if old.inputs is not new.inputs:
+        change += _inputs_bytes(new.inputs) - _inputs_bytes(old.inputs)
+    before, after = _rare_of(old), _rare_of(new)
+    if before == after == _NOTHING_RARE:
+        return change
+    rare = zip(before, after, _RARE_SIZES, strict=True)
+    return change + sum(size_of(other) - size_of(one) for one, other, size_of in rare if one is not other)
+
+
+def _inputs_bytes(inputs: dict[str, Any] | None) -> int:
+    return json_bytes(inputs) if inputs else _EMPTY_BYTES
 
 
 def _error_tail_bytes(error: str | None) -> int:
@@ -248,10 +267,8 @@ def _optional(name: str) -> Callable[[Any], int]:
     return lambda value: _member_bytes(name, value)
 
 
-_PAYLOAD_SIZES: tuple[Callable[[Any], int], ...] = (
-    lambda inputs: json_bytes(inputs) - _EMPTY_BYTES if inputs else 0,
-    lambda output: json_bytes(output) - _NULL_BYTES,
-    lambda traceback: json_bytes(traceback) - _NULL_BYTES,
+_RARE_SIZES: tuple[Callable[[Any], int], ...] = (
+    json_bytes,
     _optional("types"),
     _error_tail_bytes,
     _optional("message"),

@@ -7,15 +7,13 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.due import OneTaskEvent
-from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX, TaskRecord, Wait
+from pyoco_server.lifecycle.run import MESSAGE_CHARS_MAX, NEW_TASK, TaskRecord, Wait
 from pyoco_server.lifecycle.status import TaskStatus
 
 TaskEvent = OneTaskEvent | e.TasksPlanned
 TASK_EVENTS: tuple[type[TaskEvent], ...] = get_args(TaskEvent)
 
 OnPut = Callable[[str, TaskRecord | None, TaskRecord], None]
-
-_UNKNOWN = TaskRecord()
 
 
 class TaskBoard:
@@ -65,7 +63,7 @@ class TaskBoard:
     def _plan(self, event: e.TasksPlanned) -> None:
         for name in event.tasks:
             if name not in self.records:
-                self._put(name, TaskRecord())
+                self._put(name, NEW_TASK)
 
     def _ready(self, event: e.TaskReadied) -> None:
         record = self._of(event.task)
@@ -190,7 +188,7 @@ class TaskBoard:
         self._put(event.task, resumed)
 
     def _of(self, task: str) -> TaskRecord:
-        return self.records.get(task, _UNKNOWN)
+        return self.records.get(task, NEW_TASK)
 
     def _put(self, task: str, record: TaskRecord) -> None:
         if not self.changed:
