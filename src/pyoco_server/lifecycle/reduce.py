@@ -20,6 +20,7 @@ from pyoco_server.lifecycle.run import (
     Lack,
     Run,
     RunId,
+    TaskRecord,
     Wait,
 )
 from pyoco_server.lifecycle.snapshot_size import SnapshotSizes, measure_submitted

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 
-# Our members are in a record only if they have a value. These stay in a slim record.
-KEPT_IN_SLIM = ("ready_at", "worker_id", "progress", "time_left_sec", "code", "waited_since")
+# Our members are in a record only if they have a value. `worker_id` and these stay in a slim record. Tasks of
+# workers, which are most tasks, have none of the rare ones: one comparison finds that out.
+RARE_IN_SLIM = ("ready_at", "progress", "time_left_sec", "code", "waited_since")
 _LEFT_OUT = ("message", "payload", "by", "comment")
-_OURS = (*KEPT_IN_SLIM, *_LEFT_OUT)
-# Tasks of workers, which are most tasks, have none of them: one comparison finds that out.
-_ours_of = attrgetter("skipped", *_OURS)
-_NOTHING = (False, *(None,) * len(_OURS))
+_RARE = (*RARE_IN_SLIM, *_LEFT_OUT)
+_rare_of = attrgetter("skipped", *_RARE)
+_NOTHING_RARE = (False, *(None,) * len(_RARE))
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def record_of(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
     shown = _plain_record(record, slim=slim)
-    if _ours_of(record) == _NOTHING:
+    if _rare_of(record) == _NOTHING_RARE:
         return shown
-    values = _values(record, KEPT_IN_SLIM if slim else _OURS)
+    values = _values(record, RARE_IN_SLIM if slim else _RARE)
     return replace(shown, skipped=True if record.skipped else msgspec.UNSET, **values)
 
 
@@ -72,7 +72,7 @@ def record_from(shown: SnapshotRecord) -> TaskRecord:
         wait=shown.wait,
         types=None if shown.types is msgspec.UNSET else shown.types,
         skipped=shown.skipped is True,
-        **_values(shown, _OURS),
+        **_values(shown, ("worker_id", *_RARE)),
     )
 
 
@@ -99,6 +99,7 @@ def _plain_record(record: TaskRecord, *, slim: bool) -> SnapshotRecord:
         kept=record.kept,
         wait=record.wait,
         types=msgspec.UNSET if slim or record.types is None else record.types,
+        worker_id=msgspec.UNSET if record.worker_id is None else record.worker_id,
     )
 
 

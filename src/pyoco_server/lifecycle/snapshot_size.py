@@ -33,7 +33,7 @@ from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, NEW_TASK, Run, TaskRecord
 from pyoco_server.lifecycle.snapshot import snapshot_of, usual_attempt
-from pyoco_server.lifecycle.snapshot_record import KEPT_IN_SLIM, duration_ms, shown_state
+from pyoco_server.lifecycle.snapshot_record import RARE_IN_SLIM, duration_ms, shown_state
 from pyoco_server.lifecycle.status import TaskStatus
 from pyoco_server.lifecycle.task_board import TASK_EVENTS
 
@@ -64,8 +64,8 @@ _head_of = attrgetter(
     "gone",
     "archived",
 )
-_kept_of = attrgetter(*KEPT_IN_SLIM)
-_NOTHING_KEPT = (None,) * len(KEPT_IN_SLIM)
+_kept_of = attrgetter(*RARE_IN_SLIM)
+_NOTHING_KEPT = (None,) * len(RARE_IN_SLIM)
 # Payloads of a task besides its output and its inputs.
 _rare_of = attrgetter("traceback", "types", "error", "message", "payload", "by", "comment")
 _NOTHING_RARE = (None,) * 7
@@ -83,7 +83,8 @@ _FRAME_BYTES += 2 * _NULL_BYTES + 2 * _EMPTY_BYTES
 # Brackets and commas of the array in which `_record_bytes` encodes these values together.
 _ARRAY_BYTES = 9
 _ENTRY_BYTES = len(b':"",')  # of `tasks`, besides the name and the state
-_KEPT_BYTES = tuple(len(name) + _MEMBER_BYTES for name in KEPT_IN_SLIM)  # without their values
+_WORKER_ID_BYTES = len("worker_id") + _MEMBER_BYTES  # without its value, as the following
+_KEPT_BYTES = tuple(len(name) + _MEMBER_BYTES for name in RARE_IN_SLIM)
 _SKIPPED_BYTES = len(b',"skipped":true')
 
 
@@ -215,6 +216,8 @@ def _measured_record(name: int, record: TaskRecord) -> tuple[int, int]:
     )
     entry = name + len(state) + _ENTRY_BYTES
     slim = entry + name + len(b":,") + _FRAME_BYTES + json_bytes(scalars) - _ARRAY_BYTES
+    if record.worker_id is not None:
+        slim += _WORKER_ID_BYTES + json_bytes(record.worker_id)
     kept = _kept_of(record)
     if kept != _NOTHING_KEPT:
         members = zip(_KEPT_BYTES, kept, strict=True)
