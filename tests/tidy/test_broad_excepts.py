@@ -18,7 +18,7 @@ USER_CODE = {
     "engine/tasks/failure.py": 2,
     "log_lines.py": 1,
     "worker/slots/capture.py": 1,
-    "worker/slots/slot.py": 1,
+    "worker/slots/slot_run.py": 1,
 }
 # Where nothing outside would report the error: a process, a request, the reader of a connection.
 BOUNDARIES = {

@@ -18,6 +18,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.performer import Ending
+from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import until
 from tests.engine.building import flow_of, make_task
@@ -88,11 +89,13 @@ def around_performing(
     """Let something happen between the claim and the first task, or between the last and the end; once."""
     perform = worker._performer.perform
 
-    async def performed(claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
+    async def performed(
+        claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor, place: Place
+    ) -> Ending:
         worker._performer.perform = perform  # type: ignore[method-assign]
         if before is not None:
             await before()
-        ending = await perform(claimed, recorder, monitor)
+        ending = await perform(claimed, recorder, monitor, place)
         if after is not None:
             await after()
         return ending

@@ -32,6 +32,7 @@ from pyoco_server.config.kinds import (
     Packages,
     Port,
     Replicas,
+    RunsInSlot,
     Scheduling,
     Seconds,
     Secret,
@@ -113,6 +114,9 @@ class Table:
         "auto",
         "How slots are started: forked from a process that has loaded the flows where that is safe, from one "
         "that has loaded only the `imports` of the server, or as `fresh` interpreters.",
+    )
+    worker_interleaved_runs: RunsInSlot = opt(
+        8, "Runs of short flows that one slot executes in turn at most; 1 switches this off."
     )
     run_heartbeat_interval_sec: Seconds = opt(1.0, "How often a running run's `heartbeat_at` is renewed.")
     worker_heartbeat_interval_sec: Seconds = opt(5.0, "How often a worker renews its registry entry.")

@@ -4,6 +4,7 @@ Every function here may be called from any thread at any time, also twice, also 
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -54,9 +55,11 @@ Event = GroupEnded | ResultAcknowledged | Answered | Woken
 class Control:
     """The handle on one run for other threads."""
 
-    def __init__(self, run_context: RunContext) -> None:
+    def __init__(
+        self, run_context: RunContext, mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue
+    ) -> None:
         self.run_context = run_context
-        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.events = mailbox()
         self.is_stopping = False  # tasks are asked to return, with any status of the run
         self.is_abandoned = False  # running tasks are no longer waited for
         self.is_held = False  # tasks are ready but may not be started now

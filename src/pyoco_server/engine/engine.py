@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from pyoco.core.models import Flow, RunContext
 
-from pyoco_server.engine.control import Control, RunRegistry
+from pyoco_server.engine.control import Control, Event, RunRegistry
 from pyoco_server.engine.limits import RECRUIT_AFTER_SEC, Checkpoints, Receive, RunLimits, receive
 from pyoco_server.engine.listener import Listener, StopRun, WaitAnswer
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus, RunOutcome
@@ -38,13 +39,15 @@ class Engine:
         lone_tasks_here: bool = False,
         receive: Receive = receive,
         recruit_after_sec: float = RECRUIT_AFTER_SEC,
+        mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue,
     ) -> None:
         """`may_start` is called before each attempt at a task, in any thread. While it returns False, no task
         is started; `wake` makes the engine call it again at once.
 
         With `lone_tasks_here` the calling thread itself executes a task that has no other task beside it;
-        `abandon` then does not end the call before such a task has returned. `receive` waits for an event.
-        Ready tasks begin in one thread; after `recruit_after_sec` each of the others gets its own.
+        `abandon` then does not end the call before such a task has returned. `receive` waits for an event in
+        a `mailbox`. Ready tasks begin in one thread; after `recruit_after_sec` each of the others gets its
+        own.
         """
         self._limits = RunLimits(
             parallelism,
@@ -52,6 +55,7 @@ class Engine:
             lone_tasks_here=lone_tasks_here,
             receive=receive,
             recruit_after_sec=recruit_after_sec,
+            mailbox=mailbox,
         )
         self._listener = listener if listener is not None else Listener()
         self._registry = RunRegistry()
@@ -75,7 +79,7 @@ class Engine:
         limits = self._limits if timeout_sec is None else replace(self._limits, timeout_sec=timeout_sec)
         run_context = run_context if run_context is not None else RunContext(flow_name=flow.name)
         run_context.params = dict(params or {})
-        control = Control(run_context)
+        control = Control(run_context, limits.mailbox)
         self._registry.add(control)
         try:
             checkpoints = Checkpoints(dict(recorded or {}), dict(failures or {}))

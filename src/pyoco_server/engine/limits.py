@@ -41,6 +41,7 @@ class RunLimits:
     lone_tasks_here: bool = False
     receive: Receive = receive
     recruit_after_sec: float = RECRUIT_AFTER_SEC  # 0: every task begins in a thread of its own
+    mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue  # makes the mailbox of a run
 
     def __post_init__(self) -> None:
         if self.parallelism < 1:

@@ -12,6 +12,7 @@ from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun, Repor
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
+from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
 
 # What is committed at the end: an end of the run, or of this worker's claim.
@@ -23,7 +24,9 @@ class NotNow(Exception):
 
 
 class Performer(Protocol):
-    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending: ...
+    async def perform(
+        self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor, place: Place
+    ) -> Ending: ...
 
     async def start(self, path: Path | None = None) -> None:
         """`path`: an edition of wheels, to be first on the import path."""

@@ -38,7 +38,7 @@ def listen_to(run_id: str, on_lines: OnTaskLines) -> None:
 def end_of(run_id: str, task: str | None = None) -> None:
     """The task (None: the run) has ended: its incomplete line is complete now."""
     for tee in tuple(_tees):
-        tee.lines.end_lines_of(task, run_id)
+        tee.lines.end_lines_of(run_id, task)
 
 
 def stop_listening(run_id: str) -> None:

@@ -26,6 +26,7 @@ from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, cause_of, error_text
 from pyoco_server.worker.flows.source import FlowSource, Unresolved
 from pyoco_server.worker.performer import Ending, NotNow, ending_of
+from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.recording.values import results_from
@@ -94,7 +95,9 @@ class Threads:
         self._path = None
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
+    async def perform(
+        self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor, place: Place
+    ) -> Ending:
         listener = CommandListener(recorder.report, partial(end_of, claimed.stored.run.run_id))
         listener.begin(claimed.numbering, self._config.result_max_bytes)
         engine = Engine(

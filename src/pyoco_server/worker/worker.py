@@ -26,6 +26,7 @@ from pyoco_server.worker.attempt.claim import Claimant
 from pyoco_server.worker.attempt.disposition import NAK_TROUBLE_SEC, AttemptOutcome
 from pyoco_server.worker.attempt.quarantine import Quarantine
 from pyoco_server.worker.performer import Performer
+from pyoco_server.worker.places import SHARES, Place, Places
 from pyoco_server.worker.presence.draining import Draining
 from pyoco_server.worker.presence.heartbeat import Heartbeat
 from pyoco_server.worker.slots.pool import Slots
@@ -65,7 +66,7 @@ class PyocoNatsWorker:
         self._puller: JobPuller | None = None
         self._quarantine = Quarantine(store)
         self._stopping = asyncio.Event()
-        self._permits = asyncio.Semaphore(self._slots)
+        self._places = Places(self._slots)
         self._stop_reason = "graceful_shutdown"
         self._services = Services(self._all_services())
 
@@ -109,15 +110,19 @@ class PyocoNatsWorker:
         self._heartbeat.note_fetch(self._puller.answered_at)
         if delivery is None:
             return None
-        return (await self._handle(delivery)).run_id
+        place = Place(self._places)
+        try:
+            return (await self._handle(delivery, place)).run_id
+        finally:
+            place.release()
 
     async def serve(self) -> None:
-        """Work until `stop`: as many runs at once as there are slots.
+        """Work until `stop`: as many runs at once as there are places (`places.py`).
 
         The end of a run is recorded while its slot executes the next one, so there are twice as many loops.
         """
-        self._permits = asyncio.Semaphore(self._slots)
-        loops = [Loop("jobs", self._serve_slot) for _ in range(2 * self._slots)]
+        self._places = Places(self._slots)
+        loops = [Loop("jobs", self._serve_slot) for _ in range(2 * SHARES * self._slots)]
         for loop in loops:
             loop.start()
             loop.wake()
@@ -195,15 +200,15 @@ class PyocoNatsWorker:
 
     async def _serve_slot(self) -> None:
         while not self._stopping.is_set():
-            await self._permits.acquire()  # no job is pulled that could not be executed at once
-            with ExitStack() as permit:
-                permit.callback(self._permits.release)
+            place = await self._places.take()  # no job is pulled that could not be executed at once
+            with ExitStack() as on_exit:
+                on_exit.callback(place.release)
                 if self._stopping.is_set():
                     return
                 if not self._may_take_work:
                     await asyncio.sleep(IDLE_PAUSE_SEC)
                     continue
-                await self._serve_once(permit.close)  # early, when the run's code has returned
+                await self._serve_once(place)
                 await self._wheels.keep_up()
 
     @property
@@ -215,29 +220,27 @@ class PyocoNatsWorker:
     def _can_execute(self) -> bool:
         return self._heartbeat.deadline.is_current and self._performer.problem is None
 
-    async def _serve_once(self, release_permit: Callable[[], None]) -> None:
+    async def _serve_once(self, place: Place) -> None:
         assert self._puller is not None
         delivery = await self._puller.next(self._wheels.poll_sec(POLL_SEC))
         self._heartbeat.note_fetch(self._puller.answered_at)
         if delivery is not None:
-            await self._handle(delivery, release_permit)
+            await self._handle(delivery, place)
 
-    async def _handle(
-        self, delivery: Delivery, on_performed: Callable[[], None] = lambda: None
-    ) -> AttemptResult:
+    async def _handle(self, delivery: Delivery, place: Place) -> AttemptResult:
         if not self._can_execute:
             delivery.nak(NAK_TROUBLE_SEC)
             return AttemptResult(AttemptOutcome.BROKER_TROUBLE)
         with self._draining.track_start() as note_started:
             if not self._quarantine.may_concern(delivery):
-                return await self._attempt(delivery, note_started, on_performed)
+                return await self._attempt(delivery, note_started, place)
             async with self._quarantine.isolate(delivery) as may_begin:
                 if not may_begin:
                     return AttemptResult(AttemptOutcome.CLAIMED)
-                return await self._attempt(delivery, note_started, on_performed)
+                return await self._attempt(delivery, note_started, place)
 
     async def _attempt(
-        self, delivery: Delivery, note_started: Callable[[], None], on_performed: Callable[[], None]
+        self, delivery: Delivery, note_started: Callable[[], None], place: Place
     ) -> AttemptResult:
         attempt = Attempt(
             self._store,
@@ -246,7 +249,7 @@ class PyocoNatsWorker:
             performer=self._performer,
             in_flight=self._in_flight,
             lease=self._heartbeat.deadline,
-            on_performed=on_performed,
+            place=place,
         )
 
         def on_claimed(run_id: str, fence: int) -> None:

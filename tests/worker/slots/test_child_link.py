@@ -43,6 +43,8 @@ class Stage:
 
 
 RUN = m.RunFlow(
+    number=1,
+    lane=0,
     run_id="r",
     fence=1,
     attempts={},
@@ -53,7 +55,7 @@ RUN = m.RunFlow(
     result_bytes_max=1,
     timeout_sec=None,
 )
-STOP = m.Stop(run_id="r")
+STOP = m.Stop(run=1)
 ME = threading.main_thread().name
 
 
@@ -74,13 +76,14 @@ def test_whoever_waits_for_a_run_hears_of_it_itself(stage: Stage) -> None:
 def test_an_acknowledgement_is_heard_by_the_thread_that_waits_for_it(stage: Stage) -> None:
     stage.begin()
     for number in range(1, 4):
-        stage.send(m.AcknowledgeMessage(number=number))
-        assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(number=number)
+        stage.send(m.AcknowledgeMessage(run=1, number=number))
+        assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(run=1, number=number)
     assert stage.mailbox.empty()
 
 
 def test_a_cancel_is_heard_while_user_code_runs_in_the_main_thread(stage: Stage) -> None:
     stage.begin()
+    stage.ears.note_code(is_called=True)
     stage.send(STOP)
     assert stage.mailbox.get(timeout=DEADLINE_SEC) == STOP  # we do not read: somebody has to
     assert stage.readers[-1] != ME
@@ -97,9 +100,9 @@ def test_what_the_second_thread_hears_reaches_whoever_waits(stage: Stage) -> Non
     stage.begin()
     stage.send(STOP)
     stage.ears.wait_beside_others(stage.mailbox, DEADLINE_SEC)
-    stage.send(m.AcknowledgeMessage(number=1))
-    assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(number=1)
-    stage.ears.note_run_end()
+    stage.send(m.AcknowledgeMessage(run=1, number=1))
+    assert stage.ears.wait_for(stage.mailbox, DEADLINE_SEC) == m.AcknowledgeMessage(run=1, number=1)
+    stage.ears.note_idle()
     stage.begin()
     stage.begin()  # and the next run is the main thread's again, or the second one's: it comes
 
@@ -118,7 +121,7 @@ def test_the_clock_ticks_while_a_run_is_executed_and_stands_still_between_runs(s
     while stage.ticks < 3 and time.monotonic() < deadline:
         time.sleep(TICK_SEC / 4)
     assert stage.ticks >= 3
-    stage.ears.note_run_end()
+    stage.ears.note_idle()
     stage.send(STOP)
     stage.ears.wait_for(stage.mailbox, DEADLINE_SEC)
     last = -1

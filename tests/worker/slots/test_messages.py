@@ -10,7 +10,7 @@ from pyoco_server.worker.slots import messages as m
 
 @given(st.lists(st.integers(0, 50_000), max_size=8), st.lists(st.integers(1, 9_000), min_size=1, max_size=30))
 def test_messages_are_whole_however_they_are_cut(sizes: list[int], cuts: list[int]) -> None:
-    said = [m.Stop(run_id="x" * size) for size in sizes]
+    said = [m.UsePage(path="x" * size) for size in sizes]
     data = b"".join(map(m.frame, said))
     reader = m.slot_reader()
     heard = []
@@ -24,6 +24,8 @@ def test_messages_are_whole_however_they_are_cut(sizes: list[int], cuts: list[in
 
 def test_a_large_message_costs_its_size() -> None:
     large = m.RunFlow(
+        number=1,
+        lane=0,
         run_id="r",
         fence=1,
         attempts={},

@@ -17,6 +17,7 @@ from pyoco_server.store.store import Store
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.performer import Ending, NotNow
+from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.edition import ResolverBroken
 from pyoco_server.worker.wheels.sync import WheelSync
@@ -58,7 +59,9 @@ class Shelf:
     def modules(self) -> list[str]:
         return sorted(file.stem for file in self.paths[-1].glob("*.py"))
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
+    async def perform(
+        self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor, place: Place
+    ) -> Ending:
         raise NotImplementedError
 
     async def hand_back(self) -> None:

@@ -43,6 +43,7 @@ from pyoco_server.worker.attempt.disposition import (
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
 from pyoco_server.worker.performer import Ending, Performer
+from pyoco_server.worker.places import Place
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
 
@@ -75,7 +76,7 @@ class Attempt:
         performer: Performer,
         in_flight: Counter[str],
         lease: LeaseDeadline,
-        on_performed: Callable[[], None] = lambda: None,
+        place: Place,
     ) -> None:
         self._store = store
         self._delivery = delivery
@@ -83,7 +84,7 @@ class Attempt:
         self._performer = performer
         self._in_flight = in_flight
         self._lease = lease
-        self._on_performed = on_performed
+        self._place = place
         self.claimed_run_id: str | None = None
 
     async def run(self, on_claimed: Callable[[str, int], None]) -> AttemptResult:
@@ -145,8 +146,8 @@ class Attempt:
             recorder.begin()
             # This worker holds the run from here on and has to end it after any error: no other worker would.
             try:
-                ending = await self._performer.perform(claimed, recorder, monitor)
-                self._on_performed()
+                ending = await self._performer.perform(claimed, recorder, monitor, self._place)
+                self._place.release()  # early: its code has returned
                 return await self._conclude(ending, recorder, monitor)
             finally:
                 recorder.snapshot.stop()

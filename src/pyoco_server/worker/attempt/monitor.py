@@ -71,6 +71,7 @@ class AttemptMonitor:
         self._context = contextvars.copy_context()
         self.is_cancelled = False
         self.is_abandoned = False
+        self.is_taken_over = False
         self.abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> AttemptMonitor:
@@ -120,6 +121,7 @@ class AttemptMonitor:
         if reason is Reason.CANCEL_REQUESTED:
             self.cancel()
         else:
+            self.is_taken_over = True
             self._abandon()
 
     def cancel(self) -> None:

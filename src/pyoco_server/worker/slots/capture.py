@@ -51,12 +51,20 @@ class LineStream(io.TextIOBase):
         self._on_lines(clock.now(), self._stream, attempt, lines, None)
         return len(text)
 
-    def end_lines_of(self, task: str | None = None, run_id: str | None = None) -> None:
+    def end_lines_of(self, run_id: str, task: str | None = None) -> None:
         """The task (None: the run) has ended: its incomplete line is complete now."""
-        for attempt in [w for w in tuple(self._partial) if _is_of(w, task, run_id)]:
-            rest = self._partial.pop(attempt)
-            if rest:
-                self._on_lines(clock.now(), self._stream, attempt, [as_line(rest)], None)
+        for attempt in tuple(self._partial):
+            if attempt is not None and attempt.run_id == run_id and task in (None, attempt.task):
+                self._end_line(attempt)
+
+    def end_line_outside_tasks(self) -> None:
+        if None in self._partial:
+            self._end_line(None)
+
+    def _end_line(self, attempt: CurrentAttempt | None) -> None:
+        rest = self._partial.pop(attempt)
+        if rest:
+            self._on_lines(clock.now(), self._stream, attempt, [as_line(rest)], None)
 
     def close(self) -> None:
         """Does nothing: the next task prints to the same stream."""
@@ -83,12 +91,6 @@ class LineStream(io.TextIOBase):
     @property
     def errors(self) -> str:  # type: ignore[override]
         return "backslashreplace"
-
-
-def _is_of(attempt: CurrentAttempt | None, task: str | None, run_id: str | None) -> bool:
-    if attempt is None:
-        return task is None and run_id is None
-    return task in (None, attempt.task) and run_id in (None, attempt.run_id)
 
 
 class _Bytes(io.RawIOBase):

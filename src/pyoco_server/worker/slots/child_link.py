@@ -1,15 +1,15 @@
 """The slot's end of the link: which thread reads it, and when messages are written.
 
-The thread that runs flows reads the link while it is idle, otherwise a second one does. Every switch
-between threads costs as much as a quick task. So between runs, and while only an acknowledgement is awaited,
-the main thread reads for itself. The second thread checks every few milliseconds whether the link is being
-read. If user code takes longer than that, the second thread reads until the next run begins. Where tasks run
-in other threads, it starts to read at once. It is also the clock for buffered messages.
+The thread that runs flows reads the link when no run can go on. Every switch between threads costs as much as
+a quick task, so a second thread only checks every few milliseconds whether the code of one run takes longer
+than that. Then it sends what was reported before, and reads the link until the main thread waits for a
+message again. Where tasks run in other threads, it starts to read at once. It is also the clock for buffered
+messages. It sleeps if there was no run for a while.
 
-Messages are written in order and in as few writes as possible. A message that is waited for is sent at once,
-together with all buffered ones. Other messages go with the next such message, or at the next tick of the
-clock. Printed lines are sent at once too, so that they are not lost with a process that dies; only when there
-are very many, the last ones are buffered.
+Messages are written in order and in as few writes as possible. Messages that are waited for are sent when no
+run can go on, or after a millisecond. Others go with the next such message, or at the next tick of the clock.
+Printed lines are sent at once, so that they are not lost with a process that dies; only when there are very
+many, the last ones are buffered.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyoco_server.worker.slots import messages as m
 
 TICK_SEC = 0.02
-# While user code keeps the main thread busy for longer than this, the second thread reads. This is also the
-# longest delay of a cancel.
-LISTEN_AFTER_SEC = 0.003
+# If the code of a run takes longer than this, the second thread reads. The longest delay of a cancel is twice
+# as long: the thread finds the same code in two checks.
+LISTEN_AFTER_SEC = 0.002
+# So often it finds no run before it sleeps until the next one: to wake it costs more than a few checks.
+CHECKS_BEFORE_SLEEP = 4
+# A message that is waited for is buffered no longer than this, while other runs go on.
+AWAITED_SEC = 0.001
 # Below the size that malloc would map and unmap for every message.
 RECEIVE_BYTES = 64 * 1024
 # Up to this many lines are sent one by one between two ticks.
@@ -36,8 +40,8 @@ LINES_AT_ONCE = 100
 BUFFERED_BYTES_MAX = 16 * 1024
 
 T = TypeVar("T")
-# stream, task, attempt, level
-Origin = tuple[str, str | None, int | None, str | None]
+# run, stream, task, attempt, level
+Origin = tuple[int, str, str | None, int | None, str | None]
 
 
 class LinkReader:
@@ -50,22 +54,34 @@ class LinkReader:
         self._reader = m.slot_reader()
         self._readable = select.poll()
         self._readable.register(link, select.POLLIN)
+        self._mailbox: SimpleQueue[Any] = SimpleQueue()
+        self._checks_without_run = 0
         self._reading = threading.Lock()  # its holder reads the link
         self._wakeup = threading.Event()
         self._is_asleep = False
-        self._is_running = False
-        self._is_wanted = False  # to listen now, and not only from the next tick on
+        self._is_listening = False
+        self._is_running = False  # a run is here
+        self._code_calls = 0  # odd while the main thread is in the code of a run
+        # What the main thread waits for while the second one reads.
+        self._awaits_message = False
+        self._awaits_others = False
 
     def open(self) -> None:
         threading.Thread(target=self._read_for_main_thread, name="pyoco-slot-listener", daemon=True).start()
 
-    def note_run_end(self) -> None:
+    def note_code(self, *, is_called: bool) -> None:
+        """In the main thread: the code of a run is called now, or has returned."""
+        self._code_calls += 1
+        assert self._code_calls % 2 == is_called
+
+    def note_idle(self) -> None:
+        """In the main thread: there is no run."""
         self._is_running = False
 
     def wait_for(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
         """In the main thread: the next item of the mailbox, which only messages of the link can fill."""
         if not self._reading.acquire(blocking=False):
-            return mailbox.get(timeout=timeout_sec)
+            return self._wait_for_listener(mailbox, timeout_sec)
         try:
             until = None if timeout_sec is None else time.monotonic() + timeout_sec
             while mailbox.empty():
@@ -80,56 +96,71 @@ class LinkReader:
 
     def wait_beside_others(self, mailbox: SimpleQueue[T], timeout_sec: float | None = None) -> T:
         """The same if other threads fill it too: the second thread reads the link meanwhile."""
-        if not self._is_wanted:
-            self._is_wanted = True
+        self._awaits_others = True
+        if not self._is_listening:
             self._wakeup.set()
-        return mailbox.get(timeout=timeout_sec)
+        try:
+            return mailbox.get(timeout=timeout_sec)
+        finally:
+            self._awaits_others = False
 
-    def _read(self) -> bool:
-        """True: a run is to begin."""
+    def _wait_for_listener(self, mailbox: SimpleQueue[T], timeout_sec: float | None) -> T:
+        self._mailbox = mailbox
+        self._awaits_message = True
+        try:
+            return mailbox.get(timeout=timeout_sec)
+        finally:
+            self._awaits_message = False
+
+    def _read(self) -> None:
         data = self._link.recv(RECEIVE_BYTES)
         if not data:
             os._exit(0)  # the worker is gone
-        begins = False
         for message in self._reader.read(data):
             if isinstance(message, m.RunFlow):
-                begins = self._is_running = True
+                self._is_running = True
                 if self._is_asleep:
                     self._wakeup.set()
             self._on_message(message)
-        return begins
 
     def _read_for_main_thread(self) -> None:
         """The body of the second thread; it never returns."""
-        ticked_at = 0.0
+        ticked_at, calls = 0.0, 0
         while True:
             self._rest()
-            if time.monotonic() - ticked_at >= TICK_SEC:
+            is_stuck = self._code_calls == calls and calls % 2 == 1
+            calls = self._code_calls
+            if is_stuck or time.monotonic() - ticked_at >= TICK_SEC:
                 self._on_tick()
                 ticked_at = time.monotonic()
-            if self._reading.acquire(blocking=False):
+            if (is_stuck or self._awaits_others) and self._reading.acquire(blocking=False):
                 self._listen()
-            self._is_wanted = False
 
     def _rest(self) -> None:
-        """Wait for a moment of a run, unless reading is wanted now; between runs until one begins."""
-        self._is_asleep = True
-        if not self._is_running:
-            self._wakeup.wait()
-        self._is_asleep = False
-        self._wakeup.clear()
-        if not self._is_wanted:
+        """Wait for a moment, unless reading is wanted now; without runs until one arrives."""
+        self._checks_without_run = 0 if self._is_running else self._checks_without_run + 1
+        if self._checks_without_run > CHECKS_BEFORE_SLEEP:
+            self._is_asleep = True
+            if not self._is_running:
+                self._wakeup.wait()
+            self._is_asleep = False
+            self._wakeup.clear()
+            self._checks_without_run = 0
+        if not self._awaits_others:
             self._wakeup.wait(LISTEN_AFTER_SEC)
+        self._wakeup.clear()
 
     def _listen(self) -> None:
-        """Read until the main thread gets its next run: then it reads for itself again at first."""
+        """Read until a message wakes the main thread, which then reads for itself again."""
+        self._is_listening = True
         try:
-            while True:
-                if not self._readable.poll(TICK_SEC * 1e3 if self._is_running else None):
+            while not (self._awaits_message and not self._mailbox.empty()):
+                if self._readable.poll(TICK_SEC * 1e3 if self._is_running else None):
+                    self._read()
+                else:
                     self._on_tick()
-                elif self._read():
-                    break
         finally:
+            self._is_listening = False
             self._reading.release()
 
 
@@ -141,6 +172,7 @@ class LinkWriter:
         self._size = 0
         self._lines = 0
         self._sent_at = 0.0
+        self._awaited_at: float | None = None  # since when a message that is waited for is buffered
         # Consecutive lines of one origin are one message.
         self._origin: Origin | None = None
         self._printed_at = 0.0
@@ -153,6 +185,23 @@ class LinkWriter:
             self._end_lines()
             self._keep(data)
             if not patience_sec or time.monotonic() - self._sent_at >= patience_sec:
+                self._send()
+
+    def send_awaited(self, message: m.FromSlot) -> None:
+        """In the main thread: at its next `flush_awaited`, or sooner."""
+        data, now = m.frame(message), time.monotonic()
+        with self._lock:
+            self._end_lines()
+            self._keep(data)
+            if self._awaited_at is None:
+                self._awaited_at = now
+            elif now - self._awaited_at >= AWAITED_SEC:
+                self._send()
+
+    def flush_awaited(self) -> None:
+        """The main thread is going to wait."""
+        if self._awaited_at is not None:
+            with self._lock:
                 self._send()
 
     def print(self, at: float, origin: Origin, lines: list[str]) -> None:
@@ -178,8 +227,9 @@ class LinkWriter:
 
     def _end_lines(self) -> None:
         if self._origin is not None:
-            stream, task, attempt, level = self._origin
+            run, stream, task, attempt, level = self._origin
             printed = m.Printed(
+                run=run,
                 at=self._printed_at,
                 stream=stream,
                 task=task,
@@ -200,5 +250,6 @@ class LinkWriter:
             data = b"".join(self._unsent)
             self._unsent.clear()
             self._size = 0
+            self._awaited_at = None
             self._sent_at = time.monotonic()
             self._link.sendall(data)

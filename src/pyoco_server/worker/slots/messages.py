@@ -6,6 +6,7 @@ loads the classes of user code.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -26,7 +27,17 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=T
 # To the slot
 
 
+class UsePage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """Before the first run: where the slot opens its control page."""
+
+    path: str
+
+
 class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
+    """`number` names the run in all other messages; `lane` is its place in the control page."""
+
+    number: int
+    lane: int
     run_id: str
     fence: int
     attempts: dict[str, int]  # how often each task was tried before this claim
@@ -43,23 +54,26 @@ class RunFlow(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     failures: dict[str, str] = {}
     awaited: tuple[str, ...] = ()
     clock_offset: float | None = None  # from `clock.elapsed` to the broker's time
+    may_start_until: float = -math.inf  # as in `MayStart`
 
 
 class Stop(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """A cancel: no further task starts, running ones are asked to return."""
 
-    run_id: str
+    run: int
 
 
 class AcknowledgeMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """The result with this number is in the log; tasks that wait for it may start."""
 
+    run: int
     number: int
 
 
 class MayStart(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """Tasks may be started until then (`clock.elapsed`): no other worker can claim the run before."""
 
+    run: int
     until: float
     clock_offset: float | None = None  # as measured last
 
@@ -67,13 +81,13 @@ class MayStart(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 class AnswerMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """A wait of the run has ended and is in the log: with its result as JSON, or with an error."""
 
-    run_id: str
+    run: int
     task: str
     output: bytes
     error: str | None = None
 
 
-ToSlot = RunFlow | Stop | AcknowledgeMessage | MayStart | AnswerMessage
+ToSlot = UsePage | RunFlow | Stop | AcknowledgeMessage | MayStart | AnswerMessage
 
 
 # From the slot
@@ -98,6 +112,7 @@ class BrokenMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tr
 class Reported(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """A command for the log. `values`: values of user code (output, inputs, prompt), as JSON."""
 
+    run: int
     command: TaskCommand
     values: bytes | None = None
     number: int = NOT_AWAITED  # otherwise it is acknowledged with this number
@@ -106,6 +121,7 @@ class Reported(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
     """Whole lines, without their ends, of one task (None: the task is not known)."""
 
+    run: int
     at: float
     stream: str
     task: str | None
@@ -115,8 +131,12 @@ class Printed(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
 
 
 class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=True):
-    """`status` of the engine. A flow that could not be loaded: FAILED with its reason."""
+    """`status` of the engine. A flow that could not be loaded: FAILED with its reason.
 
+    Every run that was sent gets one, also a run that was taken back.
+    """
+
+    run: int
     status: str
     reason: str
     error: str | None = None
@@ -125,6 +145,10 @@ class EndedMessage(_Message, frozen=True, kw_only=True, tag=True, array_like=Tru
     must_be_replaced: bool = False
     waiting: tuple[str, ...] = ()  # PARKED: which waits are open
     cause: dict[str, Any] | None = None  # FAILED: the exception, as fields of a log line
+    # How long its code was called: in all, and the longest time without a wait.
+    code_sec: float = 0.0
+    longest_sec: float = 0.0
+    may_interleave: bool = False  # nothing in this run speaks against other runs beside it
 
 
 FromSlot = Ready | BrokenMessage | Reported | Printed | EndedMessage

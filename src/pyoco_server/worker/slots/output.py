@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pyoco_server import clock
 from pyoco_server.engine.tasks.current_attempt import CURRENT, CurrentAttempt, install_thread_inheritance
@@ -38,56 +38,90 @@ _STARTS = frozenset({"os.system", "os.posix_spawn", "os.spawn", "os.fork", "os.f
 _PROCESSES = Path("/proc")
 
 
+class _PrintingRun(NamedTuple):
+    number: int
+    numbering: Numbering
+
+
 class Output:
     def __init__(self, writer: LinkWriter) -> None:
         self._writer = writer
-        self._run_id: str | None = None
-        self._numbering = Numbering(fence=0)
+        self._runs: dict[str, _PrintingRun] = {}
+        self._current: str | None = None  # the run whose code the main thread is in
+        self._replaced: dict[str, tuple[Any, Any]] = {}  # sys.stdout and sys.stderr, as a run has set them
         self._streams = capture_output(self._on_lines)
         self._pipes = _TaskPipes(self._on_lines)
         self._pipes.install(self._on_fork)
         # A task may close descriptors 1 and 2, or point them elsewhere.
         self._kept = [(os.dup(descriptor), os.fstat(descriptor)) for descriptor in DESCRIPTORS]
-        self._left = _LeftProcesses(tuple(kept for kept, _ in self._kept))
+        self._left = _LeftProcesses(tuple(kept for kept, _ in self._kept), lambda: self._current)
         install_thread_inheritance()
 
-    def begin(self, run_id: str, numbering: Numbering) -> None:
-        self._run_id, self._numbering = run_id, numbering
+    def begin(self, run_id: str, number: int, numbering: Numbering) -> None:
+        self._runs[run_id] = _PrintingRun(number, numbering)
 
-    def end_of(self, task: str) -> None:
+    def enter(self, run_id: str) -> None:
+        """The main thread is going to be in the code of this run."""
+        self._current = run_id
+        if self._replaced and run_id in self._replaced:
+            sys.stdout, sys.stderr = self._replaced.pop(run_id)
+
+    def leave(self, run_id: str) -> None:
+        """Other runs may go on now: they print to our streams, and not into a line of this run."""
+        for stream in self._streams:
+            stream.end_line_outside_tasks()
+        self._current = None
+        if run_id in self._runs and (
+            sys.stdout is not self._streams[0] or sys.stderr is not self._streams[1]
+        ):
+            self._replaced[run_id] = (sys.stdout, sys.stderr)
+        restore_streams(self._streams)
+
+    def end_of(self, run_id: str, task: str) -> None:
         """The task has ended: its output is sent before its end is reported."""
         for stream in self._streams:
-            stream.end_lines_of(task)
-        self._pipes.drain(task)
+            stream.end_lines_of(run_id, task)
+        self._pipes.drain(run_id, task)
 
-    def end(self) -> bool:
+    def has_started_process(self, run_id: str) -> bool:
+        return self._left.has_started(run_id)
+
+    def end(self, run_id: str) -> bool:
         """True: processes of the run may still print here, so no other run may be executed here."""
-        self._pipes.forget()
+        self._pipes.forget(run_id)
         for stream in self._streams:
-            stream.end_lines_of()
-        self._run_id = None
+            stream.end_lines_of(run_id)
+            stream.end_line_outside_tasks()
+        del self._runs[run_id]
         restore_streams(self._streams)
         for descriptor, (kept, known) in zip(DESCRIPTORS, self._kept, strict=True):
             if not _is_same(descriptor, known):
                 os.dup2(kept, descriptor)
-        return self._left.are_there()
+        return self._left.are_there(run_id)
 
     def _on_lines(
         self, at: float, stream: str, attempt: CurrentAttempt | None, lines: list[str], level: str | None
     ) -> None:
-        if self._run_id is None or (attempt is not None and attempt.run_id != self._run_id):
+        run = self._runs.get(attempt.run_id) if attempt is not None else self._run_outside_tasks()
+        if run is None:
             # Printed between runs, or by a thread that an earlier run has left: it belongs to no run's log.
             os.write(DESCRIPTORS[1], ("\n".join(lines) + "\n").encode())
             return
         task, number = None, None
         if attempt is not None:
-            task, number = attempt.task, self._numbering.attempt_no(attempt.task, attempt.attempt)
-        self._writer.print(at, (stream, task, number, level), lines)
+            task, number = attempt.task, run.numbering.attempt_no(attempt.task, attempt.attempt)
+        self._writer.print(at, (run.number, stream, task, number, level), lines)
+
+    def _run_outside_tasks(self) -> _PrintingRun | None:
+        """What is printed outside of tasks belongs to the run whose code executes, or to the only one."""
+        if self._current is not None:
+            return self._runs.get(self._current)
+        return next(iter(self._runs.values())) if len(self._runs) == 1 else None
 
     def _on_fork(self) -> None:
         self._writer.close_after_fork()
         logging.getLogger().handlers = [logging.StreamHandler()]
-        self._run_id = None
+        self._runs = {}
 
 
 def _is_same(descriptor: int, known: os.stat_result) -> bool:
@@ -98,7 +132,7 @@ def _is_same(descriptor: int, known: os.stat_result) -> bool:
 
 
 class _Pipe:
-    def __init__(self, attempt: CurrentAttempt | None, stream: str) -> None:
+    def __init__(self, attempt: CurrentAttempt, stream: str) -> None:
         self.attempt = attempt
         self.stream = stream
         self.reader, self.writer = os.pipe()
@@ -113,7 +147,7 @@ class _TaskPipes:
     def __init__(self, on_lines: OnLines) -> None:
         self._on_lines = on_lines
         self._lock = threading.Lock()
-        self._pipes: dict[CurrentAttempt | None, tuple[_Pipe, _Pipe]] = {}
+        self._pipes: dict[CurrentAttempt, tuple[_Pipe, _Pipe]] = {}
         self._selector = selectors.DefaultSelector()
         self._reader: threading.Thread | None = None
         self._is_forked = False
@@ -135,7 +169,8 @@ class _TaskPipes:
         def after_fork() -> None:
             self._is_forked = True  # its own processes inherit the descriptors that are set here
             on_fork()
-            pair = self._pipes.get(CURRENT.get())
+            attempt = CURRENT.get()
+            pair = None if attempt is None else self._pipes.get(attempt)
             if pair is not None:
                 for pipe, descriptor in zip(pair, DESCRIPTORS, strict=True):
                     os.dup2(pipe.writer, descriptor)
@@ -144,24 +179,27 @@ class _TaskPipes:
         cast(Any, subprocess.Popen).__init__ = init
         os.register_at_fork(before=self._before_fork, after_in_child=after_fork)
 
-    def drain(self, task: str | None = None) -> None:
-        """Pass on what the processes of this task (None: of all tasks) have printed so far."""
+    def drain(self, run_id: str, task: str | None = None) -> None:
+        """Pass on what the processes of this task (None: of all tasks of the run) have printed so far."""
+        if not self._pipes:
+            return
         with self._lock:
             for attempt, pair in self._pipes.items():
-                if task is None or (attempt and attempt.task == task):
+                if attempt.run_id == run_id and task in (None, attempt.task):
                     for pipe in pair:
                         self._read(pipe, to_the_end=True)
                         self._pass_on(pipe, pipe.buffer.take_rest())
 
-    def forget(self) -> None:
+    def forget(self, run_id: str) -> None:
         """The run is over. Its pipes end with the last process that uses them."""
-        self.drain()
+        if not self._pipes:
+            return
+        self.drain(run_id)
         with self._lock:
-            for pair in self._pipes.values():
-                for pipe in pair:
+            for attempt in [attempt for attempt in self._pipes if attempt.run_id == run_id]:
+                for pipe in self._pipes.pop(attempt):
                     pipe.is_over = True
                     os.close(pipe.writer)
-            self._pipes.clear()
 
     def _before_fork(self) -> None:
         # `subprocess` does not call this: its pipes are set by `init`.
@@ -169,7 +207,7 @@ class _TaskPipes:
         if attempt is not None and not self._is_forked:
             self._of(attempt)
 
-    def _of(self, attempt: CurrentAttempt | None) -> tuple[_Pipe, _Pipe]:
+    def _of(self, attempt: CurrentAttempt) -> tuple[_Pipe, _Pipe]:
         with self._lock:
             if attempt not in self._pipes:
                 pair = _Pipe(attempt, STREAMS[0]), _Pipe(attempt, STREAMS[1])
@@ -226,19 +264,25 @@ class _LeftProcesses:
     `descriptors`: copies of the slot's stdout and stderr; user code may have changed 1 and 2.
     """
 
-    def __init__(self, descriptors: tuple[int, ...]) -> None:
+    def __init__(self, descriptors: tuple[int, ...], current_run: Callable[[], str | None]) -> None:
         self._ours = {_name(f"/proc/self/fd/{one}") for one in descriptors} - {None}
-        self._has_started = False
+        self._current_run = current_run
+        self._started: set[str | None] = set()  # the runs that have started a process
         sys.addaudithook(self._on_event)
 
-    def are_there(self) -> bool:
+    def has_started(self, run_id: str) -> bool:
+        return bool(self._started) and (run_id in self._started or None in self._started)
+
+    def are_there(self, run_id: str) -> bool:
         """Call it once after each run."""
-        has_started, self._has_started = self._has_started, False
+        has_started = self.has_started(run_id)
+        self._started -= {run_id, None}
         return has_started and any(self._prints_here(pid) for pid in _others())
 
     def _on_event(self, event: str, _: tuple[Any, ...]) -> None:
         if event in _STARTS:
-            self._has_started = True
+            attempt = CURRENT.get()
+            self._started.add(attempt.run_id if attempt is not None else self._current_run())
 
     def _prints_here(self, pid: str) -> bool:
         return any(_name(f"{_PROCESSES}/{pid}/fd/{stream}") in self._ours for stream in DESCRIPTORS)

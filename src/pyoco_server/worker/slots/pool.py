@@ -1,7 +1,10 @@
-"""The slots of a worker: one for each run at a time, replaced when its process has died or is out of date.
+"""The slots of a worker: chosen for each run, replaced when its process has died or is out of date.
 
 Flow files and wheels have editions. A new edition is first loaded in one process; if that succeeds, the other
 slots are replaced, each between two runs. A slot belongs to the tenant of its first run until it is replaced.
+
+Runs of flows that are known to be short share a slot with others of the same tenant (`short_flows.py`). A
+process that is awake takes the next one at less cost than one that has to be woken.
 """
 
 from __future__ import annotations
@@ -13,31 +16,47 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
-from pyoco_server.lifecycle.commands import FailRun, ReportLoss
+from pyoco_server.lifecycle.commands import FailRun
 from pyoco_server.lifecycle.status import LossCause
-from pyoco_server.supervision import Backoff, Loop, contain
+from pyoco_server.supervision import Backoff, Loop, contain, start_task
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
 from pyoco_server.worker.performer import Ending
+from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
+from pyoco_server.worker.short_flows import CodeTimes, FlowKey, ShortFlows
+from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.edition import Edition, ResolverBroken, SlotDied
+from pyoco_server.worker.slots.endings import NOT_BEGUN, ending_in
 from pyoco_server.worker.slots.processes import SlotProcesses
 from pyoco_server.worker.slots.slot import Slot
+from pyoco_server.worker.slots.slot_run import LeftSlot, SlotRun
 from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
+from pyoco_server.worker.waiting_line import WaitingLine
 
 log = logging.getLogger(__name__)
 
 CANNOT_START = (SlotDied, ResolverBroken, TimeoutError, OSError)
 RECOVERY = Backoff(first_sec=0.5, longest_sec=30.0)
+# A short run joins others in a slot if it has to wait there no longer than this.
+WAIT_SEC_MAX = 0.002
+CHECK_SEC = 0.002
+
+
+class Wanted(NamedTuple):
+    """What a run needs. `stretch_sec`: how long others wait for it; None: a slot of its own."""
+
+    key: FlowKey
+    stretch_sec: float | None
 
 
 class Slots:
-    """A performer: every run has its own process, and no other process is affected by what the run does."""
+    """A performer: runs have processes of their own; only runs of short flows share one."""
 
     def __init__(
         self, config: NatsBackendConfig, spec: str, count: int, zygote: SpawnedZygote | None = None
@@ -49,6 +68,11 @@ class Slots:
         self._renewing = asyncio.Lock()
         self._free: list[Slot] = []
         self._busy: set[Slot] = set()
+        self._starting = 0
+        self._closing: set[asyncio.Task[None]] = set()
+        self._waiting = WaitingLine()
+        self._checking: asyncio.TimerHandle | None = None
+        self._short_flows = ShortFlows()
         self._stopping = False
         self._on_change: Callable[[], None] = lambda: None
         self._recovery = Loop("slots", self._recover, backoff=RECOVERY)
@@ -79,13 +103,13 @@ class Slots:
                 self._processes.retire_others(self._edition)
                 raise
             self._edition = edition
-            self._free.append(first)
+            self._add_free(first)
             self._processes.retire_others(edition)
             while not self._stopping and (old := self._out_of_date()) is not None:
                 self._free.remove(old)
                 await old.close()
                 if len(self._free) + len(self._busy) < self._count:
-                    self._free.append(await self._new())
+                    self._add_free(await self._new())
 
     @property
     def paths_in_use(self) -> AbstractSet[Path]:
@@ -103,47 +127,131 @@ class Slots:
     def _up_to_date(self) -> Iterator[Slot]:
         return (slot for slot in (*self._free, *self._busy) if slot.edition == self._edition)
 
-    async def perform(self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor) -> Ending:
-        tenant = claimed.submission.tenant_id
-        try:
-            slot = self._take(tenant) or await self._replace_free_slot()
-        except CANNOT_START as error:
-            # Another worker can execute the run. This one takes no runs until a slot can be started.
-            self._report(error)
-            return recorder.loss(LossCause.HANDED_BACK, f"no process could be started for it: {error}")
-        slot.tenant = tenant
+    async def perform(
+        self, claimed: Claimed, recorder: Recorder, monitor: AttemptMonitor, place: Place
+    ) -> Ending:
+        wanted = self._wanted(claimed)
+        if wanted.stretch_sec is not None:
+            place.share()
+        while True:
+            try:
+                slot = await self._find(wanted)
+            except CANNOT_START as error:
+                # Another worker can execute the run. This one takes no runs until a slot can be started.
+                self._report(error)
+                return recorder.loss(LossCause.HANDED_BACK, f"no process could be started for it: {error}")
+            if slot is None or monitor.is_taken_over:
+                self._give_back(slot)
+                return recorder.loss(LossCause.HANDED_BACK, NOT_BEGUN)
+            left = await self._perform_in(slot, wanted, claimed, recorder, monitor, place)
+            if left is not LeftSlot.UNBEGUN or monitor.is_cancelled:
+                return await ending_in(slot, left, claimed, recorder, is_stopping=self._stopping)
+
+    async def _perform_in(
+        self,
+        slot: Slot,
+        wanted: Wanted,
+        claimed: Claimed,
+        recorder: Recorder,
+        monitor: AttemptMonitor,
+        place: Place,
+    ) -> m.EndedMessage | LeftSlot | FailRun:
+        slot.tenant = wanted.key.tenant
         self._busy.add(slot)
-        monitor.begin(slot, recorder)
+
+        def on_long() -> None:
+            place.occupy()
+            self._short_flows.forget(wanted.key)
+
+        run = slot.runs.add(claimed, recorder, wanted.stretch_sec, on_long)
+        monitor.begin(run, recorder)
+        slot.send(run)
+        self._check_soon()
+        self._waiting.wake()  # the next one may join it
         # This worker holds the run, so it has to end it after any error.
         with contain("slots", "slot broke", run_id=claimed.stored.run.run_id) as contained:
-            try:
-                ending = await slot.perform(claimed, recorder)
-            except SlotDied as died:
-                ending = self._loss(claimed, recorder, str(died))
-        if contained.error is not None:
-            text = f"its process was not understood: {contained.error!r}"
-            ending = FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=text)
+            left = await run.left
+        self._waiting.wake()
         monitor.detach_engine()
-        self._busy.discard(slot)
-        if slot.is_free and not monitor.is_abandoned and self._has_room_for(slot):
-            self._free.append(slot)
+        if contained.error is not None:
+            slot.runs.abandon(run)
+            text = f"its process was not understood: {contained.error!r}"
+            return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=text)
+        if isinstance(left, m.EndedMessage):
+            self._note_times(wanted.key, left, run)
+        elif left is LeftSlot.DIED:
+            self._short_flows.forget(wanted.key)
+        return left
+
+    def _wanted(self, claimed: Claimed) -> Wanted:
+        """A run that was lost before may have been the cause: it does not share a slot."""
+        submission, run = claimed.submission, claimed.stored.run
+        sha256 = submission.workflow_yaml_sha256
+        key = FlowKey(self._edition.number, submission.tenant_id, run.flow_name, sha256)
+        is_suspect = run.crashes or run.losses or self._config.worker_interleaved_runs < 2
+        return Wanted(key, None if is_suspect else self._short_flows.stretch_sec(key))
+
+    def _note_times(self, key: FlowKey, ended: m.EndedMessage, run: SlotRun) -> None:
+        may_interleave = ended.may_interleave and not run.has_written_past_python
+        if may_interleave and run.can_continue_elsewhere:
+            self._short_flows.note(key, CodeTimes(ended.code_sec, ended.longest_sec))
         else:
-            await slot.close()
-            self._refilling.wake()
-        return ending
+            self._short_flows.forget(key)
 
     async def hand_back(self) -> None:
         self._stopping = True
         for slot in self._busy:
             slot.terminate()
+        self._waiting.wake(count=None)
 
     async def close(self) -> None:
         self._stopping = True
+        self._waiting.wake(count=None)
         await asyncio.gather(self._recovery.stop(), self._refilling.stop())
         slots = [*self._free, *self._busy]
         self._free.clear()
-        await asyncio.gather(*(slot.close() for slot in slots))
+        await asyncio.gather(*(slot.close() for slot in slots), *self._closing)
         self._processes.close()
+        if self._checking is not None:
+            self._checking.cancel()
+
+    async def _find(self, wanted: Wanted) -> Slot | None:
+        """A slot for the run. Where there is none, the run waits until another one has ended.
+
+        None: the worker stops.
+        """
+        is_first = not self._waiting
+        while not self._stopping:
+            if is_first:
+                slot = (
+                    self._share(wanted) or self._take(wanted.key.tenant) or self._share(wanted, is_full=True)
+                )
+                if slot is not None:
+                    return slot
+                if self._free or self._has_room:
+                    return await self._replace_free_slot()
+            await self._waiting.wait(is_first=is_first)
+            is_first = True
+        return None
+
+    def _share(self, wanted: Wanted, *, is_full: bool = False) -> Slot | None:
+        """The slot with the most runs where this one does not have to wait long.
+
+        With `is_full`, where all slots are busy: the one where it waits the shortest time.
+        """
+        if wanted.stretch_sec is None:
+            return None
+        loads = {slot: load for slot in self._busy if (load := self._load(slot, wanted)) is not None}
+        if is_full:
+            return min(loads, key=lambda slot: loads[slot], default=None)
+        most_sec = WAIT_SEC_MAX - wanted.stretch_sec
+        return max(
+            (slot for slot in loads if loads[slot] <= most_sec), key=lambda slot: loads[slot], default=None
+        )
+
+    def _load(self, slot: Slot, wanted: Wanted) -> float | None:
+        fits = slot.edition == self._edition and slot.tenant == wanted.key.tenant
+        return slot.load_sec if fits else None
 
     def _take(self, tenant: str | None) -> Slot | None:
         """A free slot that may run this tenant's code: the one used last, because its caches are warm."""
@@ -156,16 +264,60 @@ class Slots:
 
     async def _replace_free_slot(self) -> Slot:
         """A new slot instead of a free one that is out of date or belongs to another tenant."""
-        if self._free:
-            await self._free.pop(0).close()
-        return await self._new()
+        self._starting += 1
+        try:
+            if self._free:
+                await self._free.pop(0).close()
+            return await self._new()
+        finally:
+            self._starting -= 1
+
+    def _on_idle(self, slot: Slot) -> None:
+        """Its last run has left, or its process has ended."""
+        if slot not in self._busy:
+            self._refill_soon()
+            return
+        self._busy.discard(slot)
+        if self._has_room_for(slot):
+            self._add_free(slot)
+        else:
+            closing = start_task(slot.close(), "end of a slot")
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+            self._refilling.wake()
+        self._waiting.wake()
+
+    def _give_back(self, slot: Slot | None) -> None:
+        """It was found for a run that does not begin."""
+        if slot is not None and slot.runs.is_idle:
+            self._busy.add(slot)
+            self._on_idle(slot)
+
+    def _add_free(self, slot: Slot) -> None:
+        self._free.append(slot)
+        self._waiting.wake()
+
+    def _check_soon(self) -> None:
+        if self._checking is None:
+            self._checking = asyncio.get_running_loop().call_later(CHECK_SEC, self._check)
+
+    def _check(self) -> None:
+        """While short runs share slots: whether the processes go on."""
+        self._checking = None
+        now = asyncio.get_running_loop().time()
+        slots = [slot for slot in self._busy if slot.runs.has_short_runs]
+        for slot in slots:
+            slot.runs.check(now)
+        if slots:
+            self._check_soon()
 
     def _has_room_for(self, slot: Slot) -> bool:
         return self._has_room and slot.is_usable and slot.edition == self._edition
 
     @property
     def _has_room(self) -> bool:
-        return len(self._free) + len(self._busy) < self._count and not self._stopping
+        known = len(self._free) + len(self._busy) + self._starting
+        return known < self._count and not self._stopping
 
     async def _refill(self) -> None:
         """Start slots in advance, so that the next run does not wait for one."""
@@ -190,7 +342,7 @@ class Slots:
             return False
         is_kept = self._has_room_for(slot)
         if is_kept:
-            self._free.append(slot)
+            self._add_free(slot)
         else:
             await slot.close()
         return is_kept
@@ -222,7 +374,7 @@ class Slots:
         except CANNOT_START as error:
             raise Unavailable(f"No slot can be started: {error or type(error).__name__}.") from error
         if self._has_room_for(slot):
-            self._free.append(slot)
+            self._add_free(slot)
         else:
             await slot.close()
         self.problem = None
@@ -234,16 +386,9 @@ class Slots:
         return next((slot for slot in self._free if slot.edition != self._edition), None)
 
     async def _new(self, edition: Edition | None = None) -> Slot:
-        slot = Slot(self._config, self._processes, edition or self._edition, self._refill_soon)
+        slot = Slot(self._config, self._processes, edition or self._edition, self._on_idle)
         async with AsyncExitStack() as on_error:  # also when cancelled: the process would be left behind
             on_error.push_async_callback(slot.close)
             await slot.start()
             on_error.pop_all()
         return slot
-
-    def _loss(self, claimed: Claimed, recorder: Recorder, how: str) -> ReportLoss:
-        cause = LossCause.HANDED_BACK if self._stopping else LossCause.SLOT_CRASHED
-        log.warning(
-            "slot died", extra={"run_id": claimed.stored.run.run_id, "reason": how, "cause": cause.value}
-        )
-        return recorder.loss(cause, how)

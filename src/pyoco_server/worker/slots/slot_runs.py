@@ -1,0 +1,236 @@
+"""The runs in a slot, on the worker's side: which may join, which must leave. Owns the control page.
+
+A slot executes one run, or several of short flows in turn. Then a run that has not begun is taken back from a
+process that does not come to it, and others are moved away from a run that does not return. When the process
+dies, only the run whose code was executing counts as crashed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from pyoco_server.worker.attempt.claim import Claimed
+from pyoco_server.worker.recording.recorder import Recorder
+from pyoco_server.worker.slots import messages as m
+from pyoco_server.worker.slots.control_page import LANES, ControlPage, LaneState
+from pyoco_server.worker.slots.link import Link
+from pyoco_server.worker.slots.slot_run import LeftSlot, SlotRun
+
+# If the process makes no step for this long, runs that have not begun are taken back.
+TAKE_BACK_SEC = 0.002
+# After this long a run that was expected to be short counts as a long one.
+LONG_SEC = 0.02
+# After this long other runs that have begun are handed back: sooner if the process sleeps or is stopped, for
+# on a busy machine a process may have to wait for a core.
+MOVE_BLOCKED_SEC = 0.05
+MOVE_SEC = 0.5
+# A process without runs that does not read for this long that runs were taken back is ended.
+SILENT_SEC = 1.0
+TRY_AGAIN_SEC = 0.001
+
+
+class Process(Protocol):
+    def terminate(self) -> None: ...
+
+    def is_blocked(self) -> bool:
+        """Whether it sleeps or is stopped."""
+
+
+class SlotRuns:
+    """What is in one process. `on_idle` is called when the last run has left."""
+
+    def __init__(self, process: Process, link: Link, most: int, on_idle: Callable[[], None]) -> None:
+        self._process = process
+        self._link = link
+        self._most = most
+        self._on_idle = on_idle
+        self._page = ControlPage.create()
+        self._runs: dict[int, SlotRun] = {}
+        self._revoked: set[int] = set()  # taken back; the process has not confirmed it
+        # Whether the process goes on: its steps as seen last, when they changed, and since when it has work.
+        self._steps = 0
+        self._moved_at = 0.0
+        self._due_at: float | None = None
+        self.count = 0  # of all runs that were ever here; the number of the last one
+
+    @property
+    def page_path(self) -> str:
+        return self._page.path
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._runs and not self._revoked
+
+    @property
+    def has_short_runs(self) -> bool:
+        return bool(self._revoked) or any(run.stretch_sec is not None for run in self._runs.values())
+
+    @property
+    def load_sec(self) -> float | None:
+        """How long a further short run may have to wait here; None if none may join."""
+        if self._revoked or len(self._runs) >= self._most:
+            return None
+        if self._stalled_sec(asyncio.get_running_loop().time()) >= TAKE_BACK_SEC:
+            return None
+        load_sec = 0.0
+        for run in self._runs.values():
+            if run.stretch_sec is None:
+                return None
+            load_sec += run.stretch_sec
+        return load_sec
+
+    def add(
+        self,
+        claimed: Claimed,
+        recorder: Recorder,
+        stretch_sec: float | None = None,
+        on_long: Callable[[], None] = lambda: None,
+    ) -> SlotRun:
+        """`on_long` is called if the run is not as short as expected."""
+        used = {run.lane for run in self._runs.values()}
+        lane = next(lane for lane in range(LANES) if lane not in used and self._page.is_lane_free(lane))
+        self.count += 1
+        run = SlotRun(
+            self,
+            self._link,
+            claimed,
+            recorder,
+            number=self.count,
+            lane=lane,
+            stretch_sec=stretch_sec,
+            on_long=on_long,
+        )
+        self._page.set_state(lane, LaneState.UNBEGUN)
+        self._runs[run.number] = run
+        return run
+
+    def close(self) -> None:
+        self._page.close()
+
+    def receive(self, message: m.Reported | m.Printed) -> None:
+        run = self._runs.get(message.run)
+        if run is not None:  # otherwise it was taken back
+            run.receive(message)
+
+    def receive_end(self, ended: m.EndedMessage) -> None:
+        self._revoked.discard(ended.run)
+        self._due_at = None  # it has read what was sent
+        run = self._runs.pop(ended.run, None)
+        if run is not None:
+            run.receive(ended)
+        if self.is_idle:
+            self._on_idle()
+
+    def add_lines(self, stream: str, lines: list[str]) -> bool:
+        """Written past Python: they belong to the run whose code is executing. False: there is no run."""
+        run = self._runs.get(self._page.executing) or next(iter(self._runs.values()), None)
+        if run is not None:
+            run.add_lines(stream, lines)
+        return run is not None
+
+    def break_off(self) -> None:
+        """The process has died."""
+        runs = list(self._runs.values())
+        self._runs.clear()
+        self._revoked.clear()
+        begun = {run for run in runs if self._page.state(run.lane) is not LaneState.UNBEGUN}
+        for run in runs:
+            if len(runs) == 1 or run.number == self._page.executing or begun == {run}:
+                run.leave(LeftSlot.DIED)
+            elif run not in begun:
+                run.leave(LeftSlot.UNBEGUN)
+            else:
+                run.leave(LeftSlot.DIED_BESIDE)
+        self._on_idle()
+
+    def note_sent(self) -> None:
+        """The process has something to do."""
+        self._note_steps(asyncio.get_running_loop().time())
+        if self._due_at is None:
+            self._due_at = asyncio.get_running_loop().time()
+
+    def check(self, now: float) -> None:
+        """Regularly, while it has short runs: take back or move runs that the process does not come to."""
+        self._note_steps(now)
+        stalled_sec = self._stalled_sec(now)
+        if stalled_sec < TAKE_BACK_SEC:
+            return
+        if self._page.is_in_code and stalled_sec >= LONG_SEC:
+            executing = self._runs.get(self._page.executing)
+            if executing is not None:
+                executing.note_long()
+        if not self._runs and stalled_sec >= SILENT_SEC:
+            self._process.terminate()
+        elif len(self._runs) > self._page.is_in_code:
+            self._release(is_stuck=self._is_stuck(stalled_sec))
+
+    def abandon(self, run: SlotRun) -> None:
+        """The run must not go on. If its code is executing, the process is ended; other runs leave before."""
+        if run.number not in self._runs:
+            return
+        if not self._page.try_lock():  # the process chooses which run goes on
+            asyncio.get_running_loop().call_later(TRY_AGAIN_SEC, self.abandon, run)
+            return
+        try:
+            is_in_code = self._is_executing(run) or self._page.state(run.lane) is LaneState.IN_THREADS
+            for one in list(self._runs.values()):
+                if (one is run) != is_in_code:
+                    self._let_go(one)
+        finally:
+            self._page.unlock()
+        if is_in_code:
+            self._process.terminate()
+
+    def _is_stuck(self, stalled_sec: float) -> bool:
+        return stalled_sec >= MOVE_SEC or (stalled_sec >= MOVE_BLOCKED_SEC and self._process.is_blocked())
+
+    def _release(self, *, is_stuck: bool) -> None:
+        """Take back runs that have not begun; if it is stuck, all runs whose code is not executing.
+
+        Not while the process chooses one of them.
+        """
+        if not self._page.try_lock():
+            return
+        try:
+            for run in list(self._runs.values()):
+                if not self._is_executing(run) and _may_leave(run, self._page.state(run.lane), is_stuck):
+                    self._let_go(run)
+        finally:
+            self._page.unlock()
+
+    def _let_go(self, run: SlotRun) -> None:
+        """With the lock of the page."""
+        is_begun = self._page.state(run.lane) is not LaneState.UNBEGUN
+        self._page.revoke(run.lane, run.number)
+        self._revoked.add(run.number)
+        del self._runs[run.number]
+        run.leave(LeftSlot.MOVED if is_begun else LeftSlot.UNBEGUN)
+        self.note_sent()
+
+    def _is_executing(self, run: SlotRun) -> bool:
+        return self._page.is_in_code and self._page.executing == run.number
+
+    def _note_steps(self, now: float) -> None:
+        steps = self._page.steps
+        if steps != self._steps:
+            self._steps, self._moved_at, self._due_at = steps, now, None
+
+    def _stalled_sec(self, now: float) -> float:
+        """Since when the same code is executing, or the process does not come to what it has to do."""
+        if self._page.steps != self._steps:
+            return 0.0
+        if self._page.is_in_code:
+            return now - self._moved_at
+        return 0.0 if self._due_at is None else now - self._due_at
+
+
+def _may_leave(run: SlotRun, state: LaneState, is_stuck: bool) -> bool:
+    match state:
+        case LaneState.UNBEGUN:
+            return True
+        case LaneState.BEGUN:
+            return is_stuck and run.can_continue_elsewhere
+        case LaneState.IN_THREADS:
+            return False
