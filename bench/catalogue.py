@@ -15,7 +15,7 @@ from bench.lists import list_cost
 from bench.logs import long_logs, print_to_frame
 from bench.metrics import metrics_cost
 from bench.recheck import accept_rate, page_cost
-from bench.scaling import many_tags, many_workers, stored_runs
+from bench.scaling import many_tags, many_workers, stored_runs, tags_of_one_worker
 from bench.slots import replacement_cost
 from bench.start import up_to_first_run
 from bench.submit import end_to_end, submit_rate
@@ -55,6 +55,7 @@ BENCHES: dict[str, list[tuple[str, Callable[[], Awaitable[Figures]]]]] = {
     "scaling": [
         ("cost of a run, 1 and 100 000 stored runs", stored_runs),
         ("cost of a run, 1 and 1 000 tags", many_tags),
+        ("cost of a run, a worker of 1 and of 1 000 tags", tags_of_one_worker),
         ("cost of a run, 1 and 200 workers", many_workers),
     ],
     "watch": [("1 000 watchers", watcher_cost)],

@@ -60,6 +60,17 @@ async def many_tags(*, tags: int = TAGS) -> dict[str, float]:
     return await _compare(f"{tags:,} tags", large)
 
 
+async def tags_of_one_worker(*, tags: int = TAGS) -> dict[str, float]:
+    """A worker pulls from each of its tags."""
+
+    @asynccontextmanager
+    async def large(started: Stack) -> AsyncIterator[None]:
+        started.worker_tags += [f"other-{number}" for number in range(tags - 1)]
+        yield
+
+    return await _compare(f"a worker of {tags:,} tags", large)
+
+
 async def many_workers(*, workers: int = WORKERS) -> dict[str, float]:
     """The others have a connection, a lease and a registry entry each, and renew them as workers do."""
     return await _compare(f"{workers} workers", lambda started: _simulated(started, workers - 1))

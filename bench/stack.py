@@ -34,6 +34,7 @@ class Stack:
         self.durability = durability
         self.port = port
         self._folder = folder
+        self.worker_tags = [TAG]
         self.children: list[subprocess.Popen[bytes]] = []
         self.env = os.environ | {"PYOCO_NATS_URL": broker.url, "PYOCO_LOAD_DOTENV": "0"}
         # The measurements open a thousand streams from one address.
@@ -52,16 +53,9 @@ class Stack:
         await self._until_ready()
 
     def worker(self, concurrency: int = 8) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "pyoco_server.cli.worker.main",
-            "--tags",
-            TAG,
-            "--worker-id",
-            "bench",
-        ]
-        self._run([*command, "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", str(concurrency)])
+        command = [sys.executable, "-m", "pyoco_server.cli.worker.main", "--worker-id", "bench"]
+        command += ["--tags", ",".join(self.worker_tags), "--concurrency", str(concurrency)]
+        self._run([*command, "--flow-resolver", f"{FLOWS}:resolve"])
 
     async def connect(self) -> Connection:
         return await Connection.open("127.0.0.1", self.port)

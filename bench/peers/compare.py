@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.conditions import conditions
-from bench.peers.figures import CPU, FIGURES, cell
+from bench.peers.figures import CPU, FIGURES, MISSING, Figure, cell
 from bench.peers.install import NotInstallable, default_cache, install, versions
 from bench.peers.system import ROOT
 from bench.peers.systems import OURS, SYSTEMS, USUAL
@@ -90,7 +90,7 @@ def show(results: Mapping[str, Any]) -> str:
     """The table of medians with ratios, what could not be installed, and the costs by process."""
     systems = {name: one for name, one in results["systems"].items() if one["rounds"]}
     heads = ["", *(SYSTEMS[name].title for name in systems)]
-    rows = [[f"{figure.title}, {figure.unit}", *_cells(figure, systems)] for figure in FIGURES + CPU]
+    rows = rows_of(FIGURES + CPU, systems)
     rows.append(["cores of others, W2", *(_others(one["rounds"]) for one in systems.values())])
     missing = [
         f"{name}: {one['unavailable']}" for name, one in results["systems"].items() if one.get("unavailable")
@@ -104,6 +104,17 @@ def show(results: Mapping[str, Any]) -> str:
     ]
     parts = [table(heads, rows), *missing, *failed, by_process(systems)]
     return "\n\n".join(part for part in parts if part)
+
+
+def rows_of(figures: Sequence[Figure], systems: Mapping[str, Any]) -> list[list[str]]:
+    """One row for each figure that was measured."""
+    rows = []
+    for figure in figures:
+        ours = figure.of(systems[OURS]["rounds"]) if OURS in systems else None
+        cells = [cell(figure, one["rounds"], None if name == OURS else ours) for name, one in systems.items()]
+        if set(cells) - {MISSING}:
+            rows.append([f"{figure.title}, {figure.unit}", *cells])
+    return rows
 
 
 def by_process(systems: Mapping[str, Any]) -> str:
@@ -135,14 +146,9 @@ def _install(options: argparse.Namespace, systems: Results) -> dict[str, Path]:
     return pythons
 
 
-def _cells(figure: Any, systems: Mapping[str, Any]) -> list[str]:
-    ours = figure.of(systems[OURS]["rounds"]) if OURS in systems else None
-    return [cell(figure, one["rounds"], None if name == OURS else ours) for name, one in systems.items()]
-
-
 def _others(rounds: Sequence[Mapping[str, Any]]) -> str:
     found = [results["others_cores"] for results in _having("others_cores", "w2", rounds)]
-    return f"{max(found):.2f}" if found else "–"
+    return f"{max(found):.2f}" if found else MISSING
 
 
 def _having(name: str, workload: str, rounds: Sequence[Mapping[str, Any]]) -> list[Results]:

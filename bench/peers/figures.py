@@ -8,6 +8,8 @@ from typing import Any
 
 from bench.summaries import Better, ahead, median, short
 
+MISSING = "–"
+
 Rounds = Sequence[Mapping[str, Any]]
 
 
@@ -59,7 +61,7 @@ def _without_value(figure: Figure, rounds: Rounds) -> str:
     if figure.workload == "w5" and found:
         lost = median([one["runs"] - one["completed"] for one in found]) or 0
         return f"{lost:.0f} of {found[0]['runs']} missing after {found[0]['waited_sec']:.0f} s"
-    return "–"
+    return MISSING
 
 
 def _least(rounds: Rounds, workload: str, name: str) -> int:

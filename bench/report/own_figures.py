@@ -66,6 +66,12 @@ SHOWN = (
         "1",
     ),
     Shown("… with 1,000 tags", "cost of a run, 1 and 1 000 tags", "all, ratio, 1,000 tags", "1"),
+    Shown(
+        "… with a worker of 1,000 tags",
+        "cost of a run, a worker of 1 and of 1 000 tags",
+        "all, ratio, a worker of 1,000 tags",
+        "1",
+    ),
     Shown("… with 200 workers", "cost of a run, 1 and 200 workers", "all, ratio, 200 workers", "1"),
     Shown(
         "list of 50 with 200,000 runs, ratio to 1,000", "lists at 1 000 and 200 000 runs", "/runs ratio", "1"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.peers.compare import by_process
+from bench.peers.compare import by_process, rows_of
 from bench.peers.figures import CPU, FIGURES, Figure, Rounds, cell
 from bench.peers.systems import OURS
 from bench.report.chart import Bar, Panel, chart
@@ -72,7 +72,7 @@ def conditions(results: Results) -> str:
 def peers_table(results: Results) -> str:
     systems = _measured(results)
     heads = ["", *(one["title"] for one in systems.values())]
-    rows = [[f"{figure.title}, {figure.unit}", *_cells(figure, systems)] for figure in (*FIGURES, CPU[1])]
+    rows = rows_of((*FIGURES, CPU[1]), systems)
     missing = [
         f"{one['title']} is missing: {one['unavailable']}."
         for one in results["systems"].values()
@@ -91,7 +91,12 @@ def driven_table(results: Results) -> str:
 
 def panels(results: Results) -> list[Panel]:
     systems = _measured(results)
-    return [Panel(figure.title, figure.unit, figure.better, _bars(figure, systems)) for figure in FIGURES]
+    shown = [(figure, _bars(figure, systems)) for figure in FIGURES]
+    return [
+        Panel(figure.title, figure.unit, figure.better, bars)
+        for figure, bars in shown
+        if any(bar.value is not None for bar in bars)
+    ]
 
 
 def _bars(figure: Figure, systems: Mapping[str, Results]) -> list[Bar]:
@@ -99,11 +104,6 @@ def _bars(figure: Figure, systems: Mapping[str, Results]) -> list[Bar]:
         Bar(one["title"], figure.of(one["rounds"]), cell(figure, one["rounds"]), is_ours=name == OURS)
         for name, one in systems.items()
     ]
-
-
-def _cells(figure: Figure, systems: Mapping[str, Results]) -> list[str]:
-    ours = figure.of(systems[OURS]["rounds"])
-    return [cell(figure, one["rounds"], None if name == OURS else ours) for name, one in systems.items()]
 
 
 def _in_words(versions: Mapping[str, str]) -> str:
@@ -123,5 +123,6 @@ def _conditions_of_rounds(results: Results) -> str:
         for measured in one.values()
         if isinstance(measured, dict) and "others_cores" in measured
     ]
-    said = f"Medians of {max(map(len, rounds))} rounds in turns."
+    count = max(map(len, rounds))
+    said = f"Medians of {count} rounds in turns." if count > 1 else "One round only."
     return f"{said} Other processes used up to {max(others):.1f} cores." if others else said
