@@ -11,11 +11,10 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
-
-import structlog
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.log_context import context_fields
@@ -27,7 +26,9 @@ FIXED_FIELDS = frozenset(
 )
 EXCEPTION_FIELDS = frozenset({"exc_type", "exc_message", "exc_traceback", "exc_origin"})
 # uvicorn repeats its message in colours.
-_NOISE = frozenset({"_record", "_from_structlog", "exc_info", "color_message"})
+_NOISE = frozenset({"exc_info", "color_message"})
+# Members of a record that were not given as `extra=`.
+_RECORD_MEMBERS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _TRACEBACK_INDENT = "    "  # a line of a traceback never looks like a log line
 
 EventDict = dict[str, Any]
@@ -36,14 +37,7 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 def formatter(service: str, fmt: str, *, utc: bool, include_traceback: bool) -> logging.Formatter:
     fields = _Fields(service, utc=utc, include_traceback=include_traceback)
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[
-            _message_first,
-            structlog.contextvars.merge_contextvars,
-            structlog.stdlib.ExtraAdder(),
-        ],
-        processors=[fields, _json_line if fmt == "json" else _text_line],
-    )
+    return _LineFormatter(fields, _json_line if fmt == "json" else _text_line)
 
 
 def exception_fields(error: BaseException, *, chain: bool = True) -> EventDict:
@@ -64,23 +58,50 @@ def _ids_of(error: BaseException) -> EventDict:
     return {"err_id": error.err_id, "msg_id": error.msg_id}
 
 
-def _message_first(logger: Any, method: str, event: Any) -> Any:
-    """Rename structlog's `event`, so that `extra={"event": …}` is an ordinary field."""
-    event["message"] = event.pop("event")
-    return event
+class _LineFormatter(logging.Formatter):
+    """For records of `logging`, and for those of structlog, whose message is a dictionary.
+
+    structlog is not imported here: that takes longer than half of our settings, and most programs do without.
+    """
+
+    def __init__(self, fields: _Fields, render: Callable[[EventDict], str]) -> None:
+        super().__init__()
+        self._fields = fields
+        self._render = render
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._render(self._fields.of(record, _event_of(record)))
+
+
+def _event_of(record: logging.LogRecord) -> EventDict:
+    if _is_of_structlog(record):
+        return dict(record.msg)  # type: ignore[arg-type]
+    extra = {name: value for name, value in vars(record).items() if name not in _RECORD_MEMBERS}
+    trace = {"exc_info": record.exc_info, "stack_info": record.stack_info}
+    given = {name: value for name, value in trace.items() if value}
+    return _bound_by_structlog() | {"message": record.getMessage()} | given | extra
+
+
+def _is_of_structlog(record: logging.LogRecord) -> bool:
+    return isinstance(record.msg, dict) and hasattr(record, "_logger") and hasattr(record, "_name")
+
+
+def _bound_by_structlog() -> EventDict:
+    """What the program has bound with structlog's context variables, if it uses them."""
+    contextvars: Any = sys.modules.get("structlog.contextvars")
+    return dict(contextvars.get_contextvars()) if contextvars is not None else {}
 
 
 class _Fields:
-    """structlog processor: converts a log call to the fields of a line, in reading order."""
+    """Converts a log call to the fields of a line, in reading order."""
 
     def __init__(self, service: str, *, utc: bool, include_traceback: bool) -> None:
         self._service = service
         self._utc = utc
         self._include_traceback = include_traceback
 
-    def __call__(self, logger: Any, method: str, event: Any) -> Any:
-        record: logging.LogRecord = event["_record"]
-        message_key = "event" if event["_from_structlog"] else "message"
+    def of(self, record: logging.LogRecord, event: EventDict) -> EventDict:
+        message_key = "event" if _is_of_structlog(record) else "message"
         line = self._fixed(record, event.get(message_key))
         line.update(_context(dict(context_fields())))
         own = _context({key: value for key, value in event.items() if key != message_key})
@@ -130,7 +151,7 @@ def _exc_info(given: Any) -> ExcInfo | None:
     return given if isinstance(given, tuple) and given[0] is not None else None
 
 
-def _json_line(logger: Any, method: str, event: Any) -> str:
+def _json_line(event: EventDict) -> str:
     try:
         line = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=_representation)
     except (TypeError, ValueError, RecursionError):  # keys of any type, a cycle, or too deep
@@ -140,7 +161,7 @@ def _json_line(logger: Any, method: str, event: Any) -> str:
     return json_text(line)
 
 
-def _text_line(logger: Any, method: str, event: Any) -> str:
+def _text_line(event: EventDict) -> str:
     hidden = FIXED_FIELDS | EXCEPTION_FIELDS
     context = " ".join(
         f"{one_line(str(key))}={one_line(_representation(value))}"

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-import structlog
-
 from pyoco_server.config import (
     LOG_SETTINGS,
     NatsBackendConfig,
@@ -48,8 +46,12 @@ def configure_logging(
     utc: bool | None = None,
     include_traceback: bool | None = None,
     stream: TextIO | None = None,
+    with_structlog: bool = True,
 ) -> None:
-    """Write the log of this program to stdout (or `stream`). A second call replaces the first."""
+    """Write the log of this program to stdout (or `stream`). A second call replaces the first.
+
+    `with_structlog`: also the lines of structlog, which is imported for it.
+    """
     asked = {
         "log_level": logging.getLevelName(level) if isinstance(level, int) else level,
         "log_format": fmt,
@@ -58,6 +60,8 @@ def configure_logging(
     }
     given = {name: value for name, value in asked.items() if value is not None}
     _configure(service, _settings(service, given), stream)
+    if with_structlog:
+        _route_structlog()
 
 
 def configure_if_unset(service: str, settings: NatsBackendConfig) -> bool:
@@ -65,6 +69,7 @@ def configure_if_unset(service: str, settings: NatsBackendConfig) -> bool:
     if logging.getLogger().handlers:
         return False
     _configure(service, {name: getattr(settings, name) for name in LOG_SETTINGS}, None)
+    _route_structlog()
     for name in _UVICORN_LOGGERS:
         _remove_default_handlers(logging.getLogger(name))
     return True
@@ -113,7 +118,6 @@ def _take_over_root(handler: logging.Handler, level: str) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    _route_structlog()
 
 
 def _remove_default_handlers(logger: logging.Logger) -> None:
@@ -126,6 +130,8 @@ def _remove_default_handlers(logger: logging.Logger) -> None:
 
 def _route_structlog() -> None:
     """Lines of structlog go to the same stdlib handler."""
+    import structlog
+
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

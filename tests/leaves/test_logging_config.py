@@ -207,6 +207,19 @@ def test_bound_context_stands_on_every_line(out: io.StringIO) -> None:
     assert [line.get("run_id") for line in lines(out)] == ["r", None]
 
 
+def test_extra_named_like_a_member_of_structlog_is_an_ordinary_field(out: io.StringIO) -> None:
+    configure_logging(stream=out)
+    logging.getLogger("a").info("said", extra={"event": "e", "_record": 1})
+    (line,) = lines(out)
+    assert (line["message"], line["event"], line["_record"]) == ("said", "e", 1)
+
+
+def test_an_empty_message_is_an_empty_string(out: io.StringIO) -> None:
+    configure_logging(stream=out, with_structlog=False)
+    logging.getLogger("a").info("")
+    assert [line["message"] for line in lines(out)] == [""]
+
+
 def test_text_is_for_people(out: io.StringIO) -> None:
     configure_logging("s", fmt="text", stream=out)
     try:

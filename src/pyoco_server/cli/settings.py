@@ -71,6 +71,7 @@ def write_logs(service: str, config: NatsBackendConfig) -> None:
         fmt=config.log_format,
         utc=config.log_utc,
         include_traceback=config.log_include_traceback,
+        with_structlog=False,  # our programs do not use it, and flows run in other processes
     )
 
 

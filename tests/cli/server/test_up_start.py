@@ -24,6 +24,16 @@ def test_a_gateway_without_tokens_imports_no_library_for_them() -> None:
     assert not {"jwt", "cryptography", "httpx"} & _loaded(code)
 
 
+def test_programs_do_not_import_structlog_and_rich_to_write_their_log() -> None:
+    code = "import sys, pyoco_server.cli.worker.main, pyoco_server.cli.server.up; print(*sys.modules)"
+    assert not {"structlog", "rich.console", "pydantic_settings"} & _loaded(code)
+
+
+def test_the_process_that_slots_are_forked_from_imports_no_settings() -> None:
+    code = "import sys, pyoco_server.worker.slots.zygote; print(*sys.modules)"
+    assert not {"pyoco_server.config", "pydantic", "nats", "pyoco_server.store"} & _loaded(code)
+
+
 def test_its_own_wait_until_it_is_ready_leaves_no_line_in_the_log(start_up: StartUp) -> None:
     up = start_up(PYOCO_LOG_LEVEL="INFO")
     assert "/ready" not in up.program.output
