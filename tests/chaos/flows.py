@@ -32,10 +32,15 @@ def leave_mark(ctx: Any, name: str) -> None:
     """One write of one short line with O_APPEND: lines of several processes do not mix."""
     path = os.environ.get(MARKS)
     if path:
-        line = f"{ctx.run_context.run_id} {name} {os.getppid()} {time.time():.6f}\n".encode()
+        line = f"{ctx.run_context.run_id} {name} {_worker_pid()} {time.time():.6f}\n".encode()
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(handle, line)
         os.close(handle)
+
+
+def _worker_pid() -> int:
+    """The parent of a slot is the zygote, and its parent is the worker."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def marks(path: Path) -> list[Mark]:

@@ -161,7 +161,10 @@ async def test_the_registry_is_read_when_something_happens_and_otherwise_not(
 ) -> None:
     async with live(config) as gateway:
         store = gateway.gateway.store
+        received = asyncio.Event()
+        monkeypatch.setattr(gateway.gateway.worker_changes, "_on_written", lambda _: received.set())
         await entered(store, "stopped", state="STOPPED_GRACEFUL")
+        await received.wait()  # what is received later causes a read
         reads = 0
         listed = store.registry.list
 
