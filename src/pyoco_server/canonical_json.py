@@ -19,6 +19,7 @@ DEPTH_MAX = 64
 COMBINING_IN_A_ROW_MAX = 30
 INTEGER_DIGITS_MAX = 1000  # well below the limit of the interpreter
 INTEGRAL_FLOAT_BELOW = 2**53  # from here on a float is not exactly one integer
+_BYTE_ORDER_MARK = "\ufeff"
 NOT_DIGESTED = ("trace_id", "idempotency_key")
 
 # A place in the value: None at the top, else (place of the parent, key or index). A linked pair is cheap; it
@@ -58,12 +59,10 @@ def digest(raw_or_value: Any, exclude: Collection[str] = NOT_DIGESTED) -> str:
 
 def _loaded(raw: bytes) -> Any:
     try:
-        return json.loads(
-            raw.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_constant=_no_constant,
-            parse_int=_integer,
-        )
+        text = raw.decode("utf-8")
+        if text.startswith(_BYTE_ORDER_MARK):
+            raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
+        return _decoder.decode(text)
     except UnicodeDecodeError as bad:
         raise CanonicalJsonError(f"not UTF-8 at byte {bad.start}") from None
     except json.JSONDecodeError as bad:
@@ -197,3 +196,7 @@ def _path(place: Place) -> str:
 def _quoted(key: str) -> str:
     """Short, and safe to print."""
     return json.dumps(key[:40])
+
+
+# Made once: `json.loads` with hooks makes a decoder for every call.
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_integer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from functools import lru_cache
 
 _random = random.Random(os.urandom(32))
 os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
@@ -31,5 +32,15 @@ def new_token() -> str:
 
 def new_ulid() -> str:
     """48 bits of time and 80 random bits in Crockford's alphabet: sorts by creation time."""
-    value = (time.time_ns() // 1_000_000) << 80 | _random.getrandbits(80)
-    return "".join([_PAIRS[value >> shift & 1023] for shift in range(120, -1, -10)])
+    high, low = _random.getrandbits(40), _random.getrandbits(40)
+    return _instant(time.time_ns() // 1_000_000) + _eight_characters(high) + _eight_characters(low)
+
+
+@lru_cache(maxsize=1)  # many ids are made in one millisecond
+def _instant(milliseconds: int) -> str:
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10)])
+
+
+def _eight_characters(bits: int) -> str:
+    pairs = _PAIRS
+    return f"{pairs[bits >> 30]}{pairs[bits >> 20 & 1023]}{pairs[bits >> 10 & 1023]}{pairs[bits & 1023]}"

@@ -6,6 +6,7 @@ does, so the two kinds of bearer tokens cannot be confused. Finds callers; decid
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,10 +49,11 @@ class Credentials:
     def __init__(self, config: NatsBackendConfig, checks: Authenticators, *more: Method) -> None:
         self._key_header = config.http_api_key_header
         self._takes_keys, self._takes_tokens = checks.keys is not None, checks.tokens is not None
-        self._methods: Sequence[Method] = [ByHeader(config, checks), *more]
+        self._by_header = ByHeader(config, checks)
+        self._methods: Sequence[Method] = [self._by_header, *more]
 
     async def caller(self, scope: Scope) -> Caller:
-        caller = await self.find(scope)
+        caller = self._by_header.find_cached(scope) or await self.find(scope)
         if caller is None:
             raise Unauthenticated(f"{' or '.join(self._wanted())}.")
         return caller
@@ -106,6 +108,15 @@ class ByHeader:
         self._header = config.http_api_key_header.lower().encode()
         self._header_name = config.http_api_key_header
         self._keys, self._tokens = checks.keys, checks.tokens
+        # Without keys their header means nothing.
+        self._names = {AUTHORIZATION, self._header} if checks.keys is not None else {AUTHORIZATION}
+
+    def find_cached(self, scope: Scope) -> Caller | None:
+        """The caller with a key that was accepted a moment ago: nearly all requests with a key."""
+        sent = self._sent(scope) if self._keys is not None else None
+        if sent is None or not sent.is_key or self._keys is None:
+            return None
+        return self._keys.find_cached(hashlib.sha256(sent.value).digest())
 
     async def __call__(self, scope: Scope) -> Caller | None:
         sent = self._sent(scope)
@@ -119,8 +130,11 @@ class ByHeader:
 
     def _sent(self, scope: Scope) -> _Sent | None:
         """None when there is none. Raises Forbidden when there are two different ones."""
+        mentions = [header for header in scope["headers"] if header[0] in self._names]
+        if len(mentions) == 1 and mentions[0][0] != AUTHORIZATION and mentions[0][1]:  # the usual request
+            return _Sent(True, mentions[0][1])
         by_header, by_bearer = set[_Sent](), set[_Sent]()
-        for name, value in scope["headers"]:
+        for name, value in mentions:
             if name == AUTHORIZATION and value[: len(BEARER)].lower() == BEARER:
                 token = value[len(BEARER) :].strip()
                 if token:

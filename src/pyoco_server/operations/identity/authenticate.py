@@ -57,9 +57,8 @@ class KeyCheck:
         Limited after too many invalid keys from this peer.
         """
         digest = hashlib.sha256(presented).digest()
-        cached = self._cache.get(digest)
-        if cached is not None and self._is_current(cached):
-            return cached.caller
+        if (caller := self.find_cached(digest)) is not None:
+            return caller
         self._failures.check(peer)
         try:
             cached = await self._authenticate(presented.decode("latin-1"))
@@ -68,6 +67,11 @@ class KeyCheck:
             raise
         put_bounded(self._cache, digest, cached, CACHED_MAX)
         return cached.caller
+
+    def find_cached(self, digest: bytes) -> Caller | None:
+        """The caller whose key has this SHA-256, if the key was accepted and its record is the same."""
+        cached = self._cache.get(digest)
+        return cached.caller if cached is not None and self._is_current(cached) else None
 
     def still_good(self, caller: Caller) -> bool:
         """For streams: whether the key is still valid and has the same scopes."""
