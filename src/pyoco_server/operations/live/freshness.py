@@ -55,6 +55,7 @@ class FreshnessCheck:
 
     async def _last_seq(self) -> int | None:
         if self._reading is None:
+            self._timer.cancel()  # otherwise it may ask a second time meanwhile
             return await self._ask()
         return await self._reading
 
