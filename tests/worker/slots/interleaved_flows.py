@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
 import subprocess
@@ -150,6 +151,14 @@ def _set_scratch(ctx: Any) -> None:
     ctx.scratch["seen"] = True
 
 
+def _keep_lock() -> None:
+    """Hostile: takes the lock with which the worker takes runs back, and does not return."""
+    links = Path("/proc/self/fd").iterdir()
+    pages = [fd for fd in links if fd.is_symlink() and "pyoco-slot" in str(fd.readlink())]
+    fcntl.flock(os.open(pages[0], os.O_RDWR), fcntl.LOCK_EX)
+    threading.Event().wait()
+
+
 def _private() -> Flow:
     flow: Any = _held()
     flow.may_interleave = False
@@ -168,6 +177,7 @@ FLOWS: dict[str, Callable[[], Flow]] = {
     "chain": _chain,
     "large": _large,
     "fan": _fan,
+    "keeps_lock": lambda: _ending(_keep_lock),
     "exits": lambda: _ending(lambda: os._exit(7)),
     "killed": lambda: _ending(lambda: os.kill(os.getpid(), signal.SIGKILL)),
     "segfault": lambda: _ending(lambda: ctypes.string_at(0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,36 @@ async def test_a_cancel_of_a_run_that_has_not_begun_ends_it_and_not_the_process(
         (run,) = await stage.ended(sleeping)
         assert (run.status, run.job_no) == (RunStatus.COMPLETED, 1)
     assert stage.count("step_0 never") == 0
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the lock in /proc")
+async def test_a_cancel_ends_code_that_has_taken_the_lock_of_its_slot(stage: Stage) -> None:
+    async with serving(stage.store.config, slots=2, spec=SPEC):
+        run_ids = await stage.neighbours(2)
+        hostile = await stage.start("keeps_lock")
+        pid = await stage.marked("acted")
+        assert stage.pids("first") == {pid}
+        await cancel_run(stage.store, hostile)
+        (run,) = await stage.ended(hostile)
+        assert run.status is RunStatus.CANCELLED
+        stage.gate.touch()
+        await stage.expect_unharmed(run_ids)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the lock in /proc")
+async def test_runs_leave_a_process_whose_lock_is_not_released(
+    stage: Stage, patient: pytest.MonkeyPatch
+) -> None:
+    async with serving(stage.store.config, slots=2, spec=SPEC):
+        run_ids = await stage.neighbours(2)
+        hostile = await stage.start("keeps_lock")
+        assert stage.pids("first") == {await stage.marked("acted")}
+        patient.undo()
+        (run,) = await stage.ended(hostile)
+        assert (run.status, run.crashes) == (RunStatus.COMPLETED, 1)
+        stage.gate.touch()
+        await stage.expect_unharmed(run_ids)
 
 
 async def test_runs_leave_a_process_whose_code_does_not_return(

@@ -26,7 +26,8 @@ LONG_SEC = 0.02
 # on a busy machine a process may have to wait for a core.
 MOVE_BLOCKED_SEC = 0.05
 MOVE_SEC = 0.5
-# A process without runs that does not read for this long that runs were taken back is ended.
+# A process is ended if it has no runs and does not read for this long that runs were taken back, or if it
+# keeps the lock for this long: it was stopped at that moment, or its code has taken the lock.
 SILENT_SEC = 1.0
 TRY_AGAIN_SEC = 0.001
 
@@ -164,14 +165,16 @@ class SlotRuns:
         if not self._runs and stalled_sec >= SILENT_SEC:
             self._process.terminate()
         elif len(self._runs) > self._page.is_in_code:
-            self._release(is_stuck=self._is_stuck(stalled_sec))
+            is_released = self._release(is_stuck=self._is_stuck(stalled_sec))
+            if not is_released and stalled_sec >= SILENT_SEC:
+                self._process.terminate()
 
-    def abandon(self, run: SlotRun) -> None:
+    def abandon(self, run: SlotRun, requested_at: float | None = None) -> None:
         """The run must not go on. If its code is executing, the process is ended; other runs leave before."""
         if run.number not in self._runs:
             return
         if not self._page.try_lock():  # the process chooses which run goes on
-            asyncio.get_running_loop().call_later(TRY_AGAIN_SEC, self.abandon, run)
+            self._abandon_later(run, requested_at)
             return
         try:
             is_in_code = self._is_executing(run) or self._page.state(run.lane) is LaneState.IN_THREADS
@@ -183,22 +186,31 @@ class SlotRuns:
         if is_in_code:
             self._process.terminate()
 
+    def _abandon_later(self, run: SlotRun, requested_at: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        since = loop.time() if requested_at is None else requested_at
+        if loop.time() - since < SILENT_SEC:
+            loop.call_later(TRY_AGAIN_SEC, self.abandon, run, since)
+        else:
+            self._process.terminate()
+
     def _is_stuck(self, stalled_sec: float) -> bool:
         return stalled_sec >= MOVE_SEC or (stalled_sec >= MOVE_BLOCKED_SEC and self._process.is_blocked())
 
-    def _release(self, *, is_stuck: bool) -> None:
+    def _release(self, *, is_stuck: bool) -> bool:
         """Take back runs that have not begun; if it is stuck, all runs whose code is not executing.
 
-        Not while the process chooses one of them.
+        False: not now, because the process chooses one of them.
         """
         if not self._page.try_lock():
-            return
+            return False
         try:
             for run in list(self._runs.values()):
                 if not self._is_executing(run) and _may_leave(run, self._page.state(run.lane), is_stuck):
                     self._let_go(run)
         finally:
             self._page.unlock()
+        return True
 
     def _let_go(self, run: SlotRun) -> None:
         """With the lock of the page."""
