@@ -7,11 +7,15 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyoco import Flow, task
+
+WIDTH = 60  # of fan-outs
 
 
 def resolve(flow_name: str) -> Flow:
@@ -213,6 +217,48 @@ def _exits_in_python() -> Flow:
     return _flow(exit_in_python)
 
 
+def _fan_dies() -> Flow:
+    """One task in the middle ends the process, the first time."""
+
+    def work(ctx: Any, number: int) -> int:
+        marks = Path(ctx.params["marks"])
+        if number == WIDTH // 2 and not marks.exists():
+            marks.touch()
+            os._exit(3)
+        return number
+
+    return _fan_out(work)
+
+
+def _fan_naps() -> Flow:
+    def work(ctx: Any, number: int) -> int:
+        with Path(ctx.params["marks"]).open("a") as marks:
+            marks.write(f"{number}\n")
+        time.sleep(0.05)
+        return number
+
+    return _fan_out(work)
+
+
+def _fan_meets() -> Flow:
+    """Each task waits for seven others that run beside it."""
+    together = threading.Barrier(8)
+    return _fan_out(lambda ctx, number: together.wait(20) >= 0, WIDTH // 8 * 8)
+
+
+def _fan_out(work: Callable[[Any, int], Any], width: int = WIDTH) -> Flow:
+    flow = Flow(name="fan-out")
+    for number in range(width):
+        flow.add_task(_named(work, number).task)
+    return flow
+
+
+def _named(work: Callable[[Any, int], Any], number: int) -> Any:
+    made = task(lambda ctx: work(ctx, number))
+    made.task.name = f"t{number}"
+    return made
+
+
 def _flow(*tasks: Any) -> Flow:
     flow = Flow(name="flow")
     for step in tasks:
@@ -238,4 +284,7 @@ FLOWS = {
     "forks": _forks,
     "leaves_idle_child": _leaves_idle_child,
     "exits_in_python": _exits_in_python,
+    "fan_dies": _fan_dies,
+    "fan_naps": _fan_naps,
+    "fan_meets": _fan_meets,
 }

@@ -25,6 +25,7 @@ from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.edition import ResolverBroken
 from tests.conftest import NatsServer, config_for, until
+from tests.worker.slots.slot_flows import WIDTH
 from tests.worker.slots.slot_stage import SPEC, ended, is_alive, lines, serving, started
 from tests.worker.stage import history
 
@@ -253,3 +254,39 @@ async def test_a_slot_with_a_thread_left_in_it_is_replaced(store: Store, tmp_pat
         after = await ended(store, await started(store, "pid", marks))
         assert after.tasks["pid"].output != old
         await until(lambda: not is_alive(old))
+
+
+# Fan-outs, whose quick tasks share a thread
+
+
+async def test_tasks_that_wait_for_each_other_run_at_once(store: Store, tmp_path: Path) -> None:
+    async with serving(store.config):
+        run = await ended(store, await started(store, "fan_meets", tmp_path / "marks"))
+    assert run.status is RunStatus.COMPLETED
+
+
+async def test_after_a_crash_in_a_fan_out_every_task_has_its_result(store: Store, tmp_path: Path) -> None:
+    async with serving(store.config):
+        run = await ended(store, await started(store, "fan_dies", tmp_path / "marks"))
+    assert (run.status, run.crashes) == (RunStatus.COMPLETED, 1)
+    assert {name: record.output for name, record in run.tasks.items()} == {
+        f"t{number}": number for number in range(WIDTH)
+    }
+
+
+async def test_after_a_cancel_of_a_fan_out_no_task_begins_that_was_not_started(
+    store: Store, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    async with serving(store.config):
+        run_id = await started(store, "fan_naps", marks)
+        await until(lambda: len(lines(marks)) > 8)
+        await cancel_run(store, run_id)
+        run = await ended(store, run_id)
+        begun = len(lines(marks))
+        again = await ended(store, await started(store, "fan_meets", tmp_path / "other"))
+    assert (run.status, again.status) == (RunStatus.CANCELLED, RunStatus.COMPLETED)
+    assert len(lines(marks)) == begun < WIDTH
+    assert TaskStatus.CANCELLED in {record.state for record in run.tasks.values()}
+    reported = [event.task for event in await history(store, run_id) if isinstance(event, TaskStarted)]
+    assert len(reported) == len(set(reported))
