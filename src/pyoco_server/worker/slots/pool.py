@@ -84,10 +84,13 @@ class Slots:
 
     async def start(self, path: Path | None = None) -> None:
         self._edition = Edition(path=path)
-        self._free.append(await self._new())  # runs are taken as soon as there is one
+        self._free.append(await self._new())
         self._recovery.start()
         self._refilling.start()
-        self._refilling.wake()
+        if self._processes.are_forked:
+            self._refilling.wake()  # runs are taken meanwhile; each could also fork its slot
+        else:
+            await self._refill()
 
     async def renew(self, path: Path | None = None) -> None:
         """Load everything again, with `path` (default: the current one) first on the import path.

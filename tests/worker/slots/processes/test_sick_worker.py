@@ -20,7 +20,7 @@ from tests.conftest import NatsServer, until
 from tests.worker.slots.slot_stage import ended, lines, parent_of, serving, started
 from tests.worker.stage import config_on, count_of, submitted, the_run
 
-GOOD = Path(__file__).with_name("slot_flows.py").read_text()
+GOOD = (Path(__file__).parents[1] / "slot_flows.py").read_text()
 RUNS = 8
 
 
@@ -79,7 +79,7 @@ async def test_a_healthy_worker_beside_it_executes_the_runs(
     monkeypatch.setattr(pool, "RECOVERY", Backoff(first_sec=0.5, longest_sec=0.5))
     marks, flows = tmp_path / "marks", tmp_path / "flows.py"
     flows.write_text(GOOD)
-    healthy = Path(__file__).with_name("slot_flows.py")
+    healthy = Path(__file__).parents[1] / "slot_flows.py"
     async with serving(store.config, spec=f"{flows}:resolve"):
         await ended(store, await started(store, "pid", marks))
         flows.write_text("raise SystemExit(3)")
