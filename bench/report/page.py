@@ -60,13 +60,13 @@ def replace_block(text: str, name: str, content: str) -> str:
 
 
 def conditions(results: Results) -> str:
-    """Where and with what the figures were measured."""
+    """Where and with what the figures were measured; `note` is added to a file of results by hand."""
     python = results["python"]
     machine = f"{results['cores']} cores, Python {python['version']} ({python['pgo']})"
     said = f"Measured on {results['at'].partition(' ')[0]} at commit {results['commit']}: {machine}."
     if "systems" in results:
         said += f"\n{_conditions_of_rounds(results)}"
-    return said
+    return f"{said}\n{results['note']}" if results.get("note") else said
 
 
 def peers_table(results: Results) -> str:

@@ -48,6 +48,7 @@ def test_results_are_shown_with_their_conditions_and_ratios() -> None:
     assert "Measured on 2026-11-18 at commit abc1234: 2 cores, Python 3.11.7 (without PGO)." in made["peers"]
     assert "Medians of 2 rounds in turns. Other processes used up to 0.2 cores." in made["peers"]
     assert "450 (2.00×)" in made["peers"]
+    assert "Preliminary." in page.blocks({"peers": _peers() | {"note": "Preliminary."}})["peers"]
     assert "Celery is missing: needs redis-server." in made["peers"]
     assert "worker" in made["processes"]
     assert "figures" not in made
