@@ -30,6 +30,13 @@ class CodeTimes(NamedTuple):
     longest_sec: float
 
 
+class Wanted(NamedTuple):
+    """What a run needs. `stretch_sec`: how long others wait for it; None: a slot of its own."""
+
+    key: FlowKey
+    stretch_sec: float | None
+
+
 class ShortFlows:
     """Medians, so that one run on a busy machine does not decide."""
 

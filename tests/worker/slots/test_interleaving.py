@@ -18,7 +18,8 @@ from pyoco_server.store.store import Store
 from pyoco_server.worker.short_flows import ShortFlows
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.slots.interleaving_stage import NEIGHBOURS, SPEC, Stage, patience
-from tests.worker.slots.slot_stage import serving
+from tests.worker.slots.slot_stage import ended, lines, serving, started
+from tests.worker.wait_stage import resume, until_parked
 
 
 @pytest.fixture
@@ -238,3 +239,20 @@ async def test_a_worker_that_stops_hands_back_what_is_in_its_slots(stage: Stage)
     async with serving(stage.store.config, slots=3, spec=SPEC):
         await stage.expect_unharmed([*run_ids, unbegun])
         await stage.ended(sleeping)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_runs_that_wait_for_answers_are_parked_and_continue_beside_others(
+    store: Store, tmp_path: Path
+) -> None:
+    spec = f"{Path(__file__).with_name('wait_flows.py')}:resolve"
+    async with serving(store.config, slots=3, spec=spec):
+        run_ids = [await started(store, "release", tmp_path / f"marks{number}") for number in range(4)]
+        for run_id in run_ids:
+            await until_parked(store, run_id)
+        for run_id in run_ids:
+            await resume(store, run_id, "release", "go")
+        for number, run_id in enumerate(run_ids):
+            run = await ended(store, run_id)
+            assert (run.status, run.tasks["deploy"].output) == (RunStatus.COMPLETED, ["v1", "go"])
+            assert lines(tmp_path / f"marks{number}") == ["build", "deploy"]

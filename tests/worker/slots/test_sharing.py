@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.lifecycle.commands import ReportLoss
-from pyoco_server.lifecycle.status import LossCause, RunStatus
+from pyoco_server.lifecycle.status import LossCause, RunStatus, TaskStatus
 from pyoco_server.operations.runs.apply import apply
 from pyoco_server.store import store as store_module
 from pyoco_server.store.store import Store
@@ -129,6 +129,7 @@ async def test_runs_of_a_new_edition_do_not_join_those_of_the_old_one(stage: Sta
 async def test_a_run_that_was_taken_over_leaves_and_the_others_stay(stage: Stage) -> None:
     async with serving(stage.store.config, slots=3, spec=SPEC):
         lost, *others = await stage.neighbours(4)
+        await until(lambda: _has_checkpoint(stage.store, lost))
         loss = ReportLoss(fence=1, cause=LossCause.WORKER_LOST, losses_max=20, crashes_max=3)
         await apply(stage.store, lost, loss)
         await until(lambda: _is_claimed_again(stage.store, lost))
@@ -139,6 +140,11 @@ async def test_a_run_that_was_taken_over_leaves_and_the_others_stay(stage: Stage
         assert (run.status, run.losses) == (RunStatus.COMPLETED, 1)
     assert stage.count("first") == 4
     assert stage.count("second") == 4
+
+
+async def _has_checkpoint(store: Store, run_id: str) -> bool:
+    first = (await the_run(store, run_id)).tasks.get("first")
+    return first is not None and first.state is TaskStatus.SUCCEEDED
 
 
 async def _is_claimed_again(store: Store, run_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is committed for a run that has left its slot. Owns whether it counts as a crash."""
+"""What is committed for a run that has left its slot. Owns whether it counts as a crash, and as short."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.performer import Ending, ending_of
 from pyoco_server.worker.recording.recorder import Recorder
+from pyoco_server.worker.short_flows import CodeTimes, FlowKey, ShortFlows
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.slot import Slot
-from pyoco_server.worker.slots.slot_run import LeftSlot
+from pyoco_server.worker.slots.slot_run import LeftSlot, SlotRun
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,15 @@ async def ending_in(
         case LeftSlot.DIED:
             cause = LossCause.HANDED_BACK if is_stopping else LossCause.SLOT_CRASHED
             return _loss(cause, claimed, recorder, await slot.how_it_ended())
+
+
+def note_times(flows: ShortFlows, key: FlowKey, ended: m.EndedMessage, run: SlotRun) -> None:
+    """The run has ended: whether others of its flow may share a slot."""
+    may_interleave = ended.may_interleave and not run.has_written_past_python
+    if may_interleave and run.can_continue_elsewhere:
+        flows.note(key, CodeTimes(ended.code_sec, ended.longest_sec))
+    else:
+        flows.forget(key)
 
 
 def _loss(cause: LossCause, claimed: Claimed, recorder: Recorder, how: str) -> ReportLoss:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Unavailable
@@ -29,13 +29,13 @@ from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
 from pyoco_server.worker.performer import Ending
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
-from pyoco_server.worker.short_flows import CodeTimes, FlowKey, ShortFlows
+from pyoco_server.worker.short_flows import FlowKey, ShortFlows, Wanted
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.edition import Edition, ResolverBroken, SlotDied
-from pyoco_server.worker.slots.endings import NOT_BEGUN, ending_in
+from pyoco_server.worker.slots.endings import NOT_BEGUN, ending_in, note_times
 from pyoco_server.worker.slots.processes import SlotProcesses
 from pyoco_server.worker.slots.slot import Slot
-from pyoco_server.worker.slots.slot_run import LeftSlot, SlotRun
+from pyoco_server.worker.slots.slot_run import LeftSlot
 from pyoco_server.worker.slots.zygote_spawn import SpawnedZygote
 from pyoco_server.worker.waiting_line import WaitingLine
 
@@ -45,14 +45,11 @@ CANNOT_START = (SlotDied, ResolverBroken, TimeoutError, OSError)
 RECOVERY = Backoff(first_sec=0.5, longest_sec=30.0)
 # A short run joins others in a slot if it has to wait there no longer than this.
 WAIT_SEC_MAX = 0.002
+# How often processes with short runs are checked; less often if all of these have begun.
 CHECK_SEC = 0.002
-
-
-class Wanted(NamedTuple):
-    """What a run needs. `stretch_sec`: how long others wait for it; None: a slot of its own."""
-
-    key: FlowKey
-    stretch_sec: float | None
+CHECK_BEGUN_SEC = 0.004
+# If a run has waited this long for a slot, short runs that wait in one are handed back.
+MAKE_ROOM_SEC = 0.1
 
 
 class Slots:
@@ -181,7 +178,7 @@ class Slots:
             text = f"its process was not understood: {contained.error!r}"
             return FailRun(fence=claimed.fence, reason=EXECUTION_ERROR, error=text)
         if isinstance(left, m.EndedMessage):
-            self._note_times(wanted.key, left, run)
+            note_times(self._short_flows, wanted.key, left, run)
         elif left is LeftSlot.DIED:
             self._short_flows.forget(wanted.key)
         return left
@@ -193,13 +190,6 @@ class Slots:
         key = FlowKey(self._edition.number, submission.tenant_id, run.flow_name, sha256)
         is_suspect = run.crashes or run.losses or self._config.worker_interleaved_runs < 2
         return Wanted(key, None if is_suspect else self._short_flows.stretch_sec(key))
-
-    def _note_times(self, key: FlowKey, ended: m.EndedMessage, run: SlotRun) -> None:
-        may_interleave = ended.may_interleave and not run.has_written_past_python
-        if may_interleave and run.can_continue_elsewhere:
-            self._short_flows.note(key, CodeTimes(ended.code_sec, ended.longest_sec))
-        else:
-            self._short_flows.forget(key)
 
     async def hand_back(self) -> None:
         self._stopping = True
@@ -233,7 +223,11 @@ class Slots:
                     return slot
                 if self._free or self._has_room:
                     return await self._replace_free_slot()
-            await self._waiting.wait(is_first=is_first)
+            making_room = asyncio.get_running_loop().call_later(MAKE_ROOM_SEC, self._make_room)
+            try:
+                await self._waiting.wait(is_first=is_first)
+            finally:
+                making_room.cancel()
             is_first = True
         return None
 
@@ -244,17 +238,16 @@ class Slots:
         """
         if wanted.stretch_sec is None:
             return None
-        loads = {slot: load for slot in self._busy if (load := self._load(slot, wanted)) is not None}
+        fitting = [
+            slot for slot in self._busy if slot.edition == self._edition and slot.tenant == wanted.key.tenant
+        ]
+        loads = {slot: load for slot in fitting if (load := slot.load_sec) is not None}
         if is_full:
             return min(loads, key=lambda slot: loads[slot], default=None)
         most_sec = WAIT_SEC_MAX - wanted.stretch_sec
         return max(
             (slot for slot in loads if loads[slot] <= most_sec), key=lambda slot: loads[slot], default=None
         )
-
-    def _load(self, slot: Slot, wanted: Wanted) -> float | None:
-        fits = slot.edition == self._edition and slot.tenant == wanted.key.tenant
-        return slot.load_sec if fits else None
 
     def _take(self, tenant: str | None) -> Slot | None:
         """A free slot that may run this tenant's code: the one used last, because its caches are warm."""
@@ -290,6 +283,13 @@ class Slots:
             self._refilling.wake()
         self._waiting.wake()
 
+    def _make_room(self) -> None:
+        """A run waits although others only wait in slots, for a retry perhaps: these leave."""
+        shared = [slot for slot in self._busy if slot.runs.has_short_runs]
+        if shared:
+            min(shared, key=lambda slot: slot.runs.in_flight).runs.vacate()
+        self._waiting.wake()
+
     def _give_back(self, slot: Slot | None) -> None:
         """It was found for a run that does not begin."""
         if slot is not None and slot.runs.is_idle:
@@ -300,9 +300,9 @@ class Slots:
         self._free.append(slot)
         self._waiting.wake()
 
-    def _check_soon(self) -> None:
+    def _check_soon(self, within_sec: float = CHECK_SEC) -> None:
         if self._checking is None:
-            self._checking = asyncio.get_running_loop().call_later(CHECK_SEC, self._check)
+            self._checking = asyncio.get_running_loop().call_later(within_sec, self._check)
 
     def _check(self) -> None:
         """While short runs share slots: whether the processes go on."""
@@ -312,7 +312,8 @@ class Slots:
         for slot in slots:
             slot.runs.check(now)
         if slots:
-            self._check_soon()
+            is_urgent = any(slot.runs.has_unbegun_runs for slot in slots)
+            self._check_soon(CHECK_SEC if is_urgent else CHECK_BEGUN_SEC)
 
     def _has_room_for(self, slot: Slot) -> bool:
         return self._has_room and slot.is_usable and slot.edition == self._edition

@@ -74,13 +74,14 @@ class Slot:
         return self.is_usable and self._process.is_alive()
 
     def is_blocked(self) -> bool:
-        """Whether the process sleeps or is stopped. False where the kernel does not tell."""
+        """Whether all threads sleep or are stopped. False where the kernel does not tell."""
         assert self._process is not None
         try:
-            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            threads = [*Path(f"/proc/{self._process.pid}/task").iterdir()]
+            states = [(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads]
         except OSError:
             return False
-        return state not in ("R", "Z", "X")
+        return bool(states) and not {"R", "Z", "X"}.intersection(states)
 
     @property
     def is_unused(self) -> bool:

@@ -24,8 +24,10 @@ TAKE_BACK_SEC = 0.002
 LONG_SEC = 0.02
 # After this long other runs that have begun are handed back: sooner if the process sleeps or is stopped, for
 # on a busy machine a process may have to wait for a core.
-MOVE_BLOCKED_SEC = 0.05
-MOVE_SEC = 0.5
+MOVE_BLOCKED_SEC = 0.1
+MOVE_SEC = 2.0
+# Time counts only up to this between two checks: if the worker itself gets no core, neither do its slots.
+CHECK_SEC_MAX = 0.004
 # A process is ended if it has no runs and does not read for this long that runs were taken back, or if it
 # keeps the lock for this long: it was stopped at that moment, or its code has taken the lock.
 SILENT_SEC = 1.0
@@ -52,8 +54,9 @@ class SlotRuns:
         self._revoked: set[int] = set()  # taken back; the process has not confirmed it
         # Whether the process goes on: its steps as seen last, when they changed, and since when it has work.
         self._steps = 0
-        self._moved_at = 0.0
-        self._due_at: float | None = None
+        self._checked_at = 0.0
+        self._stalled_sec = 0.0  # how long it has made no step although it had something to do
+        self._is_due = False
         self.count = 0  # of all runs that were ever here; the number of the last one
 
     @property
@@ -73,7 +76,7 @@ class SlotRuns:
         """How long a further short run may have to wait here; None if none may join."""
         if self._revoked or len(self._runs) >= self._most:
             return None
-        if self._stalled_sec(asyncio.get_running_loop().time()) >= TAKE_BACK_SEC:
+        if self._stalled_sec >= TAKE_BACK_SEC and self._page.steps == self._steps:
             return None
         load_sec = 0.0
         for run in self._runs.values():
@@ -117,7 +120,7 @@ class SlotRuns:
 
     def receive_end(self, ended: m.EndedMessage) -> None:
         self._revoked.discard(ended.run)
-        self._due_at = None  # it has read what was sent
+        self._is_due, self._stalled_sec = False, 0.0  # it has read what was sent
         run = self._runs.pop(ended.run, None)
         if run is not None:
             run.receive(ended)
@@ -148,25 +151,34 @@ class SlotRuns:
 
     def note_sent(self) -> None:
         """The process has something to do."""
-        self._note_steps(asyncio.get_running_loop().time())
-        if self._due_at is None:
-            self._due_at = asyncio.get_running_loop().time()
+        self._note_steps()
+        self._is_due = True
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._runs)
+
+    @property
+    def has_unbegun_runs(self) -> bool:
+        return any(self._page.state(run.lane) is LaneState.UNBEGUN for run in self._runs.values())
 
     def check(self, now: float) -> None:
         """Regularly, while it has short runs: take back or move runs that the process does not come to."""
-        self._note_steps(now)
-        stalled_sec = self._stalled_sec(now)
-        if stalled_sec < TAKE_BACK_SEC:
+        passed_sec, self._checked_at = min(now - self._checked_at, CHECK_SEC_MAX), now
+        if self._note_steps() or not (self._is_due or self._page.is_in_code):
             return
-        if self._page.is_in_code and stalled_sec >= LONG_SEC:
+        self._stalled_sec += passed_sec
+        if self._stalled_sec < TAKE_BACK_SEC:
+            return
+        if self._page.is_in_code and self._stalled_sec >= LONG_SEC:
             executing = self._runs.get(self._page.executing)
             if executing is not None:
                 executing.note_long()
-        if not self._runs and stalled_sec >= SILENT_SEC:
+        if not self._runs and self._stalled_sec >= SILENT_SEC:
             self._process.terminate()
         elif len(self._runs) > self._page.is_in_code:
-            is_released = self._release(is_stuck=self._is_stuck(stalled_sec))
-            if not is_released and stalled_sec >= SILENT_SEC:
+            is_released = self._release(is_stuck=self._is_stuck())
+            if not is_released and self._stalled_sec >= SILENT_SEC:
                 self._process.terminate()
 
     def abandon(self, run: SlotRun, requested_at: float | None = None) -> None:
@@ -194,8 +206,15 @@ class SlotRuns:
         else:
             self._process.terminate()
 
-    def _is_stuck(self, stalled_sec: float) -> bool:
-        return stalled_sec >= MOVE_SEC or (stalled_sec >= MOVE_BLOCKED_SEC and self._process.is_blocked())
+    def vacate(self) -> None:
+        """Another run needs the process for itself: hand back those that wait here."""
+        if not self._page.is_in_code:
+            self._release(is_stuck=True)
+
+    def _is_stuck(self) -> bool:
+        return self._stalled_sec >= MOVE_SEC or (
+            self._stalled_sec >= MOVE_BLOCKED_SEC and self._process.is_blocked()
+        )
 
     def _release(self, *, is_stuck: bool) -> bool:
         """Take back runs that have not begun; if it is stuck, all runs whose code is not executing.
@@ -224,18 +243,13 @@ class SlotRuns:
     def _is_executing(self, run: SlotRun) -> bool:
         return self._page.is_in_code and self._page.executing == run.number
 
-    def _note_steps(self, now: float) -> None:
+    def _note_steps(self) -> bool:
+        """Whether the process has made a step since the last call."""
         steps = self._page.steps
-        if steps != self._steps:
-            self._steps, self._moved_at, self._due_at = steps, now, None
-
-    def _stalled_sec(self, now: float) -> float:
-        """Since when the same code is executing, or the process does not come to what it has to do."""
-        if self._page.steps != self._steps:
-            return 0.0
-        if self._page.is_in_code:
-            return now - self._moved_at
-        return 0.0 if self._due_at is None else now - self._due_at
+        if steps == self._steps:
+            return False
+        self._steps, self._is_due, self._stalled_sec = steps, False, 0.0
+        return True
 
 
 def _may_leave(run: SlotRun, state: LaneState, is_stuck: bool) -> bool:
