@@ -109,7 +109,7 @@ async def stack(durability: Durability) -> AsyncIterator[Stack]:
 @contextmanager
 def scheduled_as_by_up(durability: Durability) -> Iterator[None]:
     """Processes that are started here inherit the scheduling class that `pyoco-server up` would give them."""
-    choose_scheduling(NatsBackendConfig(durability=durability))
+    choose_scheduling(NatsBackendConfig(durability=durability), has_broker=True)
     try:
         yield
     finally:

@@ -17,17 +17,20 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="scheduling clas
 
 
 @pytest.mark.parametrize(
-    ("scheduling", "durability", "is_batch"),
+    ("scheduling", "durability", "is_batch", "is_batch_worker"),
     [
-        ("auto", "interval", True),
-        ("auto", "always", False),
-        ("batch", "always", True),
-        ("normal", "interval", False),
+        ("auto", "interval", True, True),
+        ("auto", "always", False, True),
+        ("batch", "always", True, True),
+        ("normal", "interval", False, False),
     ],
 )
-def test_the_setting_and_the_durability_decide(scheduling: Any, durability: Any, is_batch: bool) -> None:
+def test_the_setting_and_the_durability_of_the_own_broker_decide(
+    scheduling: Any, durability: Any, is_batch: bool, is_batch_worker: bool
+) -> None:
     config = NatsBackendConfig(cpu_scheduling=scheduling, durability=durability)
-    assert wants_batch(config) is is_batch
+    assert wants_batch(config, has_broker=True) is is_batch
+    assert wants_batch(config, has_broker=False) is is_batch_worker
 
 
 def test_a_system_that_forbids_it_is_no_error(
@@ -38,7 +41,7 @@ def test_a_system_that_forbids_it_is_no_error(
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     with caplog.at_level(logging.DEBUG):
-        choose_scheduling(NatsBackendConfig(cpu_scheduling="batch"))
+        choose_scheduling(NatsBackendConfig(cpu_scheduling="batch"), has_broker=True)
     assert [record.levelname for record in caplog.records] == ["DEBUG"]
 
 

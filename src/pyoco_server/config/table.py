@@ -73,7 +73,8 @@ class Table:
     data_dir: FilePath = opt(".pyoco/data", "Folder of the embedded broker: store, address, credentials.")
     durability: Durability = opt("always", "When the embedded broker syncs: always, or at an interval.")
     cpu_scheduling: Scheduling = opt(
-        "auto", "Scheduling class of our processes on Linux; auto: batch if durability is interval."
+        "auto",
+        "Scheduling class of our processes on Linux; auto: batch for workers, and if durability is interval.",
     )
     disk_reserve_bytes: Bytes = opt(
         268_435_456,

@@ -18,16 +18,18 @@ if TYPE_CHECKING:  # slots import this module, and do not need the settings
 log = logging.getLogger(__name__)
 
 
-def choose_scheduling(config: NatsBackendConfig) -> None:
+def choose_scheduling(config: NatsBackendConfig, *, has_broker: bool) -> None:
     """For this process and those that it starts. Call it before any thread is started."""
-    if wants_batch(config):
+    if wants_batch(config, has_broker=has_broker):
         _set_class("batch")
 
 
-def wants_batch(config: NatsBackendConfig) -> bool:
-    """`auto`: with durability `always` each run waits for the disk, and an early wake-up shortens that."""
+def wants_batch(config: NatsBackendConfig, *, has_broker: bool) -> bool:
+    """`auto`: not for a broker with durability `always`. Each run waits for its disk, and an early wake-up
+    shortens that. A worker does not know the durability of its broker, and loses nothing in either case.
+    """
     if config.cpu_scheduling == "auto":
-        return config.durability == "interval"
+        return not has_broker or config.durability == "interval"
     return config.cpu_scheduling == "batch"
 
 

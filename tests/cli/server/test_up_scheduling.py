@@ -1,4 +1,4 @@
-"""With durability `interval` the processes of `up` are scheduled as batch; user code never is."""
+"""With durability `interval` all processes of `up` are scheduled as batch; user code never is."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ def test_our_processes_are_batch_with_interval_and_user_code_is_not(
     assert _classes_of_user_code(up) == [os.SCHED_OTHER] * 2
 
 
-def test_nothing_changes_with_always(start_up: StartUp, tmp_path: Path) -> None:
+def test_with_always_only_the_worker_is_batch(start_up: StartUp, tmp_path: Path) -> None:
     up = _start(start_up, tmp_path)
-    assert [os.sched_getscheduler(pid) for pid in up.pids] == [os.SCHED_OTHER] * 3
+    assert _classes_of_user_code(up) == [os.SCHED_OTHER] * 2
+    classes = [os.sched_getscheduler(pid) for pid in up.pids]
+    assert classes == [os.SCHED_OTHER, os.SCHED_OTHER, os.SCHED_BATCH]
 
 
 def _start(start_up: StartUp, tmp_path: Path, *arguments: object) -> Up:

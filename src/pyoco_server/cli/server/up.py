@@ -32,7 +32,7 @@ SHOW_REASONS_AFTER_SEC = 3.0
 def up(plan: UpPlan) -> int:
     """Run until a signal or the end of a part. Returns the exit code."""
     write_logs(HTTP_SERVICE, plan.config)
-    choose_scheduling(plan.config)
+    choose_scheduling(plan.config, has_broker=True)
     return run_in_loop(_up(plan, Screen()))
 
 

@@ -87,7 +87,7 @@ def work(
     name = checked_worker_id(worker_id or default_worker_id())
     wanted_tags = settings.split_tags(tags) or ([DEMO_TAG] if demo else [config.default_tag])
     settings.write_logs(WORKER_SERVICE, config)
-    choose_scheduling(config)
+    choose_scheduling(config, has_broker=False)
 
     # It starts while this process imports the rest.
     zygote = spawn_zygote() if forks_slots(config) else None
