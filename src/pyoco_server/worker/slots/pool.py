@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 CANNOT_START = (SlotDied, ResolverBroken, TimeoutError, OSError)
 RECOVERY = Backoff(first_sec=0.5, longest_sec=30.0)
 # A short run joins others in a slot if it has to wait there no longer than this.
-WAIT_SEC_MAX = 0.002
+WAIT_SEC_MAX = 0.005
 # How often processes with short runs are checked; less often if all of these have begun.
 CHECK_SEC = 0.002
 CHECK_BEGUN_SEC = 0.004

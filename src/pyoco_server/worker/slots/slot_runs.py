@@ -19,7 +19,7 @@ from pyoco_server.worker.slots.link import Link
 from pyoco_server.worker.slots.slot_run import LeftSlot, SlotRun
 
 # If the process makes no step for this long, runs that have not begun are taken back.
-TAKE_BACK_SEC = 0.002
+TAKE_BACK_SEC = 0.003
 # After this long a run that was expected to be short counts as a long one.
 LONG_SEC = 0.02
 # After this long other runs that have begun are handed back: sooner if the process sleeps or is stopped, for
