@@ -52,7 +52,11 @@ async def test_a_run_of_one_quick_task_is_three_commits(
     ]
 
 
-async def test_a_successor_starts_only_after_the_result_it_needs_is_committed(store: Store) -> None:
+async def test_a_successor_starts_only_after_the_result_it_needs_is_committed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Also on a slow machine: what needs no answer waits for the next result.
+    monkeypatch.setattr(batcher, "JOIN_NEXT_COMMIT_SEC", 10.0)
     run_id = await _performed(store, steps=chain(lambda: 1, lambda: 2, lambda: 3))
     await ended_as(store, run_id, "COMPLETED")
     commits = await commits_of(store, run_id)
