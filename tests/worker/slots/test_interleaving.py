@@ -16,6 +16,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.store.store import Store
 from pyoco_server.worker.short_flows import ShortFlows
+from pyoco_server.worker.slots import slot_runs
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.slots.interleaving_stage import NEIGHBOURS, SPEC, Stage, patience
 from tests.worker.slots.slot_stage import ended, lines, serving, started
@@ -153,6 +154,31 @@ async def test_runs_leave_a_process_whose_lock_is_not_released(
         assert (run.status, run.crashes) == (RunStatus.COMPLETED, 1)
         stage.gate.touch()
         await stage.expect_unharmed(run_ids)
+
+
+async def test_a_cancel_of_a_run_that_waits_for_a_slot_does_not_wait_for_other_runs(
+    stage: Stage, patient: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient.undo()
+    for name in ("LONG_SEC", "MOVE_BLOCKED_SEC", "MOVE_SEC"):  # all of them stay short for the worker
+        monkeypatch.setattr(slot_runs, name, 1_000.0)
+    async with serving(stage.store.config, slots=2, spec=SPEC):
+        sleeping = [await stage.start("sleeps") for _ in range(2)]
+        await until(lambda: len(stage.pids("sleeping")) == 2)
+        waiting = await stage.start("chain", "never")
+        await until(lambda: _is_claimed(stage, waiting))
+        await cancel_run(stage.store, waiting)
+        (run,) = await stage.ended(waiting)
+        assert (run.status, run.crashes, run.losses) == (RunStatus.CANCELLED, 0, 0)
+        stage.gate.touch()
+        for run in await stage.ended(*sleeping):
+            assert (run.status, run.job_no) == (RunStatus.COMPLETED, 1)
+    assert stage.count("step_0 never") == 0
+
+
+async def _is_claimed(stage: Stage, run_id: str) -> bool:
+    stored = await stage.store.runs.load(run_id)
+    return stored is not None and stored.run.claim is not None
 
 
 async def test_runs_leave_a_process_whose_code_does_not_return(

@@ -50,6 +50,8 @@ CHECK_SEC = 0.002
 CHECK_BEGUN_SEC = 0.004
 # If a run has waited this long for a slot, short runs that wait in one are handed back.
 MAKE_ROOM_SEC = 0.1
+# If it has waited this long, it is handed back: its cancel must not wait for other runs.
+FIND_SEC_MAX = 2.0
 
 
 class Slots:
@@ -209,11 +211,10 @@ class Slots:
             self._checking.cancel()
 
     async def _find(self, wanted: Wanted) -> Slot | None:
-        """A slot for the run. Where there is none, the run waits until another one has ended.
-
-        None: the worker stops.
-        """
+        """A slot for the run, perhaps after another has ended. None: there is none, or the worker stops."""
         is_first = not self._waiting
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + FIND_SEC_MAX
         while not self._stopping:
             if is_first:
                 slot = (
@@ -223,9 +224,12 @@ class Slots:
                     return slot
                 if self._free or self._has_room:
                     return await self._replace_free_slot()
-            making_room = asyncio.get_running_loop().call_later(MAKE_ROOM_SEC, self._make_room)
+            making_room = loop.call_later(MAKE_ROOM_SEC, self._make_room)
             try:
-                await self._waiting.wait(is_first=is_first)
+                async with asyncio.timeout_at(give_up_at):
+                    await self._waiting.wait(is_first=is_first)
+            except TimeoutError:
+                return None
             finally:
                 making_room.cancel()
             is_first = True
@@ -238,16 +242,14 @@ class Slots:
         """
         if wanted.stretch_sec is None:
             return None
-        fitting = [
-            slot for slot in self._busy if slot.edition == self._edition and slot.tenant == wanted.key.tenant
-        ]
+        here = (self._edition, wanted.key.tenant)
+        fitting = (slot for slot in self._busy if (slot.edition, slot.tenant) == here)
         loads = {slot: load for slot in fitting if (load := slot.load_sec) is not None}
         if is_full:
             return min(loads, key=lambda slot: loads[slot], default=None)
         most_sec = WAIT_SEC_MAX - wanted.stretch_sec
-        return max(
-            (slot for slot in loads if loads[slot] <= most_sec), key=lambda slot: loads[slot], default=None
-        )
+        joinable = [slot for slot in loads if loads[slot] <= most_sec]
+        return max(joinable, key=lambda slot: loads[slot], default=None)
 
     def _take(self, tenant: str | None) -> Slot | None:
         """A free slot that may run this tenant's code: the one used last, because its caches are warm."""

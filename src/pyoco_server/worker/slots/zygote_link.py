@@ -253,7 +253,7 @@ class ForkedProcess:
         self._zygote.release(self.pid)
 
     def note_zygote_lost(self) -> None:
-        """Nobody reports an exit code from now on."""
+        """No exit code is reported from now on."""
         if self._timer is not None:
             self._end_without_code()
 
