@@ -46,8 +46,8 @@ endif
 up: $(READY) dashboard  ## start a broker, a gateway and a worker with demo flows
 	@exec $(BIN)/pyoco-server up $(ARGS)
 
-# One process more than there are cores: many tests wait for other processes, the end of a lease or a broker that is away.
-TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(1 + (os.cpu_count() or 1))")
+# More processes than cores: many tests wait for other processes, the end of a lease or a broker that is away.
+TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(3 + (os.cpu_count() or 1))")
 
 test: check dashboard-check chromium  ## run all checks and all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(ARGS)

@@ -24,6 +24,7 @@ from pyoco_server.broker import find_nats_server
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.store import Store
+from tests.ordering import arrange
 from tests.sweeping import remove_streams
 
 
@@ -58,10 +59,13 @@ settings.load_profile("any machine")
 HEAVY_FIXTURES = {"nats_server", "own_nats_server", "programs", "shared_programs", "make_broker", "browser"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("heavy")
+    if (processes := getattr(config, "workerinput", {}).get("workercount", 1)) > 1:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = arrange(slow, [item for item in items if item not in slow], processes)
 
 
 class NatsServer:

@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.cli.programs import Up, wait_for
 from tests.dashboard.browser import Visit, visit
 
+pytestmark = pytest.mark.slow
+
 # The page shown, and the path it reads.
 PAGES = {
     "/runs": "/runs",

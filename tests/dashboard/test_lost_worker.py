@@ -15,6 +15,8 @@ from tests.cli.programs import Programs, Up
 from tests.dashboard.browser import visit
 from tests.dashboard.conftest import FLOWS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_the_page_of_a_run_shows_that_its_worker_was_lost_and_that_another_goes_on(

@@ -113,6 +113,7 @@ def fill(client: Client) -> httpx.Response:
     raise AssertionError("nothing was refused")
 
 
+@pytest.mark.slow
 def test_new_runs_are_refused_early_and_accepted_again_when_old_ones_were_erased(
     programs: Programs, disk: SmallDisk
 ) -> None:

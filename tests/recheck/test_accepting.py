@@ -201,6 +201,7 @@ async def test_without_the_broker_it_is_502_and_afterwards_the_key_counts_once(
         assert len((await face.get("/runs")).json()) == 1
 
 
+@pytest.mark.slow
 async def test_a_broker_that_hangs_is_told_within_ten_seconds(
     own_nats_server: NatsServer, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ async def test_a_stream_of_a_token_ends_when_its_key_leaves_the_jwks(
     assert not check.still_good(caller)
 
 
+@pytest.mark.slow
 async def test_keys_are_read_again_by_themselves(
     check: JwtCheck, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ async def test_the_flag_wins_over_the_setting(
         assert not (tmp_path / "sync").exists()
 
 
+@pytest.mark.slow
 async def test_flows_that_import_a_wheel_as_they_are_loaded_have_it_at_the_start(
     synced: NatsBackendConfig, store: Store, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ async def test_flows_that_import_a_wheel_as_they_are_loaded_have_it_at_the_start
         await until(ends_with(store, "early_pkg", "2"))
 
 
+@pytest.mark.slow
 async def test_a_run_keeps_the_edition_it_began_with(
     synced: NatsBackendConfig, store: Store, tmp_path: Path
 ) -> None:
