@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.tidy.repository import PACKAGE, dotted, expect_none, named, parsed, python_files
 
 BROAD = frozenset({"Exception", "BaseException"})
+# With those that raise again.
+BROAD_CATCHES_MAX = 11
 # What a task, a flow or a wheel of a user does: it may raise anything.
 USER_CODE = {
     "engine/tasks/attempt.py": 1,
@@ -43,6 +45,11 @@ def test_a_broad_catch_says_why() -> None:
 def test_the_broad_catches_that_end_an_error_are_known() -> None:
     found = Counter(_place(path) for path, node in _broad_catches() if not _raises_again(node))
     assert found == Counter(USER_CODE) + Counter(BOUNDARIES) + Counter(SUPERVISION)
+
+
+def test_there_are_few_broad_catches() -> None:
+    found = [f"{named(path)}:{node.lineno}" for path, node in _broad_catches()]
+    assert len(found) <= BROAD_CATCHES_MAX, found
 
 
 def test_no_broad_suppress() -> None:

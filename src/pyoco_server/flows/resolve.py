@@ -8,7 +8,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,26 +51,37 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(source)
     sys.modules[name] = module  # before it is executed, as import does: dataclasses and pickle use it
     try:
-        source.loader.exec_module(module)
-    except Exception as exc:  # user code: a module may raise anything while it is imported
+        with _errors_of(str(path)):
+            source.loader.exec_module(module)
+    except ResolverError:
         del sys.modules[name]
-        raise _cannot_import(str(path), exc) from exc
+        raise
     return module
 
 
 def _load_module(name: str) -> ModuleType:
     _make_importable(Path.cwd())
+    with _errors_of(f"Module '{name}'"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as exc:
+            if exc.name is not None and (name == exc.name or name.startswith(f"{exc.name}.")):
+                raise ResolverError(
+                    f"There is no module '{name}': install its package, start in the folder that has it, "
+                    "or give the file as path/to/file.py:function"
+                ) from exc
+            raise ResolverError(f"Module '{name}' needs '{exc.name}', which is not installed") from exc
+
+
+@contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Every error of an import becomes a ResolverError."""
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as exc:
-        if exc.name is not None and (name == exc.name or name.startswith(f"{exc.name}.")):
-            raise ResolverError(
-                f"There is no module '{name}': install its package, start in the folder that has it, "
-                "or give the file as path/to/file.py:function"
-            ) from exc
-        raise ResolverError(f"Module '{name}' needs '{exc.name}', which is not installed") from exc
+        yield
+    except ResolverError:
+        raise
     except Exception as exc:  # user code: a module may raise anything while it is imported
-        raise _cannot_import(f"Module '{name}'", exc) from exc
+        raise _cannot_import(what, exc) from exc
 
 
 def _cannot_import(what: str, exc: Exception) -> ResolverError:

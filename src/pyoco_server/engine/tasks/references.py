@@ -5,12 +5,13 @@ through attributes of Python objects, and the server's own settings cannot be re
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import InvalidReferenceError
 from pyoco.dsl.expressions import ExpressionEvaluationError
 
+from pyoco_server.engine.tasks.failure import try_call
 from pyoco_server.expressions import ExpressionError, NotThere, check_reference, evaluate, walk
 
 LOOP_FIELDS = ("name", "type", "index", "iteration", "count", "item", "condition", "path")
@@ -36,11 +37,15 @@ def resolve_reference(ctx: Context, value: Any) -> Any:
 
 def value_of(ctx: Context, source: str) -> Any:
     """The value of an expression at this point of the run. Raises ExpressionEvaluationError."""
-    try:
-        return evaluate(source, _data(ctx), lambda name: _variable(ctx, name))
-    except Exception as error:  # user code: methods of results may raise anything
-        sentence = f"Failed to evaluate expression '{source}': {error}"
-        raise ExpressionEvaluationError(sentence) from error
+
+    def refuse(error: BaseException) -> NoReturn:
+        raise ExpressionEvaluationError(f"Failed to evaluate expression '{source}': {error}") from error
+
+    return try_call(_evaluate, ctx, source, on_error=refuse)
+
+
+def _evaluate(ctx: Context, source: str) -> Any:
+    return evaluate(source, _data(ctx), lambda name: _variable(ctx, name))
 
 
 def _of_node(ctx: Context, value: str, path: str) -> Any:

@@ -12,11 +12,12 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
+from pyoco_server.engine.tasks.failure import try_call
 from pyoco_server.flows.waits import WaitTask
 from pyoco_server.worker.attempt.reasons import CodeMissing, CodeRefused, error_text
 
@@ -62,10 +63,10 @@ def modules_of(resolver: Callable[..., Any], spec: str = "") -> frozenset[str]:
 
 
 def _import(module: str, path: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except Exception as error:  # user code: a module may raise anything while it is imported
+    def refuse(error: BaseException) -> NoReturn:
         raise CodeMissing(f"'{path}' cannot be imported on this worker: {error_text(error)}") from error
+
+    return try_call(importlib.import_module, module, on_error=refuse)
 
 
 def _function(module: ModuleType, attribute: str, path: str) -> Callable[..., Any]:
