@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,11 +41,17 @@ async def test_lines_that_were_shown_stay_whoever_is_killed_before_the_end(
         said = [entry["message"] for entry in pages[job]["entries"]]
         assert pages[job]["complete"]
         assert [entry["seq"] for entry in pages[job]["entries"]] == list(range(1, len(said) + 1))
-        assert (said[-1], said.count("run completed")) == ("run completed", 1)
+        assert said[-1] == "run completed"
+        # A worker that is killed between its last lines and the commit of the end leaves this line behind.
+        assert 1 <= said.count("run completed") <= sum(_begins_an_attempt(text) for text in said)
         assert sum("task only succeeded" in text for text in said) == 1
     stored = [(await store.logs.end(job)).lines for job in jobs]
     assert 0 in stored
     assert any(stored)
+
+
+def _begins_an_attempt(text: str) -> bool:
+    return re.match(r"attempt \d+ begins", text) is not None
 
 
 async def _created(client: httpx.AsyncClient) -> list[str]:
