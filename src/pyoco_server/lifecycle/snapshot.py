@@ -263,6 +263,8 @@ def _sizes(run: Run, lacks: Lack, max_bytes: int) -> Sizes:
     """Of steps before `lacks` only the fact that they did not fit: a copy at that step has no more."""
     now = (run.now_full, run.now_slim, run.now_bare)
     most = (run.bytes_full, run.bytes_slim, run.bytes_bare)
+    if lacks is Lack.NOTHING:
+        return (*now, *most)
     full, slim, bare = (0 if step < lacks else size for step, size in enumerate(now))
     most_full, most_slim, most_bare = (
         min(size, max_bytes + 1) if step < lacks else size for step, size in enumerate(most)
