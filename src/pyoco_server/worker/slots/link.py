@@ -25,11 +25,21 @@ class Link(asyncio.Protocol):
         self._on_message = on_message
         self._on_end = on_end
         self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
         self._reader = m.worker_reader()
+        self._unsent: list[bytes] = []
+        self.reads = 0  # of any number of messages
 
     def send(self, message: m.ToSlot) -> None:
-        if self._transport is not None:
-            self._transport.write(m.frame(message))
+        """What is sent in one step of the event loop leaves in one write: the slot wakes up once for it."""
+        if not self._unsent:
+            self._loop.call_soon(self._write)
+        self._unsent.append(m.frame(message))
+
+    def _write(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(unsent))
 
     def hold(self, *, reading: bool) -> None:
         """Stop or resume reading: a slot whose messages are not read has to wait."""
@@ -47,6 +57,7 @@ class Link(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        self.reads += 1
         for message in self._reader.read(data):
             self._on_message(message)
 

@@ -50,6 +50,7 @@ class Slot:
         self._process: SlotProcess | None = None
         self._link = Link(self._on_message, self._on_end)
         self._pipes = [PipeReader(stream, self._on_lines) for stream in ("stdout", "stderr")]
+        self._pipes_read_at = 0  # the number of reads of the link by then
         self._killing: asyncio.TimerHandle | None = None
         self.is_usable = True
         self._is_closing = False
@@ -156,12 +157,19 @@ class Slot:
             case m.BrokenMessage():
                 self._ready.set_exception(ResolverBroken(message.error))
             case m.EndedMessage():
-                for pipe in self._pipes:
-                    pipe.end_line()
+                self._read_pipes()
                 self.is_usable = self.is_usable and not message.must_be_replaced
                 self.runs.receive_end(message)
             case _:
                 self.runs.receive(message)
+
+    def _read_pipes(self) -> None:
+        """Before the end of a run. Once for all messages that were read together: what was printed before
+        the last of them is in the pipes by now."""
+        if self._pipes_read_at != self._link.reads:
+            self._pipes_read_at = self._link.reads
+            for pipe in self._pipes:
+                pipe.end_line()
 
     def _on_lines(self, stream: str, lines: list[str]) -> None:
         if not self.runs.add_lines(stream, lines):
