@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ from pyoco_server.store.store import Store
 log = logging.getLogger(__name__)
 
 DECIDE_TRIES_MAX = 32
+# A set: `isinstance` compares a command with all of them, and most commands are none.
+_NEED_ALL_TASKS = frozenset(get_args(NeedsAllTasks))
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ async def apply(
 
     With `project=False` the caller writes the snapshot itself, because it has more to put into it.
     """
-    whole = reading.whole or any(isinstance(command, NeedsAllTasks) for command in asked)
+    whole = reading.whole or any(type(command) in _NEED_ALL_TASKS for command in asked)
     commit_id, meta = attribution.commit_id or new_commit_id(), attribution.meta
     at_leader = False
     stored = reading.held or await store.runs.load(run_id, whole=whole)

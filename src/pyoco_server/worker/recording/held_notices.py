@@ -30,6 +30,8 @@ Noted = Claim | TaskCommand | CompleteRun | FailRun | ParkRun | ConfirmCancelled
 # Reading an unwritten log means reading the events of the run: that stays cheap.
 HELD_MAX = 500
 HELD_BYTES_MAX = 256 * 1024
+# A wait may be ended by other processes, whose commits have no notices.
+_NEVER_HELD = frozenset({PutTaskWaiting, ParkRun, ConfirmCancelled, ReportLoss})
 
 
 class HeldNotices:
@@ -46,8 +48,7 @@ class HeldNotices:
 
     def hold(self, noted: Noted, at: float, size: int) -> bool:
         """False: it cannot be held, so everything has to be written. `size`: of its values, in bytes."""
-        # A wait may be ended by other processes, whose commits have no notices.
-        if isinstance(noted, PutTaskWaiting | ParkRun | ConfirmCancelled | ReportLoss):
+        if type(noted) in _NEVER_HELD:
             return False
         self._lines += 2 + (noted.traceback or "").count("\n") if isinstance(noted, FailTask) else 1
         self._bytes += size
