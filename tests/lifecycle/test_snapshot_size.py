@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle import snapshot_size
 from pyoco_server.lifecycle.reduce import Folding, fold
-from pyoco_server.lifecycle.run import Lack, Run
+from pyoco_server.lifecycle.run import CancelAsked, Claim, Lack, Run
 from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of, snapshot_of
 from pyoco_server.lifecycle.snapshot_size import ROOM_BYTES
+from pyoco_server.lifecycle.status import RunStatus
 from tests.lifecycle.support.alphabet import AT, submitted
 from tests.lifecycle.support.random_graphs import client_histories
 from tests.lifecycle.support.random_runs import QUICK, Commit, Limit, limits, log_of, play, wishes
@@ -22,6 +23,28 @@ WIDE_FLOAT = -2.2250738585072014e-308
 NO_LIMIT = 2**62
 histories = wishes.map(play) | client_histories
 STEPS = (Lack.NOTHING, Lack.PAYLOADS, Lack.RECORDS)
+
+# One change of each member outside the tasks that events change.
+CHANGES: dict[str, object] = {
+    "tags": ("one", "two"),
+    "worker_id": "w",
+    "ended": RunStatus.FAILED,
+    "started_at": AT + 0.5,
+    "ended_at": AT + 0.25,
+    "error": 'so "it" failed',
+    "reason": "execution_error",
+    "failed_task": "a",
+    "cancel": CancelAsked(at=AT, by="me", reason="enough"),
+    "claim": Claim(worker_id="w", instance_id="w.1", fence=12, claimed_at=AT),
+    "fence": 12,
+    "job_no": 10,
+    "job_owed_since": None,
+    "losses": 2,
+    "crashes": 3,
+    "parked": True,
+    "gone": True,
+    "archived": True,
+}
 
 
 def at_step(run: Run, step: Lack) -> RunSnapshot:
@@ -153,3 +176,21 @@ def test_what_a_copy_lacks_it_goes_on_lacking_under_a_higher_limit(step: Lack, c
     part = run_of(at_step(run, step))
     shown = snapshot_of(part, max_bytes=NO_LIMIT)
     assert (shown.pyoco.lacks, shown.task_records_truncated) == (step, True)
+
+
+@pytest.mark.parametrize("member", CHANGES)
+def test_what_changes_is_measured_as_in_the_whole_snapshot(member: str) -> None:
+    before = fold(None, [submitted()])
+    assert before is not None
+    after = replace(before, **{member: CHANGES[member]})
+    assert snapshot_size._head_of(before) != snapshot_size._head_of(after)
+    changed = snapshot_size._changing_bytes(after) - snapshot_size._changing_bytes(before)
+    assert changed == snapshot_size._head_bytes(after) - snapshot_size._head_bytes(before) != 0
+
+
+def test_every_member_that_changes_is_compared() -> None:
+    run = fold(None, [submitted()])
+    assert run is not None
+    everything = replace(run, **CHANGES)
+    pairs = zip(snapshot_size._head_of(run), snapshot_size._head_of(everything), strict=True)
+    assert all(one != other for one, other in pairs)
