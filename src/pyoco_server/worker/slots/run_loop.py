@@ -118,6 +118,7 @@ class RunLoop:
         """The engine waits, in the greenlet of its run. Raises Empty after `timeout_sec`."""
         run = self._current
         assert run is not None
+        run.has_used_threads = run.has_used_threads or beside_others
         if mailbox.empty():
             self._suspend(run, mailbox, timeout_sec, beside_others)
         return mailbox.get_nowait()
@@ -149,7 +150,6 @@ class RunLoop:
         run.is_waiting = False
 
     def _note_threads(self, run: ChildRun, change: int) -> None:
-        run.has_used_threads = True
         self._beside_others += change
         if self._page is not None:
             state = LaneState.IN_THREADS if change > 0 else LaneState.BEGUN
