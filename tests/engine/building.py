@@ -72,7 +72,7 @@ class Diary(Listener):
     def planned(self, names: Sequence[str], last: Sequence[str]) -> None:
         self.note("planned", *names)
 
-    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any], started_at: float) -> None:
         self.note("started", name, attempt, dict(inputs))
 
     def task_succeeded(

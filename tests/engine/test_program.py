@@ -109,8 +109,8 @@ def test_a_cancel_is_honoured_between_iterations() -> None:
     context = RunContext()
 
     class Cancelling(Diary):
-        def task_started(self, name: str, attempt: int, inputs: Any) -> None:
-            super().task_started(name, attempt, inputs)
+        def task_started(self, name: str, attempt: int, inputs: Any, started_at: float) -> None:
+            super().task_started(name, attempt, inputs, started_at)
             if name == "count[1]":
                 engine.cancel(context.run_id)
 

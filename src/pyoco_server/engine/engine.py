@@ -40,6 +40,7 @@ class Engine:
         receive: Receive = receive,
         recruit_after_sec: float = RECRUIT_AFTER_SEC,
         mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue,
+        is_quiet: Callable[[], bool] = lambda: True,
     ) -> None:
         """`may_start` is called before each attempt at a task, in any thread. While it returns False, no task
         is started; `wake` makes the engine call it again at once.
@@ -47,7 +48,7 @@ class Engine:
         With `lone_tasks_here` the calling thread itself executes a task that has no other task beside it;
         `abandon` then does not end the call before such a task has returned. `receive` waits for an event in
         a `mailbox`. Ready tasks begin in one thread; after `recruit_after_sec` each of the others gets its
-        own.
+        own. While `is_quiet` returns False, the start of each task is reported before it begins.
         """
         self._limits = RunLimits(
             parallelism,
@@ -56,6 +57,7 @@ class Engine:
             receive=receive,
             recruit_after_sec=recruit_after_sec,
             mailbox=mailbox,
+            is_quiet=is_quiet,
         )
         self._listener = listener if listener is not None else Listener()
         self._registry = RunRegistry()

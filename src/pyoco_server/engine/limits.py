@@ -42,6 +42,8 @@ class RunLimits:
     receive: Receive = receive
     recruit_after_sec: float = RECRUIT_AFTER_SEC  # 0: every task begins in a thread of its own
     mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue  # makes the mailbox of a run
+    # While it returns True, a task of a group may begin before its start is reported. Called in any thread.
+    is_quiet: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:
         if self.parallelism < 1:

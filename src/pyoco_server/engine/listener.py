@@ -50,8 +50,12 @@ class Listener:
         `last`: the tasks that no other task needs, in a flow without control flow.
         """
 
-    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
-        """Before the user's code of this attempt is called. Attempts count from 1."""
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any], started_at: float) -> None:
+        """Before the user's code of this attempt is called. Attempts count from 1.
+
+        If many tasks are ready, those behind the first ones of a group are reported up to a millisecond
+        later, and always before their end (`walk/grouping.py`).
+        """
 
     def task_succeeded(
         self,

@@ -54,7 +54,7 @@ class Reporter:
 
     def report_started(self, attempt: TaskAttempt, inputs: Mapping[str, Any]) -> None:
         self._begin(attempt, inputs)
-        self._listener.task_started(attempt.name, attempt.number, inputs)
+        self._listener.task_started(attempt.name, attempt.number, inputs, attempt.started_at)
 
     def report_succeeded(
         self, attempt: TaskAttempt, output: Any, ended_at: float, ack: Callable[[], None]

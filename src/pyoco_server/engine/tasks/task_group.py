@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from pyoco_server import clock
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 
 T = TypeVar("T")
@@ -20,8 +21,20 @@ class TaskGroup:
     atomic.
     """
 
-    def __init__(self, attempts: Iterable[TaskAttempt], may_begin: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        attempts: Iterable[TaskAttempt],
+        may_begin: Callable[[], bool],
+        further: Iterable[TaskAttempt] = (),
+        may_go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`further`: tasks that the thread begins afterwards, each in the place of one that has ended. Their
+        starts are not reported yet. `may_go_on` is called before each of them, after `may_begin`.
+        """
         self._unbegun = deque(attempts)
+        self._further = deque(further)
+        self._may_go_on = may_go_on
+        self.unreported = dict.fromkeys(self._further)  # of the scheduler
         self._ended: deque[AttemptEnded] = deque()
         self._may_begin = may_begin  # called before each task but the first, in the thread that executes it
         self.has_begun = False
@@ -36,16 +49,31 @@ class TaskGroup:
         while attempt is not None:
             ended = attempt.perform()
             self._ended.append(ended)
-            is_going_on = self._unbegun and ended.failure is None and self._may_begin()
-            attempt = _take(self._unbegun) if is_going_on else None
+            attempt = self._next() if ended.failure is None else None
+
+    def _next(self) -> TaskAttempt | None:
+        if not (self._unbegun or self._further) or not self._may_begin():
+            return None
+        attempt = _take(self._unbegun)
+        if attempt is None and self._may_go_on():
+            attempt = _take(self._further)
+            if attempt is not None:
+                attempt.started_at = clock.now()
+        return attempt
 
     def take_ended(self) -> list[AttemptEnded]:
         """The ends that were not taken yet, in their order."""
         return _take_all(self._ended)
 
     def take_back(self) -> list[TaskAttempt]:
-        """The tasks that have not begun. They will not begin here."""
+        """The tasks that have not begun. They will not begin here. Call `take_back_further` before."""
         return _take_all(self._unbegun)
+
+    def take_back_further(self) -> list[TaskAttempt]:
+        taken = _take_all(self._further)
+        for attempt in taken:
+            del self.unreported[attempt]
+        return taken
 
 
 def _take(items: deque[T]) -> T | None:

@@ -68,13 +68,21 @@ class TasksInFlight:
     """The reporter records and reports every change before the walk gets its signal."""
 
     def __init__(
-        self, control: Control, ctx: EngineContext, wiring: Wiring, reporter: Reporter, limits: RunLimits
+        self,
+        control: Control,
+        ctx: EngineContext,
+        wiring: Wiring,
+        reporter: Reporter,
+        limits: RunLimits,
+        waiting: deque[TaskAttempt],
     ) -> None:
+        """`waiting`: the tasks that are ready and not in flight; some come back from a group."""
         self._control = control
         self._limits = limits
         self._ctx = ctx
         self._wiring = wiring
         self._reporter = reporter
+        self._waiting = waiting
         self._unacknowledged: set[TaskAttempt] = set()
         self.left_behind: set[TaskAttempt] = set()
         self.running: dict[TaskAttempt, None] = {}  # in the order of their starts; also those in `returned`
@@ -87,8 +95,11 @@ class TasksInFlight:
     def __bool__(self) -> bool:
         return bool(self.running or self._unacknowledged or self.retries_due or self.signals)
 
-    def begin(self, attempts: Iterable[TaskAttempt]) -> None:
-        """Start them in one pooled thread. One whose arguments cannot be resolved fails at once."""
+    def begin(self, attempts: Iterable[TaskAttempt], further: list[TaskAttempt]) -> None:
+        """Start them in one pooled thread. One whose arguments cannot be resolved fails at once.
+
+        `further`: those that the thread begins when the others have ended (`try_prepare`).
+        """
         prepared = []
         for attempt in attempts:
             failure = self._prepare(attempt)
@@ -100,11 +111,13 @@ class TasksInFlight:
             if attempt.deadline < math.inf:
                 self.timers.add(attempt.deadline, Expiry(attempt))
         if prepared:
-            self.submit(prepared)
+            self.submit(prepared, further)
+        else:
+            self._return_to_waiting(further)
 
-    def submit(self, prepared: list[TaskAttempt]) -> None:
-        group = TaskGroup(prepared, self._may_begin)
-        if len(prepared) > 1:
+    def submit(self, prepared: list[TaskAttempt], further: Iterable[TaskAttempt] = ()) -> None:
+        group = TaskGroup(prepared, self._may_begin, further, self._limits.is_quiet)
+        if len(prepared) > 1 or group.unreported:
             self._groups[group] = time.monotonic() + self._limits.recruit_after_sec
         submit(group, self._control.events)
 
@@ -136,9 +149,10 @@ class TasksInFlight:
     def recall(self) -> bool:
         """Process the ends so far, and take back tasks that have not begun. True: there were some."""
         groups, self._groups = self._groups, {}
+        waiting_before = len(self._waiting)
         for group in groups:
             self._collect(group)
-        return bool(self.returned)
+        return bool(self.returned) or len(self._waiting) > waiting_before
 
     def drop_unbegun(self) -> None:
         """The run is stopping: what has not begun does not begin."""
@@ -190,9 +204,25 @@ class TasksInFlight:
         self._reporter.report_cancelled(attempt.name)
 
     def _collect(self, group: TaskGroup) -> None:
+        self._return_to_waiting(group.take_back_further())
         self.returned.extend(group.take_back())
         for ended in group.take_ended():
+            self._note_start(group, ended.attempt)
             self.end(ended)
+        for attempt in list(group.unreported):  # the one that the thread executes now
+            self._note_start(group, attempt)
+
+    def _note_start(self, group: TaskGroup, attempt: TaskAttempt) -> None:
+        """Report a task that the thread has begun by itself. One that has ended before gave it its place."""
+        if attempt in group.unreported:
+            del group.unreported[attempt]
+            self.running[attempt] = None
+            self._report_started(attempt)
+
+    def _return_to_waiting(self, further: list[TaskAttempt]) -> None:
+        for attempt in reversed(further):
+            attempt.number -= 1  # this attempt was not made
+            self._waiting.appendleft(attempt)
 
     def _may_begin(self) -> bool:
         """In a pooled thread: may the next task of a group begin? The scheduler has allowed it earlier."""
@@ -200,8 +230,29 @@ class TasksInFlight:
         is_stopping = self._control.is_stopping or self._control.is_cancelling()
         return not is_stopping and (may_start is None or may_start())
 
+    def try_prepare(self, attempt: TaskAttempt) -> bool:
+        """Whether it can begin without this thread: what it is called with does not change any more.
+
+        A result that it does not need might come to exist meanwhile, and `ctx` shows all results.
+        """
+        if not self._wiring.is_settled(attempt.spec):
+            return False
+        is_prepared = self._resolve(attempt) is None
+        if not is_prepared:
+            attempt.number -= 1
+        return is_prepared
+
     def _prepare(self, attempt: TaskAttempt) -> Failure | None:
         """Number it, resolve its arguments and report it. A failure: the arguments cannot be resolved."""
+        failure = self._resolve(attempt)
+        self._report_started(attempt)
+        return failure
+
+    def _report_started(self, attempt: TaskAttempt) -> None:
+        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
+        self._reporter.report_started(attempt, inputs)
+
+    def _resolve(self, attempt: TaskAttempt) -> Failure | None:
         attempt.number += 1
         attempt.run_id = self._control.run_context.run_id
         attempt.started_at = clock.now()
@@ -210,12 +261,10 @@ class TasksInFlight:
         arguments = try_call(
             self._wiring.arguments, attempt.spec, lambda: self._ctx_for(attempt), on_error=describe
         )
-        failure = arguments if isinstance(arguments, Failure) else None
-        if isinstance(arguments, dict):
-            attempt.arguments = arguments
-        inputs = {name: value for name, value in attempt.arguments.items() if name != "ctx"}
-        self._reporter.report_started(attempt, inputs)
-        return failure
+        if isinstance(arguments, Failure):
+            return arguments
+        attempt.arguments = arguments
+        return None
 
     def _ctx_for(self, attempt: TaskAttempt) -> Context:
         if attempt.deadline == math.inf:

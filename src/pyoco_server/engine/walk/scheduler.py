@@ -23,7 +23,7 @@ from pyoco_server.engine.tasks.attempt import TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.wiring import Wiring
-from pyoco_server.engine.walk.grouping import Grouping
+from pyoco_server.engine.walk.grouping import Grouping, function_key
 from pyoco_server.engine.walk.in_flight import (
     AttemptFailed,
     AttemptSucceeded,
@@ -37,6 +37,8 @@ from pyoco_server.engine.walk.plan import TaskSpec
 
 # A run that may not start anything is woken when it may. If that is missed, it checks again after this long.
 HELD_CHECK_SEC = 1.0
+# So many further tasks are given to the thread of a group at most.
+FURTHER_MAX = 120
 WAIT_MAX_SEC = 3600.0  # locks accept no timeout of centuries
 
 
@@ -49,10 +51,10 @@ class Scheduler:
         self._limits = limits
         self._deadline = limits.deadline(time.monotonic())
         self._wiring = Wiring(ctx)
-        self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter, limits)
+        self._waiting: deque[TaskAttempt] = deque()
+        self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter, limits, self._waiting)
         self._grouping = Grouping(limits.parallelism, is_off=limits.recruit_after_sec <= 0)
         self._waits = _Waits(self._wiring, reporter, self._in_flight.signals)
-        self._waiting: deque[TaskAttempt] = deque()
 
     def start(self, spec: TaskSpec, name: str) -> None:
         """Start it as soon as a thread is free; it is recorded and reported under this name."""
@@ -151,7 +153,10 @@ class Scheduler:
         elif self._is_alone(self._waiting[0]):
             self._in_flight.perform(self._waiting.popleft())
         else:
-            self._in_flight.begin(self._take_ready(self._grouping.size(self._room())))
+            room = self._room()
+            taken = self._take_ready(self._grouping.size(room))
+            is_full = 1 < len(taken) == room  # otherwise each has a thread of its own, or none is left
+            self._in_flight.begin(taken, self._take_further(taken) if is_full else [])
 
     def _take_ready(self, count: int) -> list[TaskAttempt]:
         """`may_start` was called for the first of them."""
@@ -159,6 +164,21 @@ class Scheduler:
         while len(taken) < count and self._may_start():
             taken.append(self._waiting.popleft())
         return taken
+
+    def _take_further(self, taken: list[TaskAttempt]) -> list[TaskAttempt]:
+        """Those that the same thread begins when one of `taken` has ended: more calls of the same functions.
+
+        One that must be interrupted after a time is reported first.
+        """
+        functions = {function_key(attempt.spec.func) for attempt in taken}
+        further: list[TaskAttempt] = []
+        while self._waiting and len(further) < FURTHER_MAX:
+            spec = self._waiting[0].spec
+            is_alike = function_key(spec.func) in functions and spec.timeout_sec == math.inf
+            if not is_alike or spec.is_coroutine or not self._in_flight.try_prepare(self._waiting[0]):
+                break
+            further.append(self._waiting.popleft())
+        return further
 
     def _is_alone(self, attempt: TaskAttempt) -> bool:
         """No other task runs, waits or is due before it has ended, and nothing has to interrupt it."""

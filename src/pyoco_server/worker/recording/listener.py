@@ -96,12 +96,12 @@ class CommandListener(Listener):
         for command in plan(self._numbering.fence, names, last, self._edges, clock.now()):
             self._report(command, None, None, Urgency.WITH_NEXT)
 
-    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any]) -> None:
+    def task_started(self, name: str, attempt: int, inputs: Mapping[str, Any], started_at: float) -> None:
         started = StartTask(
             fence=self._numbering.fence,
             task=name,
             attempt=self._numbering.attempt_no(name, attempt),
-            started_at=clock.now(),
+            started_at=started_at,
         )
         self._report(started, _to_json(inputs_kept(inputs)[0]), None, Urgency.WITH_NEXT)
 

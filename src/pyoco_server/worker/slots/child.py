@@ -101,6 +101,8 @@ class SlotChild:
             lone_tasks_here=True,
             receive=self._loop.receive,
             mailbox=lambda: Mailbox(run, self._loop.ready),
+            # The start of a task precedes its lines in the log.
+            is_quiet=lambda: not self._output.has_printed(job.run_id),
         )
         return run
 

@@ -47,6 +47,7 @@ class Output:
     def __init__(self, writer: LinkWriter) -> None:
         self._writer = writer
         self._runs: dict[str, _PrintingRun] = {}
+        self._printed: set[str] = set()  # the runs that have printed something
         self._current: str | None = None  # the run whose code the main thread is in
         self._replaced: dict[str, tuple[Any, Any]] = {}  # sys.stdout and sys.stderr, as a run has set them
         self._streams = capture_output(self._on_lines)
@@ -83,6 +84,9 @@ class Output:
             stream.end_lines_of(run_id, task)
         self._pipes.drain(run_id, task)
 
+    def has_printed(self, run_id: str) -> bool:
+        return run_id in self._printed
+
     def has_started_process(self, run_id: str) -> bool:
         return self._left.has_started(run_id)
 
@@ -93,6 +97,7 @@ class Output:
             stream.end_lines_of(run_id)
             stream.end_line_outside_tasks()
         del self._runs[run_id]
+        self._printed.discard(run_id)
         restore_streams(self._streams)
         for descriptor, (kept, known) in zip(DESCRIPTORS, self._kept, strict=True):
             if not _is_same(descriptor, known):
@@ -109,6 +114,7 @@ class Output:
             return
         task, number = None, None
         if attempt is not None:
+            self._printed.add(attempt.run_id)
             task, number = attempt.task, run.numbering.attempt_no(attempt.task, attempt.attempt)
         self._writer.print(at, (run.number, stream, task, number, level), lines)
 

@@ -22,6 +22,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from pyoco_server.engine import Engine, Event
+from pyoco_server.worker.code_clock import CodeClock
 from pyoco_server.worker.recording.listener import Acknowledge, CommandListener
 from pyoco_server.worker.slots import messages as m
 from pyoco_server.worker.slots.child_link import LinkReader, LinkWriter
@@ -85,7 +86,7 @@ class RunLoop:
         self._beside_others = 0
         self._revoked: set[int] = set()  # before they arrived
         self._current: ChildRun | None = None
-        self._entered_at = 0.0
+        self._clock = CodeClock()
         self._loop_greenlet: Any = None
         self._idle: list[Any] = []
         self._context = contextvars.copy_context()
@@ -117,6 +118,7 @@ class RunLoop:
         """The engine waits, in the greenlet of its run. Raises Empty after `timeout_sec`."""
         run = self._current
         assert run is not None
+        run.has_used_threads = run.has_used_threads or beside_others
         if mailbox.empty():
             self._suspend(run, mailbox, timeout_sec, beside_others)
         return mailbox.get_nowait()
@@ -148,7 +150,6 @@ class RunLoop:
         run.is_waiting = False
 
     def _note_threads(self, run: ChildRun, change: int) -> None:
-        run.has_used_threads = True
         self._beside_others += change
         if self._page is not None:
             state = LaneState.IN_THREADS if change > 0 else LaneState.BEGUN
@@ -222,7 +223,7 @@ class RunLoop:
         self._current = run
         self._output.enter(run.job.run_id)
         self._reader.note_code(is_called=True)
-        self._entered_at = time.monotonic()
+        self._clock.start()
         if run.mailbox is None:
             run.greenlet.switch(run)
         else:
@@ -237,10 +238,9 @@ class RunLoop:
             self._reader.note_idle()
 
     def _note_time(self, run: ChildRun) -> None:
-        now = time.monotonic()
-        took, self._entered_at = now - self._entered_at, now
-        run.code_sec += took
-        run.longest_sec = max(run.longest_sec, took)
+        took_sec = self._clock.passed_sec()
+        run.code_sec += took_sec
+        run.longest_sec = max(run.longest_sec, took_sec)
 
     def _execute_runs(self, run: ChildRun) -> None:
         """The body of a greenlet: one run after the other."""
