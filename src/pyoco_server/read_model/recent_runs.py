@@ -39,6 +39,9 @@ class RecentRuns:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._kept
+
     @property
     def size_bytes(self) -> int:
         return self._bytes

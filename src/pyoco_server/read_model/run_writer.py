@@ -77,6 +77,10 @@ class RunWriter:
             run = decode(state)
         return run
 
+    def find_in_memory(self, run_id: str) -> Run | None:
+        """As `find`, but None if the run would have to be read from the table."""
+        return self._live.get(run_id)
+
     def fold(self, run_id: str, seq: int, headers: bytes, data: bytes) -> FoldedCommit:
         """Fold a commit into its run. The row is written by the next flush."""
         before = None if _FIRST_COMMIT in headers else self.find(run_id)

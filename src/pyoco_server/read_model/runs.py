@@ -132,6 +132,14 @@ class ReadModel:
         run = self._writer.find(run_id)
         return None if run is None or run.gone else run
 
+    def find_going_on(self, run_id: str) -> Run | None:
+        """The run without its tasks, if all its commits were received since the start and it has not ended.
+
+        None also for a run that is not in memory.
+        """
+        run = self._writer.find_in_memory(run_id)
+        return run if run is not None and not run.is_terminal and run_id in self.recent else None
+
     async def holds(self, seq: int, stored_at: str) -> bool:
         """Whether a position that a reader was given is a position of the current log.
 
@@ -159,6 +167,8 @@ class ReadModel:
         before, run, events = self._writer.fold(run_id, seq, headers, data)
         if run is not None:
             self.notifications.send_new_commit(seq, before, run, events)
+            if run.is_terminal:
+                self.notifications.send_end(run_id)
         self.notifications.send_commit(run_id, seq, number, events)
         self.target = max(self.target, seq)
         self._writer.flush_later()
@@ -188,6 +198,7 @@ class RunNotifications:
         self._on_new_commit: list[OnNewCommit] = []
         self._on_rebuilt: list[Callable[[], None]] = []
         self._followers: dict[str, set[OnCommit]] = {}
+        self._followers_of_end: dict[str, set[Callable[[], None]]] = {}
         self._notified_seq = 0
 
     def on_new_commit(self, callback: OnNewCommit) -> None:
@@ -208,6 +219,16 @@ class RunNotifications:
         if not followers:
             self._followers.pop(run_id, None)
 
+    def follow_end(self, run_id: str, on_end: Callable[[], None]) -> None:
+        """Call this with the commit that ends the run, and with every one after it."""
+        self._followers_of_end.setdefault(run_id, set()).add(on_end)
+
+    def unfollow_end(self, run_id: str, on_end: Callable[[], None]) -> None:
+        followers = self._followers_of_end.get(run_id, set())
+        followers.discard(on_end)
+        if not followers:
+            self._followers_of_end.pop(run_id, None)
+
     def skip_to(self, seq: int) -> None:
         """Commits up to this sequence are not new."""
         self._notified_seq = seq
@@ -225,6 +246,10 @@ class RunNotifications:
     def send_commit(self, run_id: str, seq: int, number: int, events: Sequence[Event]) -> None:
         for callback in tuple(self._followers.get(run_id, ())):
             callback(seq, number, events)
+
+    def send_end(self, run_id: str) -> None:
+        for callback in tuple(self._followers_of_end.get(run_id, ())):
+            callback()
 
     def send_rebuilt(self) -> None:
         for callback in self._on_rebuilt:

@@ -136,6 +136,54 @@ async def test_alone_the_last_commit_is_asked_for_while_the_run_goes_on(
     assert (reads.runs, reads.lasts) == (0, 1)
 
 
+async def test_beside_others_that_wait_nothing_is_asked_before_the_end(
+    store: Store, other_store: Store, read_model: ReadModel, views: RunViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their clients submit more: then the sequence of a submission is the proof."""
+    first = await fed(read_model, await committed(store, await begun(store), claimed()))
+    second = await fed(read_model, await committed(store, await begun(store), claimed()))
+    asked: list[str] = []
+    monkeypatch.setattr(freshness.FreshnessCheck, "prepare_soon", lambda check: asked.append(check._run_id))
+    reads = Reads(monkeypatch, store)
+    ids = [at.run.run_id for at in (first, second)]
+    waiting = [asyncio.create_task(wait_for_end(views, run_id, timeout_sec=20)) for run_id in ids]
+    await until(lambda: len(views) == 2)
+    assert asked == [first.run.run_id]
+    ends = [await committed(other_store, at, DONE) for at in (first, second)]
+    assert [answer.log_seq for answer in await asyncio.gather(*waiting)] == [end.log_seq for end in ends]
+    assert (reads.runs, reads.lasts) == (0, 2)
+
+
+async def test_a_wait_folds_nothing_before_the_end(
+    store: Store, read_model: ReadModel, views: RunViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = await fed(read_model, await committed(store, await begun(store), claimed()))
+    found: list[str] = []
+    find = read_model.recent.find
+
+    def noted(run_id: str) -> StoredRun | None:
+        found.append(run_id)
+        return find(run_id)
+
+    monkeypatch.setattr(read_model.recent, "find", noted)
+    waiting = asyncio.create_task(wait_for_end(views, at.run.run_id, timeout_sec=20))
+    await until(lambda: len(views))
+    at = await fed(read_model, await committed(store, at, *task_done("a", START + 2)))
+    assert found == []
+    await committed(store, at, DONE)
+    assert list((await waiting).run.tasks) == ["a"]
+    assert found == [at.run.run_id]
+    assert read_model.notifications._followers_of_end == {}
+
+
+async def test_a_run_of_another_tenant_is_not_waited_for(
+    store: Store, read_model: ReadModel, views: RunViews
+) -> None:
+    at = await fed(read_model, await committed(store, await begun(store), claimed()))
+    with pytest.raises(NotFound):
+        await wait_for_end(views, at.run.run_id, timeout_sec=20, tenant_id="other")
+
+
 async def test_a_run_that_had_ended_is_confirmed_by_one_read(
     store: Store, read_model: ReadModel, views: RunViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,24 +16,28 @@ from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import start_task
 
-# On a gateway with other submissions the first proof comes by itself. Otherwise the second is prepared while
-# the request waits, so that it costs no time at the end.
+# On a gateway with other submissions the first proof comes by itself. So the second is prepared, while the
+# request waits, only if no other request waits: then it costs no time at the end.
 ASK_AFTER_SEC = 0.001
 
 
 class FreshnessCheck:
     """`began`: the mark of the moment at which the request began. Close it."""
 
-    def __init__(self, store: Store, run_id: str, began: SendMark, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: Store, run_id: str, began: SendMark) -> None:
         self._store = store
         self._run_id = run_id
         self._sent = store.runs.sent_commits
         self._mark = began
         self._reading: asyncio.Task[int | None] | None = None
-        self._timer = loop.call_later(ASK_AFTER_SEC, self._prepare)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def prepare_soon(self) -> None:
+        """Ask for the last commit while the request waits, unless the first proof is likely to come."""
+        self._timer = asyncio.get_running_loop().call_later(ASK_AFTER_SEC, self._prepare)
 
     def close(self) -> None:
-        self._timer.cancel()
+        self._stop_timer()
         if self._reading is not None:
             self._reading.cancel()
 
@@ -53,9 +57,13 @@ class FreshnessCheck:
         if not self._sent.has_sent_after(self._mark):
             self._reading = start_task(self._ask(), "the last commit of a run")
 
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
     async def _last_seq(self) -> int | None:
         if self._reading is None:
-            self._timer.cancel()  # otherwise it may ask a second time meanwhile
+            self._stop_timer()  # otherwise it may ask a second time meanwhile
             return await self._ask()
         return await self._reading
 

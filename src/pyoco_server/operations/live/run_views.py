@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from pyoco_server.lifecycle.events import Event
 from pyoco_server.lifecycle.reduce import fold_unmeasured
 from pyoco_server.lifecycle.run import without_sizes
+from pyoco_server.operations.live.end_waits import EndWaits
 from pyoco_server.operations.live.freshness import FreshnessCheck
 from pyoco_server.operations.live.notify import Throttle
 from pyoco_server.operations.live.shared_views import SharedView, SharedViews
-from pyoco_server.operations.runs.query import get_run, visible
+from pyoco_server.operations.runs.query import check_visible, get_run, visible
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.stored_run import StoredRun
 from pyoco_server.store.store import Store
@@ -175,7 +176,12 @@ class RunViews(SharedViews[RunView]):
         super().__init__()
         self._store = store
         self._read_model = read_model
+        self._waits = EndWaits(read_model)
         self._loop = Loop("watched runs after a reconnect", self._read_all_again)
+
+    def __len__(self) -> int:
+        """Runs that have subscribers, and requests that wait for an end."""
+        return super().__len__() + len(self._waits)
 
     async def start(self) -> None:
         self._loop.start()
@@ -184,6 +190,7 @@ class RunViews(SharedViews[RunView]):
         await self._loop.stop()
 
     def handle_reconnect(self) -> None:
+        self._waits.interrupt()
         self._loop.wake()
 
     async def subscribe(self, run_id: str, *, tenant_id: str | None = None) -> RunView:
@@ -201,6 +208,27 @@ class RunViews(SharedViews[RunView]):
         self._release(run_id, view)
 
     async def wait_for_end(self, run_id: str, timeout_sec: float, tenant_id: str | None) -> StoredRun:
+        if run_id in self._views or not self._read_model.is_current:
+            return await self._wait_with_view(run_id, timeout_sec, tenant_id)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_sec
+        with closing(FreshnessCheck(self._store, run_id, self._store.runs.sent_commits.mark())) as check:
+            going_on = self._read_model.find_going_on(run_id)
+            if going_on is not None:
+                check_visible(going_on, run_id, tenant_id)
+                if not self._waits:
+                    check.prepare_soon()
+                if not await self._waits.has_ended(run_id, timeout_sec):
+                    return await self._wait_with_view(run_id, max(0.0, until - loop.time()), tenant_id)
+            stored = self._read_model.recent.find(run_id)
+            if stored is None or not stored.run.is_terminal:
+                return await self._wait_with_view(run_id, max(0.0, until - loop.time()), tenant_id)
+            if await check.passes(stored, was_pushed=going_on is not None):
+                return visible(stored, run_id, tenant_id)
+        return await get_run(self._store, run_id, tenant_id=tenant_id, whole=True)
+
+    async def _wait_with_view(self, run_id: str, timeout_sec: float, tenant_id: str | None) -> StoredRun:
+        """For a run that is watched, or that was not received from its first commit on."""
         began, was_open = self._store.runs.sent_commits.mark(), run_id in self._views
         view = await self._acquire(
             run_id, lambda: RunView(self._store, self._read_model, run_id, may_be_old=True)
@@ -210,8 +238,8 @@ class RunViews(SharedViews[RunView]):
             if view.was_read and not was_open:  # read after the request began
                 await _until_ended(view, timeout_sec)
                 return visible(None if view.is_lost else view.stored, run_id, tenant_id)
-            loop = asyncio.get_running_loop()
-            with closing(FreshnessCheck(self._store, run_id, began, loop)) as check:
+            with closing(FreshnessCheck(self._store, run_id, began)) as check:
+                check.prepare_soon()
                 return await self._wait_and_check(view, check, timeout_sec, tenant_id)
         finally:
             self.unsubscribe(run_id, view)

@@ -121,7 +121,13 @@ def _place(secret: bytes, scope: Scope, cursor: str | None) -> PagePosition | No
 
 
 def visible(stored: StoredRun | None, run_id: str, tenant_id: str | None) -> StoredRun:
-    foreign = stored is not None and tenant_id is not None and stored.run.tenant_id != tenant_id
-    if stored is None or stored.run.gone or foreign:
-        raise NotFound(f"There is no run {run_id}. Check the id, or list runs with GET /runs.")
+    check_visible(None if stored is None else stored.run, run_id, tenant_id)
+    assert stored is not None, "a run that is missing is refused"
     return stored
+
+
+def check_visible(run: Run | None, run_id: str, tenant_id: str | None) -> None:
+    """Raises NotFound if there is no such run for this tenant."""
+    foreign = run is not None and tenant_id is not None and run.tenant_id != tenant_id
+    if run is None or run.gone or foreign:
+        raise NotFound(f"There is no run {run_id}. Check the id, or list runs with GET /runs.")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 # Of older moments the first commit that was sent after them is not known any more.
 KEPT_MAX = 256
 
-
 class SendMark(NamedTuple):
     """A moment: the number of commits that were sent before it, on a connection."""
 
@@ -46,10 +45,18 @@ class SentCommits:
         return self._sent > mark.number
 
     def stored_after(self, mark: SendMark) -> int | None:
-        """The smallest known sequence of a commit that was sent after the mark; None if there is none."""
+        """The sequence of a commit that was sent after the mark; None if none is known.
+
+        The smallest one, unless acknowledgements came out of order. Each of them is a proof.
+        """
         if mark.connection != self._connection:
             return None
-        return min((seq for number, seq in self._stored if number > mark.number), default=None)
+        found = None
+        for number, seq in reversed(self._stored):
+            if number <= mark.number:
+                break
+            found = seq if found is None else min(found, seq)
+        return found
 
     def forget(self) -> None:
         """The connection was lost. Another broker, or one with an older disk, may give smaller sequences."""
