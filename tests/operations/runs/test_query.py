@@ -105,16 +105,15 @@ async def test_a_list_has_what_was_just_written(
 async def test_whoever_waits_for_an_end_is_told_at_once(
     store: Store, other_store: Store, read_model: ReadModel
 ) -> None:
-    born = await begun(store)
-    waiting = asyncio.create_task(
-        wait_for_end(RunViews(store, read_model), born.run.run_id, timeout_sec=3600.0)
-    )
-    await until(lambda: read_model.notifications._followers)
+    born, views = await begun(store), RunViews(store, read_model)
+    waiting = asyncio.create_task(wait_for_end(views, born.run.run_id, timeout_sec=3600.0))
+    await until(lambda: len(views))
     await apply(other_store, born.run.run_id, CLAIM)
     await apply(other_store, born.run.run_id, DONE)
     async with asyncio.timeout(10):
         assert (await waiting).run.status is RunStatus.COMPLETED
-    assert read_model.notifications._followers == {}
+    assert len(views) == 0
+    assert (read_model.notifications._followers, read_model.notifications._followers_of_end) == ({}, {})
 
 
 async def test_whoever_waits_too_long_is_shown_what_there_is(store: Store, read_model: ReadModel) -> None:

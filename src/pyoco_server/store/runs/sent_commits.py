@@ -13,6 +13,7 @@ from typing import NamedTuple
 # Of older moments the first commit that was sent after them is not known any more.
 KEPT_MAX = 256
 
+
 class SendMark(NamedTuple):
     """A moment: the number of commits that were sent before it, on a connection."""
 
