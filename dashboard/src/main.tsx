@@ -2,7 +2,7 @@
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { createRoot } from 'react-dom/client'
 import { repeatMs } from './api/client'
-import { onCredential } from './api/session'
+import { askOtherTabs, onCredential } from './api/session'
 import { App } from './app'
 import { startKeys } from './live/keys'
 import { startNews } from './live/news'
@@ -30,6 +30,7 @@ onCredential(() => void queries.resetQueries())
 document.documentElement.lang = language()
 startTheme()
 startKeys()
+askOtherTabs()
 startNews()
 
 createRoot(document.getElementById('app') as HTMLElement).render(

@@ -27,6 +27,14 @@ _NAMES = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fr
 _FIELD = re.compile(rf"(?:[0-9*/,#?L-]|{_NAMES})+", re.IGNORECASE)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _HOUR = 1
+# The name of each field, and its values.
+_CRON_FIELDS = (
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of month", "1 to 31"),
+    ("month", "1 to 12 or jan to dec"),
+    ("day of week", "0 to 7 or sun to sat"),
+)
 
 
 class ScheduleKind(StrEnum):
@@ -160,6 +168,19 @@ def is_cron(expression: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def bad_cron_field(expression: str) -> tuple[str, str] | None:
+    """The name and the values of the first field that is not valid. None: it does not have five fields."""
+    fields = expression.split()
+    if len(expression) > CRON_CHARS_MAX or len(fields) != len(_CRON_FIELDS):
+        return None
+    for number, (field, about) in enumerate(zip(fields, _CRON_FIELDS, strict=True)):
+        alone = ["*"] * len(_CRON_FIELDS)
+        alone[number] = field
+        if not is_cron(" ".join(alone)):
+            return about
+    return None
 
 
 def _next_of_interval(timing: Timing, after: float) -> float:

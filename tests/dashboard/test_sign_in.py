@@ -66,9 +66,23 @@ def test_a_key_is_asked_for_used_and_forgotten(shown: Visit, nats_server: NatsSe
     assert key not in shown.page.evaluate("JSON.stringify(localStorage) + location.href + document.cookie")
     shown.page.reload()
     expect(shown.page.locator(".rows .row", has_text="ours").first).to_be_visible()
+    # Another tab of the same browser takes the key over, and loses it with this one.
+    second = shown.page.context.new_page()
+    second.goto(f"{url}/#/runs")
+    expect(second.locator(".rows .row", has_text="ours").first).to_be_visible()
     shown.button("who.out").click()
     expect(field).to_be_visible()
     expect(shown.page.get_by_text("ours")).to_have_count(0)
+    expect(second.get_by_label(shown.word("who.key"))).to_be_visible()
+    expect(second.get_by_text("ours")).to_have_count(0)
+
+
+def test_a_refused_key_leaves_nothing_to_sign_out_of(shown: Visit) -> None:
+    shown.open("/runs")
+    shown.page.get_by_label(shown.word("who.key")).fill("pk_wrong_key")
+    shown.button("who.in").click()
+    expect(shown.page.get_by_role("alert")).to_be_visible()
+    expect(shown.button("who.out")).to_have_count(0)
 
 
 def test_a_token_is_entered_where_both_are_taken_and_never_left_behind(

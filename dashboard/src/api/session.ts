@@ -9,6 +9,15 @@ const PLACE = 'pyoco.credential'
 
 export type Credential = { kind: 'key' | 'jwt'; value: string }
 
+// Other tabs of the same browser: a new one takes the credential over from one that is open, so that it is entered
+// once and still not stored beyond the session. A tab that signs out signs the others out.
+type Said = { asks: true } | { now: Credential | null }
+const others = authMethods.length && typeof BroadcastChannel === 'function' ? new BroadcastChannel(PLACE) : null
+others?.addEventListener('message', ({ data }: MessageEvent<Said>) => {
+  if (!('asks' in data)) take(data.now)
+  else if (credential()) others.postMessage({ now: credential() } satisfies Said)
+})
+
 type Listener = () => void
 const listeners = new Set<Listener>()
 
@@ -22,12 +31,24 @@ export function credential(): Credential | null {
 }
 
 export function signIn(given: Credential): void {
-  sessionStorage.setItem(PLACE, JSON.stringify(given))
-  for (const tell of listeners) tell()
+  take(given)
+  others?.postMessage({ now: given } satisfies Said)
 }
 
 export function signOut(): void {
-  sessionStorage.removeItem(PLACE)
+  take(null)
+  others?.postMessage({ now: null } satisfies Said)
+}
+
+/** Without one of its own, this tab asks the others. */
+export function askOtherTabs(): void {
+  if (credential() === null) others?.postMessage({ asks: true } satisfies Said)
+}
+
+function take(given: Credential | null): void {
+  if (JSON.stringify(given) === JSON.stringify(credential())) return
+  if (given === null) sessionStorage.removeItem(PLACE)
+  else sessionStorage.setItem(PLACE, JSON.stringify(given))
   for (const tell of listeners) tell()
 }
 

@@ -38,7 +38,13 @@ export type Page = { items: RunSummary[]; next_cursor: string | null }
 export type GraphNode = { id: string; after: string[]; join: string; type?: string }
 export type RunGraph = { run_id: string; nodes: GraphNode[]; ordered: boolean }
 
-export type Caller = { tenant_id: string | null; id: string | null; scopes: string[] | null; cancel_grace_sec: number }
+export type Caller = {
+  tenant_id: string | null
+  id: string | null
+  scopes: string[] | null
+  cancel_grace_sec: number
+  has_strategies: boolean
+}
 
 export type WheelSync = {
   enabled: boolean

@@ -9,7 +9,7 @@ let current = Date.now() / 1000
 function subscribe(listener: () => void): () => void {
   listeners.add(listener)
   timer ??= setInterval(() => {
-    current = Date.now() / 1000 + clockAhead.get()
+    current = now()
     if (!document.hidden) for (const tell of listeners) tell()
   }, 1000)
   return () => {
@@ -25,7 +25,15 @@ export function now(): number {
   return Date.now() / 1000 + clockAhead.get()
 }
 
+const STALE_SEC = 1
+
+/** While the interval does not run, because no part subscribes, the value is renewed here. */
+function read(): number {
+  if (timer === undefined && Math.abs(now() - current) > STALE_SEC) current = now()
+  return current
+}
+
 /** Whole seconds are enough for those who look; told once a second. */
 export function useNow(): number {
-  return useSyncExternalStore(subscribe, () => current)
+  return useSyncExternalStore(subscribe, read)
 }

@@ -16,6 +16,14 @@ export function CopyButton({ text, label }: { text: string; label?: string }): J
   )
 }
 
+const SERVER_DEFAULT = 'http://127.0.0.1:8000'
+
+/** A command of `pyoco-client` that reaches this gateway, wherever the page was loaded from. */
+export function clientCommand(words: string): string {
+  const server = new URL('.', location.href).href.replace(/\/$/, '')
+  return server === SERVER_DEFAULT ? `pyoco-client ${words}` : `pyoco-client --server ${server} ${words}`
+}
+
 export function Command({ text }: { text: string }): JSX.Element {
   return (
     <div className="command">

@@ -1,6 +1,6 @@
 // The frame: pages at the side, who and where at the top, and whether what is shown is live.
-import { useQuery } from '@tanstack/react-query'
-import { type JSX, type ReactNode, useMemo, useState } from 'react'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { type JSX, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import { get } from '../api/client'
 import { credential, signOut } from '../api/session'
 import { reconnect } from '../api/stream'
@@ -9,12 +9,17 @@ import { useCell } from '../live/cell'
 import { useKeys } from '../live/keys'
 import { connection, counts, standing } from '../live/news'
 import { go, usePlace } from '../live/place'
+import { useReread } from '../live/reread'
 import { setTheme, type Theme, theme } from '../live/theme'
 import { useWaiting } from '../pages/approvals/waiting'
 import { Toast } from '../parts/toast'
 import { number } from '../text/format'
 import { type Key, type Language, setLanguage, t, useLanguage } from '../text/text'
+import { Icon } from './icon'
 import { KeyHelp } from './key-help'
+
+/** Shown only where it has something to show. */
+const OPTIONAL = 'strategies'
 
 export const PAGES = [
   'runs',
@@ -89,15 +94,26 @@ function Nav(): JSX.Element {
   const { path } = usePlace()
   const sums = useCell(counts)
   const waiting = useWaiting()
+  const { data: caller } = useCaller()
+  useReread('strategies', ['caller'])
+  const here = path.split('/')[1]
+  const bar = useRef<HTMLElement>(null)
+  const shown = PAGES.filter((page) => page !== OPTIONAL || page === here || caller?.has_strategies)
+  // On a phone the bar scrolls: the page that is shown must be seen in it.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: its place changes with these
+  useEffect(() => {
+    bar.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  }, [here, shown.length, waiting.n, sums === null])
   const badges: Partial<Record<string, string>> = {
     runs: sums ? counted(sums.RUNNING + sums.PENDING + sums.CANCELLING) : undefined,
     approvals: counted(waiting.n, waiting.more),
   }
   return (
-    <nav className="side" aria-label={t('nav.label')}>
-      {PAGES.map((page) => (
-        <a key={page} href={`#/${page}`} aria-current={path.split('/')[1] === page ? 'page' : undefined}>
-          <span>{t(`nav.${page}` as Key)}</span>
+    <nav className="side" aria-label={t('nav.label')} ref={bar}>
+      {shown.map((page) => (
+        <a key={page} href={`#/${page}`} aria-current={here === page ? 'page' : undefined}>
+          <Icon name={page} />
+          <span className="nav-word">{t(`nav.${page}` as Key)}</span>
           {badges[page] ? (
             <span className={`badge${page === 'approvals' ? ' strong' : ''}`}>{badges[page]}</span>
           ) : null}
@@ -152,14 +168,19 @@ function Live(): JSX.Element {
   )
 }
 
-function Who(): JSX.Element | null {
+function useCaller(): UseQueryResult<Caller> {
   const { state } = useCell(connection)
-  const caller = useQuery({
+  return useQuery({
     queryKey: ['caller', credential()?.value],
     queryFn: () => get<Caller>('/caller'),
     enabled: state === 'open',
   })
-  const signedIn = credential() !== null
+}
+
+function Who(): JSX.Element | null {
+  const { state } = useCell(connection)
+  const caller = useCaller()
+  const signedIn = credential() !== null && state !== 'refused'
   if (!signedIn && !caller.data?.tenant_id) return null
   return (
     <span className="who">

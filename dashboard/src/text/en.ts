@@ -1,4 +1,5 @@
 // Every word of the dashboard in English. The other languages have the same keys; a test compares them.
+import { enPages } from './en-pages'
 import { enRun } from './en-run'
 
 export const en = {
@@ -47,7 +48,7 @@ export const en = {
   'who.make': 'Make a key with',
 
   'theme.label': 'Theme',
-  'theme.auto': 'System',
+  'theme.auto': 'Auto',
   'theme.light': 'Light',
   'theme.dark': 'Dark',
   'language.label': 'Language',
@@ -111,6 +112,7 @@ export const en = {
   'runs.start': 'Start a run',
 
   ...enRun,
+  ...enPages,
 
   'approvals.title': 'Approvals',
   'approvals.none.title': 'Nobody is waited for',
@@ -122,7 +124,6 @@ export const en = {
   'approvals.payload': 'Answer as JSON (optional)',
   'approvals.approve': 'Approve',
   'approvals.reject': 'Reject',
-  'approvals.answered': 'Answered: {run} goes on.',
   'approvals.badJson': 'The answer is not JSON: {why}',
   'approvals.more': 'Add a payload',
 

@@ -1,5 +1,6 @@
 // ダッシュボードの日本語。キーは英語と同じで、テストが突き合わせる。
 import type { en } from './en'
+import { jaPages } from './ja-pages'
 import { jaRun } from './ja-run'
 
 export const ja: Record<keyof typeof en, string> = {
@@ -48,7 +49,7 @@ export const ja: Record<keyof typeof en, string> = {
   'who.make': 'キーの作成コマンド',
 
   'theme.label': 'テーマ',
-  'theme.auto': 'システム',
+  'theme.auto': '自動',
   'theme.light': 'ライト',
   'theme.dark': 'ダーク',
   'language.label': '言語',
@@ -112,6 +113,7 @@ export const ja: Record<keyof typeof en, string> = {
   'runs.start': '実行を開始',
 
   ...jaRun,
+  ...jaPages,
 
   'approvals.title': '承認',
   'approvals.none.title': '承認待ちはありません',
@@ -123,7 +125,6 @@ export const ja: Record<keyof typeof en, string> = {
   'approvals.payload': '回答 (JSON、任意)',
   'approvals.approve': '承認',
   'approvals.reject': '却下',
-  'approvals.answered': '回答しました。{run} は続行します。',
   'approvals.badJson': '回答が JSON ではありません: {why}',
   'approvals.more': '回答を付ける',
 

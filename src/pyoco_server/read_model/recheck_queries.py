@@ -59,6 +59,10 @@ class RecheckQueries:
         rows = self._table.page(search, order, limit, offset, total=total) if offset < total else []
         return [_listed(row) for row in rows], total
 
+    def has_any(self, tenant: str) -> bool:
+        """Whether the tenant has a catalogue."""
+        return self._table.row("SELECT 1 FROM strategies WHERE tenant = ? LIMIT 1", tenant) is not None
+
     def find(self, tenant: str, strategy_id: str) -> ListedStrategy | None:
         query = "SELECT entry, health, checked_at FROM strategies WHERE tenant = ? AND id = ?"
         row = self._table.row(query, tenant, strategy_id)

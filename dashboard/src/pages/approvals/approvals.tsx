@@ -139,7 +139,7 @@ export function Answer({ wait }: { wait: Pick<Approval, 'run_id' | 'task' | 'wai
     await send('POST', `/executions/${part(wait.run_id)}/nodes/${part(wait.task)}/resume`, body, {
       'X-Idempotency-Key': `${key}-${decision}`,
     })
-    say(t('approvals.answered', { run: short(wait.run_id) }))
+    say(t(decision === 'approve' ? 'approvals.approved' : 'approvals.rejected', { run: short(wait.run_id) }))
     await queries.invalidateQueries({ queryKey: ['approvals'] })
   }
   return (

@@ -14,6 +14,7 @@ import { TableBox } from '../../parts/table-box'
 import { Ago } from '../../parts/time'
 import { span } from '../../text/format'
 import { t } from '../../text/text'
+import { successOf } from './figures'
 import { Graphs } from './graphs'
 import { Submit } from './submit'
 import { SubmitYaml } from './submit-yaml'
@@ -89,8 +90,7 @@ function List({ flows }: { flows: KnownFlow[] }): JSX.Element {
 }
 
 function Row({ flow }: { flow: KnownFlow }): JSX.Element {
-  const ended = Object.values(flow.ended).reduce((sum, one) => sum + one, 0)
-  const good = flow.ended.COMPLETED ?? 0
+  const success = successOf(flow.ended)
   const last = flow.durations_sec.at(-1)
   const bars = flow.durations_sec.map((seconds, index) => ({
     key: index,
@@ -117,9 +117,9 @@ function Row({ flow }: { flow: KnownFlow }): JSX.Element {
         )}
       </td>
       <td className="nowrap">
-        {ended ? (
+        {success ? (
           <>
-            {Math.round((good / ended) * 100)} %<small>{t('flows.ofLast', { n: ended })}</small>
+            {success.percent} %<small>{t('flows.ofLast', { n: success.judged })}</small>
           </>
         ) : (
           '–'

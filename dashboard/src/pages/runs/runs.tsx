@@ -5,6 +5,7 @@ import { get } from '../../api/client'
 import type { KnownFlow } from '../../api/types'
 import { useKeys } from '../../live/keys'
 import { rewrite, usePlace } from '../../live/place'
+import { clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
 import { LeftOut } from '../../parts/notice'
 import { Page } from '../../parts/page'
@@ -17,7 +18,7 @@ import { Hour } from './hour'
 import { Table } from './table'
 import { useRunList } from './use-run-list'
 
-export const DEMO_COMMAND = 'pyoco-client submit --flow-name hello --tag demo --param name=you --wait'
+const DEMO = 'submit --flow-name hello --tag demo --param name=you --wait'
 
 const NONE: ReadonlySet<string> = new Set()
 
@@ -59,7 +60,7 @@ export function Runs(): JSX.Element {
         </Empty>
       )}
       {nothing && !narrowed && (
-        <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={DEMO_COMMAND} />
+        <Empty title={t('runs.empty.title')} text={t('runs.empty.text')} command={clientCommand(DEMO)} />
       )}
       {!nothing && (
         <Table

@@ -160,11 +160,13 @@ type RowProps = {
 const Row = memo(function Row({ run, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
   const tags = run.tags.length ? run.tags : [run.tag]
   return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the link in the row is for the keyboard; this only makes it larger
     <div
       className={`row${here ? ' here' : ''}${checked ? ' checked' : ''}`}
       role="row"
       aria-rowindex={index + 2}
       style={{ transform: `translateY(${top}px)`, height }}
+      onClick={(event) => opens(event) && go(`/runs/${part(run.run_id)}`)}
     >
       <span role="cell">
         <input
@@ -207,6 +209,12 @@ const Row = memo(function Row({ run, index, top, height, here, checked, toggle }
     </div>
   )
 })
+
+/** A click on the row itself, not on a part with an own action, and not the end of marking text. */
+function opens(event: React.MouseEvent): boolean {
+  const target = event.target as HTMLElement
+  return !target.closest('a, input, button, label') && !String(getSelection())
+}
 
 function standing(run: RunSummary): string {
   if (run.status !== 'RUNNING') return run.status

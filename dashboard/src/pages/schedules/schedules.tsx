@@ -6,6 +6,7 @@ import type { Schedule } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
 import { useReread } from '../../live/reread'
 import { Confirm } from '../../parts/confirm'
+import { clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
@@ -15,7 +16,7 @@ import { exact, number, short, span } from '../../text/format'
 import { type Key, t, word } from '../../text/text'
 import { NewSchedule } from './new-schedule'
 
-const COMMAND = "pyoco-client schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
+const COMMAND = "schedule add --flow-name nightly --cron '0 3 * * *' --timezone Asia/Tokyo"
 const HEADS: Key[] = [
   'schedules.flow',
   'schedules.when',
@@ -47,7 +48,7 @@ export default function Schedules(): JSX.Element {
     >
       <Reading query={list} />
       {list.data?.length === 0 && (
-        <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={COMMAND} />
+        <Empty title={t('schedules.none.title')} text={t('schedules.none.text')} command={clientCommand(COMMAND)} />
       )}
       {list.data && list.data.length > 0 && (
         <TableBox label={t('schedules.title')}>

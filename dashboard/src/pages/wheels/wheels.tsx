@@ -5,6 +5,7 @@ import { ask, get, part } from '../../api/client'
 import type { Wheel, WheelEntry, Worker } from '../../api/types'
 import { useReread } from '../../live/reread'
 import { Confirm } from '../../parts/confirm'
+import { Command, clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
@@ -15,7 +16,7 @@ import { t, word } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
 import { Upload } from './upload'
 
-const COMMAND = 'pyoco-client wheel-upload --wheel-file dist/my_tasks-1.0-py3-none-any.whl --tags default'
+const COMMAND = 'wheel-upload --wheel-file dist/my_tasks-1.0-py3-none-any.whl --tags default'
 
 export default function Wheels(): JSX.Element {
   const queries = useQueryClient()
@@ -44,7 +45,13 @@ export default function Wheels(): JSX.Element {
     >
       <Reading query={wheels} />
       {wheels.data?.length === 0 && (
-        <Empty title={t('wheels.none.title')} text={t('wheels.none.text')} command={COMMAND} />
+        <Empty title={t('wheels.none.title')} text={t('wheels.none.text')} command={clientCommand(COMMAND)} />
+      )}
+      {wheels.data && wheels.data.length > 0 && isSyncedByNone(workers) && (
+        <div className="hint warning" data-warning="sync">
+          <p>{t('wheels.noSync')}</p>
+          <Command text="PYOCO_WHEEL_SYNC_ENABLED=1 pyoco-worker --flow-resolver my_flows.py:resolve --tags default" />
+        </div>
       )}
       {wheels.data && wheels.data.length > 0 && <List wheels={wheels.data} workers={workers} remove={setDeleting} />}
       <Reading query={history} quiet />
@@ -130,6 +137,12 @@ function List({
       </tbody>
     </TableBox>
   )
+}
+
+/** There are live workers, and none of them takes wheels. */
+function isSyncedByNone(workers: Worker[]): boolean {
+  const live = workers.filter((one) => one.state === 'RUNNING' || one.state === 'IDLE')
+  return live.length > 0 && !live.some((one) => one.wheel_sync?.enabled)
 }
 
 /** Of the living workers that synchronise wheels and have one of its tags. */

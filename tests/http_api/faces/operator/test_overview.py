@@ -116,6 +116,7 @@ async def test_callers_are_told_who_they_are(client: httpx.AsyncClient, nats_ser
     anybody = (await client.get("/caller")).json()
     assert (anybody["tenant_id"], anybody["scopes"]) == (None, None)
     assert anybody["cancel_grace_sec"] > 0
+    assert anybody["has_strategies"] is False
     async with as_tenants(nats_server, "acme", scopes=["wheels:write"]) as (_, (acme,)):
         told = (await acme.get("/caller")).json()
         assert (told["tenant_id"], told["scopes"]) == ("acme", ["wheels:write"])

@@ -119,10 +119,11 @@ async def test_cron_is_by_the_clock_of_its_zone(client: httpx.AsyncClient) -> No
             [("interval_seconds", "Write a number"), ("start_at", "Write an instant")],
         ),
         ({"cron": "@daily"}, [("cron", "Write five fields")]),
+        ({"cron": "0 0 * * fri-"}, [("cron", "The day of week is not valid. Its values are 0 to 7")]),
         ({"cron": "0 0 30 2 *"}, [("cron", "No instant fits this")]),
         (
             {"cron": "99 * * * *", "timezone": "Nowhere"},
-            [("cron", "Write five fields"), ("timezone", "Write the name of a time zone")],
+            [("cron", "The minute is not valid. Its"), ("timezone", "Write the name of a time zone")],
         ),
         ({"run_at": FAR, "flow_name": " "}, [("flow_name", "flow_name must have")]),
         ({"run_at": FAR, "tag": "a.b"}, [("tag", "must match")]),

@@ -15,6 +15,7 @@ from pyoco_server.http_api.routing.operation import Operation, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT, array
 from pyoco_server.operations.fleet import flows
 from pyoco_server.operations.fleet.system import system
+from pyoco_server.operations.rechecks.context import tenant_of
 
 
 async def list_flows(request: Request) -> Response:
@@ -39,14 +40,16 @@ async def get_system(request: Request) -> Response:
 async def get_caller(request: Request) -> Response:
     caller = caller_of(request)
     scopes = None if caller.scopes is None else sorted(caller.scopes)
-    grace_sec = gateway_of(request).config.cancel_grace_period_sec
+    gateway = gateway_of(request)
+    strategies = gateway.rechecks.model.current()
     return json_answer(
         {
             "tenant_id": caller.tenant_id,
             "id": caller.id,
             "principal": caller.principal,
             "scopes": scopes,
-            "cancel_grace_sec": grace_sec,
+            "cancel_grace_sec": gateway.config.cancel_grace_period_sec,
+            "has_strategies": strategies.has_any(tenant_of(caller)),
         }
     )
 
@@ -71,6 +74,11 @@ OPERATIONS = [
         "/caller",
         get_caller,
         "Who is asking",
-        {200: json_of("Tenant, id, principal and scopes; null without keys", OBJECT)},
+        {
+            200: json_of(
+                "Tenant, id, principal and scopes; null without keys. `has_strategies`: a catalogue exists",
+                OBJECT,
+            )
+        },
     ),
 ]

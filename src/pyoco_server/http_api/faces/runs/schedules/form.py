@@ -15,7 +15,7 @@ from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.submit import Submission
-from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, is_cron, zone_of
+from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, bad_cron_field, is_cron, zone_of
 
 FIELDS = ("run_at", "interval_seconds", "start_at", "cron", "timezone")
 # The fields that set the time with their kinds of schedule, and the fields that need one of them.
@@ -28,6 +28,7 @@ _ONE_OF = "Give exactly one of run_at, interval_seconds and cron."
 _INSTANT = "Write an instant in ISO 8601 with its offset, like 2030-01-31T08:00:00+09:00 or ending in Z."
 _PAST = "This instant is over: write one that is to come."
 _INTERVAL = f"Write a number of seconds from {INTERVAL_SEC_MIN:g} to {INTERVAL_SEC_MAX:g}."
+_CRON_FIELD = "The {name} is not valid. Its values are {values}; *, lists, ranges and steps are allowed."
 _CRON = "Write five fields: minute, hour, day of month, month, day of week, like 30 8 * * mon-fri."
 _ZONE = "Write the name of a time zone, like Asia/Tokyo."
 
@@ -121,7 +122,8 @@ def _interval(text: str) -> float:
 
 def _cron(text: str) -> str:
     if not is_cron(text):
-        raise _Unfit(_CRON)
+        bad = bad_cron_field(text)
+        raise _Unfit(_CRON if bad is None else _CRON_FIELD.format(name=bad[0], values=bad[1]))
     return " ".join(text.split())
 
 

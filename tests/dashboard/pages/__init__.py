@@ -1,0 +1,1 @@
+"""Journeys on the pages other than that of one run."""
