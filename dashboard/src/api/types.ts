@@ -27,6 +27,8 @@ export type RunsNews = {
   runs: RunSummary[]
   gone: string[]
   counts: Counts
+  /** A gateway of an earlier build leaves it out. */
+  waiting?: number
   minute: Minute
   ts: number
   standing?: Standing

@@ -9,6 +9,8 @@ export type Connection = { state: StreamState; error: ApiError | null }
 export const connection = new Cell<Connection>({ state: 'connecting', error: null })
 export const standing = new Cell<Standing>({ ready: true, reasons: [] })
 export const counts = new Cell<Counts | null>(null)
+/** So many of the running ones wait for an answer or an instant. */
+export const waiting = new Cell<number>(0)
 export const minute = new Cell<Minute | null>(null)
 /** How far the clock of the gateway is ahead of ours, in seconds. */
 export const clockAhead = new Cell<number>(0)
@@ -64,6 +66,7 @@ export function startNews(): void {
 
 function take(event: string, news: RunsNews): void {
   counts.set(news.counts)
+  waiting.set(news.waiting ?? 0)
   minute.set(news.minute)
   clockAhead.set(news.ts - Date.now() / 1000)
   if (news.standing) standing.set(news.standing)

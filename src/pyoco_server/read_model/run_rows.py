@@ -9,13 +9,20 @@ from msgspec.structs import replace
 
 from pyoco_server.lifecycle.graph import named_only
 from pyoco_server.lifecycle.run import Run, is_delayed, owes_job
+from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.read_model.tag_table import SubmittedRun
 
 _encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Run).decode
 
 
+# In the column `status`: RUNNING, and at least one of its tasks waits for an answer or an instant.
+WAITING = "WAITING"
+
+
 class Row(NamedTuple):
+    """`status`: as lists are filtered by it (`listed_status`)."""
+
     run_id: str
     tenant: str | None
     flow: str
@@ -55,7 +62,7 @@ def row_of(changed: ChangedRun) -> Row:
         tenant=run.tenant_id,
         flow=run.flow_name,
         tag=run.tag,
-        status=run.status.value,
+        status=listed_status(run),
         yaml=run.workflow_yaml_sha256,
         seq=changed.seq,
         clock=changed.clock,
@@ -69,6 +76,15 @@ def row_of(changed: ChangedRun) -> Row:
         due_at=min(run.due.values()) if run.due else None,
         archived=1 if run.archived else None,
     )
+
+
+def listed_status(run: Run) -> str:
+    """The status, but WAITING for a run with open waits. A run with a cancel request waits for nothing."""
+    return WAITING if is_waiting(run) else run.status.value
+
+
+def is_waiting(run: Run) -> bool:
+    return bool(run.waits) and run.cancel is None and run.status is RunStatus.RUNNING
 
 
 def submitted_row(run: Run) -> SubmittedRun:

@@ -19,7 +19,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.read_model import tag_table
 from pyoco_server.read_model.disposable_sqlite import DisposableTables
 from pyoco_server.read_model.erased_runs import CREATE_ERASED, ErasedRun, erased_after, write_erased
-from pyoco_server.read_model.run_rows import FoundRun, Row, decode_all, newest_first
+from pyoco_server.read_model.run_rows import WAITING, FoundRun, Row, decode_all, newest_first
 from pyoco_server.read_model.tag_table import SubmissionPosition, SubmittedRun, TagFilter, TagTable
 from pyoco_server.read_model.waits import (
     CREATE_WAITS,
@@ -30,8 +30,13 @@ from pyoco_server.read_model.waits import (
     write_waits,
 )
 
+# RUNNING, and no task waits.
+EXECUTING = "EXECUTING"
+# The values of `Filter.status`.
+LISTED_STATUSES = (*(status.value for status in RunStatus), WAITING, EXECUTING)
+
 # Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
-SCHEMA = 9
+SCHEMA = 10
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -55,6 +60,12 @@ _FILTERS = ("tenant", "schedule", "yaml", "status", "flow", "tag")
 # A schedule belongs to one tenant.
 _BY_SCHEDULE = ("schedule",)
 _RARE = frozenset({"tenant", "schedule", "yaml"})
+# What the statuses of a filter are in the column. RUNNING includes runs that wait.
+_LISTED_AS = {status.value: (status.value,) for status in RunStatus} | {
+    RunStatus.RUNNING.value: (RunStatus.RUNNING.value, WAITING),
+    WAITING: (WAITING,),
+    EXECUTING: (RunStatus.RUNNING.value,),
+}
 _ACTIVE = tuple(status.value for status in RunStatus if not status.is_terminal)
 ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
@@ -64,6 +75,8 @@ SEQ_MAX = 2**63 - 1
 
 class Filter(NamedTuple):
     """Every member that is set must match. `yaml`: the digest of a run's flow.yaml.
+
+    `status`: one of `LISTED_STATUSES`, or several of them, separated by commas.
 
     `active`: only runs that have not ended. `archived`: 0 for no archived runs, 1 for only those.
     """
@@ -144,13 +157,17 @@ class RunTable(DisposableTables):
         return max((float(row[0]) for row in rows if row), default=0.0)
 
     def counts_by_tenant(self) -> list[tuple[str | None, str, int]]:
-        """Tenant, status and how many. Scans all runs: only for a file without stored sums."""
+        """Tenant, listed status and how many. Scans all runs: only for a file without stored sums."""
         return list(self._db.execute("SELECT tenant, status, count(*) FROM runs GROUP BY tenant, status"))
 
     def changed_since(self, instant: float) -> list[tuple[str | None, str, float]]:
         """Tenant, status and last change. Scans all runs, as above."""
         query = "SELECT tenant, status, updated_at FROM runs WHERE updated_at >= ?"
-        return list(self._db.execute(query, (instant,)))
+        running = RunStatus.RUNNING.value
+        return [
+            (tenant, running if status == WAITING else status, updated_at)
+            for tenant, status, updated_at in self._db.execute(query, (instant,))
+        ]
 
     def flows(self, tenant: str | None, limit: int) -> list[str]:
         """Names in order: one index step for each, for any number of runs."""
@@ -193,9 +210,15 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
 def _parts(wanted: Filter) -> list[Filter]:
     """An index covers one status at a time, and either archived runs or the others."""
     if wanted.active:  # archived runs have ended
-        return [wanted._replace(status=status, archived=0) for status in _ACTIVE]
+        return [wanted._replace(status=status, archived=0) for status in _listed(_ACTIVE)]
     kinds = (0, 1) if wanted.archived is None else (wanted.archived,)
-    return [wanted._replace(archived=kind) for kind in kinds]
+    statuses = _listed(wanted.status.split(",")) if wanted.status else [None]
+    return [wanted._replace(status=status, archived=kind) for status, kind in product(statuses, kinds)]
+
+
+def _listed(statuses: Iterable[str]) -> list[str | None]:
+    """Values of the column, each once."""
+    return list(dict.fromkeys(value for status in statuses for value in _LISTED_AS.get(status, (status,))))
 
 
 def _updated_after(

@@ -11,6 +11,8 @@ import msgspec
 
 from pyoco_server import clock
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.lifecycle.status import RunStatus
+from pyoco_server.read_model.run_rows import WAITING, listed_status
 
 MINUTE_SEC = 60
 MINUTES_KEPT = 60
@@ -45,7 +47,7 @@ class RunTally:
         self._minutes.clear()
 
     def of(self, tenant: str | None) -> Mapping[str, int]:
-        """By status. None: of all tenants."""
+        """By status, and `WAITING`: how many of the RUNNING ones wait. None: of all tenants."""
         return self._all if tenant is None else self._by_tenant.get(tenant, Counter())
 
     def minutes(self, tenant: str | None, now: float) -> list[Minute]:
@@ -66,8 +68,8 @@ class RunTally:
             self._count_minute(tenant, SUBMITTED, after.submitted_at)
         if after.ended is not None and (before is None or before.ended is None):
             self._count_minute(tenant, after.ended.value, after.ended_at or after.updated_at)
-        was = None if before is None or before.gone else before.status.value
-        now = None if after.gone else after.status.value
+        was = None if before is None or before.gone else listed_status(before)
+        now = None if after.gone else listed_status(after)
         if was != now:
             self._count(tenant, was, -1)
             self._count(tenant, now, 1)
@@ -84,19 +86,21 @@ class RunTally:
         return msgspec.json.encode(self._by_tenant).decode()
 
     def load(self, dumped: str) -> None:
-        self.fill(
-            (tenant, status, count)
-            for tenant, sums in msgspec.json.decode(dumped, type=dict[str, dict[str, int]]).items()
-            for status, count in sums.items()
-        )
+        self.clear()
+        for tenant, sums in msgspec.json.decode(dumped, type=dict[str, dict[str, int]]).items():
+            self._by_tenant[tenant] = Counter(sums)
+            self._all.update(sums)
 
     def fill(self, counted: Iterable[tuple[str | None, str, int]]) -> None:
-        """Replace all sums by these: tenant, status and how many."""
+        """Replace all sums by these: tenant, listed status and how many."""
         self.clear()
         for tenant, status, count in counted:
             self._count(tenant or _NO_TENANT, status, count)
 
     def _count(self, tenant: str, status: str | None, more: int) -> None:
+        """A run that waits is counted as RUNNING, and as WAITING besides."""
+        if status == WAITING:
+            self._count(tenant, RunStatus.RUNNING.value, more)
         if status is not None:
             self._all[status] += more
             self._by_tenant.setdefault(tenant, Counter())[status] += more

@@ -1,17 +1,50 @@
 // What a list of runs is narrowed to: words of the address, parameters of the API, and whether one run fits.
-import { type RunSummary, STATUSES } from '../../api/types'
+import type { RunSummary } from '../../api/types'
 
+/** As the filter of the API has them, in the order of the buttons. A run that waits for an answer is not executing. */
+export const CHOICES = ['PENDING', 'EXECUTING', 'WAITING', 'CANCELLING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const
+const STATUSES = [...CHOICES, 'RUNNING'] as const
+
+/** `status`: none, one or several, separated by commas. */
 export type Filters = { status: string; flow: string; tag: string; q: string; since: string }
 
 export const SINCE: Record<string, number> = { hour: 3600, day: 86_400, week: 7 * 86_400 }
 
 /** What a word may be, where not everything is. */
-const KNOWN: Partial<Record<keyof Filters, string[]>> = { status: STATUSES, since: Object.keys(SINCE) }
+const KNOWN: Partial<Record<keyof Filters, readonly string[]>> = { status: STATUSES, since: Object.keys(SINCE) }
+
+function isKnown(name: keyof Filters, given: string): boolean {
+  return given.split(',').every((one) => KNOWN[name]?.includes(one) !== false)
+}
+
+export function statusesIn(status: string): string[] {
+  return status.split(',').filter(Boolean)
+}
+
+/** The filter with this status added, or without it. Empty: all. */
+export function toggled(status: string, one: string): string {
+  const chosen = new Set(statusesIn(status).flatMap((name) => (name === 'RUNNING' ? ['EXECUTING', 'WAITING'] : [name])))
+  if (!chosen.delete(one)) chosen.add(one)
+  return CHOICES.filter((name) => chosen.has(name)).join(',')
+}
+
+/** What a run is shown as: its status, and whether it waits for an answer or for another worker. */
+export function standing(run: RunSummary): string {
+  if (run.status !== 'RUNNING') return run.status
+  if (run.worker_alive === false) return 'UNHELD'
+  return run.waiting_for ? 'WAITING' : run.status
+}
+
+function hasStatus(run: RunSummary, status: string): boolean {
+  const waits = run.status === 'RUNNING' && run.waiting_for !== undefined
+  const own = [run.status, ...(run.status === 'RUNNING' ? [waits ? 'WAITING' : 'EXECUTING'] : [])]
+  return statusesIn(status).some((one) => own.includes(one as RunSummary['status']))
+}
 
 export function filtersIn(query: URLSearchParams): Filters {
   const word = (name: keyof Filters) => {
     const given = query.get(name) ?? ''
-    return KNOWN[name]?.includes(given) === false ? '' : given
+    return given === '' || isKnown(name, given) ? given : ''
   }
   return { status: word('status'), flow: word('flow'), tag: word('tag'), q: word('q'), since: word('since') }
 }
@@ -20,7 +53,7 @@ export function filtersIn(query: URLSearchParams): Filters {
 export function unknownIn(query: URLSearchParams): string[] {
   const names = Object.keys(KNOWN) as (keyof Filters)[]
   return names
-    .filter((name) => query.get(name) && !KNOWN[name]?.includes(query.get(name) ?? ''))
+    .filter((name) => query.get(name) && !isKnown(name, query.get(name) ?? ''))
     .map((name) => `${name}=${query.get(name)}`)
 }
 
@@ -28,10 +61,13 @@ export function isNarrowed(filters: Filters): boolean {
   return Object.values(filters).some(Boolean)
 }
 
-export function asked(filters: Filters, now: number): Record<string, string | number | undefined> {
+/** Words of the request. Several of one name are sent one by one. */
+export type Asked = Record<string, string | number | string[] | undefined>
+
+export function asked(filters: Filters, now: number): Asked {
   const seconds = SINCE[filters.since]
   return {
-    status: filters.status || undefined,
+    status: filters.status ? statusesIn(filters.status) : undefined,
     flow: filters.flow || undefined,
     tag: filters.tag || undefined,
     q: filters.q || undefined,
@@ -42,7 +78,7 @@ export function asked(filters: Filters, now: number): Record<string, string | nu
 /** As the server would decide it. */
 export function fits(run: RunSummary, filters: Filters, now: number): boolean {
   const seconds = SINCE[filters.since]
-  if (filters.status && run.status !== filters.status) return false
+  if (filters.status && !hasStatus(run, filters.status)) return false
   if (filters.flow && run.flow_name !== filters.flow) return false
   if (filters.tag && run.tag !== filters.tag) return false
   if (seconds && run.updated_at <= now - seconds) return false

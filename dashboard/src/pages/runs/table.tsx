@@ -9,7 +9,10 @@ import { Status } from '../../parts/status'
 import { Ago, Span } from '../../parts/time'
 import { number, short } from '../../text/format'
 import { t } from '../../text/text'
+import { useWorkers } from '../workers/use-workers'
+import { standing } from './filters'
 import type { RunListView } from './use-run-list'
+import { reasonOf } from './why'
 
 const ROW = 34
 const ROW_NARROW = 62
@@ -29,6 +32,7 @@ export function Table(props: {
   const box = useRef<HTMLDivElement>(null)
   const narrow = useNarrow()
   const [at, setAt] = useState(-1)
+  const workers = useWorkers()
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
@@ -87,6 +91,7 @@ export function Table(props: {
                 <Row
                   key={run.run_id}
                   run={run}
+                  why={reasonOf(run, workers)}
                   index={item.index}
                   top={item.start}
                   height={item.size}
@@ -149,6 +154,8 @@ function Head({
 
 type RowProps = {
   run: RunSummary
+  /** Why it makes no progress; empty if it does. */
+  why: string
   index: number
   top: number
   height: number
@@ -157,7 +164,7 @@ type RowProps = {
   toggle: (id: string) => void
 }
 
-const Row = memo(function Row({ run, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
+const Row = memo(function Row({ run, why, index, top, height, here, checked, toggle }: RowProps): JSX.Element {
   const tags = run.tags.length ? run.tags : [run.tag]
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the link in the row is for the keyboard; this only makes it larger
@@ -184,6 +191,11 @@ const Row = memo(function Row({ run, index, top, height, here, checked, toggle }
         {run.error && (
           <span className="row-error" title={run.error}>
             {run.error}
+          </span>
+        )}
+        {why && (
+          <span className="row-why" title={why}>
+            {why}
           </span>
         )}
       </span>
@@ -214,12 +226,6 @@ const Row = memo(function Row({ run, index, top, height, here, checked, toggle }
 function opens(event: React.MouseEvent): boolean {
   const target = event.target as HTMLElement
   return !target.closest('a, input, button, label') && !String(getSelection())
-}
-
-function standing(run: RunSummary): string {
-  if (run.status !== 'RUNNING') return run.status
-  if (run.worker_alive === false) return 'UNHELD'
-  return run.waiting_for ? 'WAITING' : run.status
 }
 
 function useRowKeys(

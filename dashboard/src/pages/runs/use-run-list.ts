@@ -5,7 +5,7 @@ import type { Page } from '../../api/types'
 import { Cell } from '../../live/cell'
 import { onNews } from '../../live/news'
 import { now } from '../../live/now'
-import { asked, type Filters, fits } from './filters'
+import { type Asked, asked, type Filters, fits } from './filters'
 import { RunList } from './run-list'
 
 const PAGE = 100
@@ -57,7 +57,7 @@ export class Reading {
   private timer: ReturnType<typeof setTimeout> | undefined
   private isAtTop = true
   private abort = new AbortController()
-  private words: Record<string, string | number | undefined>
+  private words: Asked
 
   constructor(private readonly filters: Filters) {
     this.words = asked(filters, now())
@@ -127,7 +127,9 @@ export class Reading {
   /** A cursor is good for the same words only, so `now` is that of the first page. An empty one asks for pages. */
   private address(limit: number): string {
     const words = new URLSearchParams({ limit: String(limit), cursor: this.cursor ?? '' })
-    for (const [name, value] of Object.entries(this.words)) if (value !== undefined) words.set(name, String(value))
+    for (const [name, value] of Object.entries(this.words)) {
+      for (const one of [value ?? []].flat()) words.append(name, String(one))
+    }
     return `/runs?${words.toString()}`
   }
 

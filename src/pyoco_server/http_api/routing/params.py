@@ -91,10 +91,12 @@ class ListParam(Generic[T]):
     least: int = 0
     most: int | None = None
     err_id: str | None = None
+    skips_empty: bool = False
 
     def read(self, request: HTTPConnection) -> tuple[T, ...]:
         one = Param[Any](self.name, self.kind, None, err_id=self.err_id)
-        return tuple(one.parse(text) for text in request.query_params.getlist(self.name))
+        given = request.query_params.getlist(self.name)
+        return tuple(one.parse(text) for text in given if text or not self.skips_empty)
 
     def with_error(self, err_id: str) -> ListParam[T]:
         return replace(self, err_id=err_id)

@@ -9,6 +9,7 @@ from pyoco_server.store.store import Store
 from tests.engine.building import raising
 from tests.http_api.serving import expect_error, submit
 from tests.worker.stage import Flows, one_task, working
+from tests.worker.wait_stage import release_flow
 
 SUMMARY = {
     "run_id", "flow_name", "tag", "tags", "status", "submitted_at", "updated_at", "heartbeat_at",
@@ -16,7 +17,7 @@ SUMMARY = {
 }  # fmt: skip
 
 
-async def ids(client: httpx.AsyncClient, **query: str | int) -> list[str]:
+async def ids(client: httpx.AsyncClient, **query: str | int | list[str]) -> list[str]:
     answer = await client.get("/runs", params=query)
     assert answer.status_code == 200, answer.text
     return [run["run_id"] for run in answer.json()]
@@ -97,3 +98,34 @@ async def test_an_unknown_status_is_refused(client: httpx.AsyncClient, status: s
     answer = await client.get("/runs", params={"status": status})
     assert expect_error(answer, 422, "ERR-PYOCO-0017")["detail"][0]["loc"] == ["query", "status"]
     assert status not in answer.text.replace("COMPLETED, FAILED", "")
+
+
+async def test_runs_are_found_by_several_statuses_and_by_whether_they_wait(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    async with working(store.config, Flows(release=release_flow([]))) as worker:
+        waiting = await submit(client, "release")
+        await worker.run_once(timeout=20.0)
+    pending, cancelled = await submit(client, tag="gpu"), await submit(client, tag="gpu")
+    await client.post(f"/runs/{cancelled}/cancel")
+    assert await ids(client, status="WAITING") == await ids(client, status="RUNNING") == [waiting]
+    assert await ids(client, status="EXECUTING") == []
+    assert await ids(client, status=["WAITING", "CANCELLED"]) == [cancelled, waiting]
+    assert await ids(client, status=["PENDING", "RUNNING", "WAITING"]) == [pending, waiting]
+    assert await ids(client, status=["PENDING", "WAITING"], flow="release") == [waiting]
+    stats = (await client.get("/runs/stats")).json()
+    assert (stats["counts"]["RUNNING"], stats["waiting"]) == (1, 1)
+    first = (
+        await client.get("/runs", params={"status": ["CANCELLED", "PENDING"], "cursor": "", "limit": 1})
+    ).json()
+    assert [run["run_id"] for run in first["items"]] == [cancelled]
+    again = {"status": ["PENDING", "CANCELLED"], "cursor": first["next_cursor"], "limit": 1}
+    rest = (await client.get("/runs", params=again)).json()
+    assert [run["run_id"] for run in rest["items"]] == [pending]
+    body = expect_error(
+        await client.get("/runs", params={"status": ["PENDING", "LOST"]}), 422, "ERR-PYOCO-0017"
+    )
+    assert "LOST" not in str(body["detail"])
+    await client.post(f"/runs/{waiting}/cancel")
+    assert await ids(client, status="WAITING") == []
+    assert (await client.get("/runs/stats")).json()["waiting"] == 0

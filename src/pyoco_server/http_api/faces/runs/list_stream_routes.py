@@ -59,19 +59,22 @@ async def run_stats(request: Request) -> Response:
     now = clock.now()
     await gateway.read_model.catch_up()
     minutes = gateway.read_model.tally.minutes(tenant_id, now)
+    counts = gateway.read_model.tally.of(tenant_id)
     return json_answer(
         {
-            "counts": wire.counts(gateway.read_model.tally.of(tenant_id)),
+            "counts": wire.counts(counts),
+            "waiting": wire.waiting(counts),
             "minutes": [wire.minute(one) for one in minutes],
             "ts": now,
         }
     )
 
 
-_NEWS = """`event: runs` with `{runs, gone, counts, minute, standing?}` and an `id:`: at once, then whenever
-runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `standing` comes when
-the readiness of the gateway has changed. `event: reset`: too many changes were missed, or the broker has lost
-changes that were sent: read the list again."""
+_NEWS = """`event: runs` with `{runs, gone, counts, waiting, minute, standing?}` and an `id:`: at once, then
+whenever runs have changed, at most ten times a second. `gone` are ids of runs that were erased; `waiting` is
+the number of RUNNING runs that wait for an answer or an instant; `standing` comes when the readiness of the
+gateway has changed. `event: reset`: too many changes were missed, or the broker has lost changes that were
+sent: read the list again."""
 OPERATIONS = [
     Operation(
         "GET",
@@ -89,7 +92,11 @@ OPERATIONS = [
         "/runs/stats",
         run_stats,
         "Number of runs by status, and by minute of the last hour",
-        {200: json_of("`{counts, minutes, ts}`", OBJECT)},
+        {
+            200: json_of(
+                "`{counts, waiting, minutes, ts}`; `waiting`: so many of the RUNNING ones wait", OBJECT
+            )
+        },
         is_hot=True,
     ),
 ]
@@ -124,6 +131,7 @@ def _event(batch: ChangeBatch, event_id: str) -> sse.EventBatch:
         "runs": [wire.summary(run) for run in batch.runs if not run.gone],
         "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],
         "counts": wire.counts(batch.counts),
+        "waiting": wire.waiting(batch.counts),
         "minute": wire.minute(batch.minute),
         "ts": clock.now(),
     }

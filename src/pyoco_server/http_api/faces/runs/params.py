@@ -8,9 +8,8 @@ from starlette.requests import Request
 
 from pyoco_server.http_api.routing.kinds import ChoiceKind, IntegerKind, NumberKind, TextKind
 from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET, AnyParam, ListParam, Param, path, text
-from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.operations.runs.query import INVALID_LIST
-from pyoco_server.read_model.run_table import Filter
+from pyoco_server.read_model.run_table import LISTED_STATUSES, Filter
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 WAIT_SEC_MAX = 60.0
@@ -23,13 +22,13 @@ INCLUDE = ListParam(
     "include", ChoiceKind(("records", "full", "all"), "must be records, full or all."), "With task records."
 )
 LIST_INCLUDE = INCLUDE.with_error(INVALID_LIST)
-STATUS = Param[str | None](
+STATUS = ListParam(
     "status",
-    ChoiceKind(tuple(RunStatus)),
-    None,
-    "Only runs with this status.",
-    skips="empty",
+    ChoiceKind(LISTED_STATUSES),
+    "Only runs with this status; repeated: with one of these. WAITING: RUNNING, and a task waits for an "
+    "answer or an instant. EXECUTING: RUNNING, and no task waits.",
     err_id=INVALID_LIST,
+    skips_empty=True,
 )
 FLOW = text("flow", "Only runs of this flow.")
 TAG = text("tag", "Only runs routed by this tag.")
@@ -101,12 +100,13 @@ class WatchParams(NamedTuple):
 
 
 def list_asked(request: Request, *, tenant_id: str | None) -> RunListParams:
-    status, query = STATUS.read(request), request.query_params
+    statuses, query = set(STATUS.read(request)), request.query_params
     # An empty digest or text means no filter; an empty cursor means the first page.
     skipped = (YAML_SHA256.name, SEARCHED.name)
     asked = {name for name, value in query.items() if value or name not in skipped}
     wanted = Filter(
-        status=status,
+        # In one order: the same filter has the same cursors.
+        status=",".join(one for one in LISTED_STATUSES if one in statuses) or None,
         flow=FLOW.read(request) or None,
         tag=TAG.read(request) or None,
         yaml=YAML_SHA256.read(request) or None,

@@ -25,6 +25,7 @@ from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.retry import RetryRequest
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.printable import lines
+from pyoco_server.read_model.run_rows import WAITING
 from pyoco_server.read_model.run_tally import Minute
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.texts import Language, text
@@ -143,6 +144,11 @@ def summary(run: Run) -> Any:
 def counts(by_status: Mapping[str, int]) -> dict[str, int]:
     """Every status, also those with no run."""
     return {status.value: by_status.get(status.value, 0) for status in RunStatus}
+
+
+def waiting(by_status: Mapping[str, int]) -> int:
+    """How many of the RUNNING runs wait for an answer or an instant."""
+    return by_status.get(WAITING, 0)
 
 
 def minute(one: Minute) -> dict[str, int]:
