@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
 from pyoco_server.http_api.faces.executions.why_texts import CATALOGUES
 from tests.cli.conftest import starter
@@ -29,7 +29,7 @@ def worker_id(site: Up) -> Iterator[str]:
     """Of the one worker there is, which takes runs again afterwards."""
     [worker] = httpx.get(f"{site.url}/workers").json()
     yield worker["worker_id"]
-    httpx.patch(f"{site.url}/workers/{worker['worker_id']}", json={"draining": False}).raise_for_status()
+    set_draining(site, worker["worker_id"], False)
 
 
 @pytest.fixture
@@ -72,14 +72,38 @@ def test_a_run_that_waits_says_so_as_soon_as_its_worker_drains_and_is_resumed(
     in_english: Visit, site: Up, worker_id: str, gate: Path
 ) -> None:
     """Nobody touches the page: it is told."""
-    for _ in range(4):
-        in_english.start("diamond", json.dumps({"gate": str(gate)}))
-        in_english.status_is("RUNNING")
-    in_english.start("diamond")
-    in_english.status_is("PENDING")
-    httpx.patch(f"{site.url}/workers/{worker_id}", json={"draining": True}).raise_for_status()
+    start_five(in_english, gate)
+    set_draining(site, worker_id, True)
     expect(in_english.page.locator(".why")).to_contain_text("is draining")
-    httpx.patch(f"{site.url}/workers/{worker_id}", json={"draining": False}).raise_for_status()
+    set_draining(site, worker_id, False)
+    expect(in_english.page.locator(".why")).to_contain_text("next for a free worker")
+    gate.touch()
+    in_english.status_is("COMPLETED")
+
+
+def test_a_drain_that_ended_before_the_page_was_told_of_it_does_not_stay_in_the_sentence(
+    in_english: Visit, site: Up, worker_id: str, gate: Path
+) -> None:
+    """Workers are told a few times a second. The sentence may be of a moment between two of these."""
+    waiting = start_five(in_english, gate)
+    set_draining(site, worker_id, True)
+    why = f"{site.url}/executions/{waiting}/why"
+    of_the_drain = wait_for(lambda: said_by(why, "is draining"), "the sentence of the drain")
+    set_draining(site, worker_id, False)
+    wait_for(lambda: said_by(why, "next for a free worker"), "the end of the drain")
+
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=200, content_type="application/json", body=of_the_drain)
+
+    in_english.page.route("**/why*", answer)
+    with in_english.page.expect_event("requestfinished", lambda one: len(asked) > 1 and one.url == asked[-1]):
+        in_english.page.reload()  # asks once more when it is told of workers
+    expect(in_english.page.locator(".why")).to_contain_text("is draining")
+    in_english.page.unroute("**/why*")
+    set_draining(site, worker_id, False)
     expect(in_english.page.locator(".why")).to_contain_text("next for a free worker")
     gate.touch()
     in_english.status_is("COMPLETED")
@@ -117,6 +141,25 @@ def test_a_worker_that_was_stopped_long_ago_leaves_the_page(browser: Browser, tm
             expect(shown.page.locator("tbody tr[data-worker]")).to_have_count(1)
     finally:
         programs.end_all()
+
+
+def start_five(visit: Visit, gate: Path) -> str:
+    """Four that wait for the gate, and one that waits for a slot. Returns the id of the latter."""
+    for _ in range(4):
+        visit.start("diamond", json.dumps({"gate": str(gate)}))
+        visit.status_is("RUNNING")
+    waiting = visit.start("diamond")
+    visit.status_is("PENDING")
+    return waiting
+
+
+def set_draining(site: Up, worker_id: str, draining: bool) -> None:
+    httpx.patch(f"{site.url}/workers/{worker_id}", json={"draining": draining}).raise_for_status()
+
+
+def said_by(why: str, words: str) -> str | None:
+    answer = httpx.get(why).raise_for_status()
+    return answer.text if words in answer.json()["summary"] else None
 
 
 def row_of(shown: Visit, worker_id: str) -> Locator:

@@ -75,6 +75,8 @@ export type Worker = {
   last_fetch_at?: number | null
   stopped_at: number | null
   stop_reason: string | null
+  /** When an operator last changed it. */
+  updated_at?: number
   host?: string
   pid?: number
   started_at?: number

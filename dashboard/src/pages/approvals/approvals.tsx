@@ -6,6 +6,7 @@ import type { Approval } from '../../api/executions'
 import type { Run } from '../../api/types'
 import { newKey, useDoing } from '../../live/doing'
 import { now } from '../../live/now'
+import { reread } from '../../live/reread'
 import { Empty } from '../../parts/empty'
 import { Json } from '../../parts/json'
 import { Page } from '../../parts/page'
@@ -140,7 +141,7 @@ export function Answer({ wait }: { wait: Pick<Approval, 'run_id' | 'task' | 'wai
       'X-Idempotency-Key': `${key}-${decision}`,
     })
     say(t(decision === 'approve' ? 'approvals.approved' : 'approvals.rejected', { run: short(wait.run_id) }))
-    await queries.invalidateQueries({ queryKey: ['approvals'] })
+    await reread(queries, ['approvals'])
   }
   return (
     <form className="stack" onSubmit={(event) => event.preventDefault()}>

@@ -4,7 +4,7 @@ import { type JSX, useCallback, useRef, useState } from 'react'
 import { get, part } from '../../api/client'
 import { type KnownFlow, type RunSummary, TERMINAL } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
-import { useOnRuns } from '../../live/reread'
+import { reread, useOnRuns } from '../../live/reread'
 import { Bars } from '../../parts/bars'
 import { Empty } from '../../parts/empty'
 import { Page } from '../../parts/page'
@@ -174,7 +174,7 @@ function useRereadWhenRunsEnd(): void {
   useOnRuns(
     hasEnded,
     REREAD_MS,
-    useCallback(() => void queries.invalidateQueries({ queryKey: ['flows'] }), [queries]),
+    useCallback(() => void reread(queries, ['flows']), [queries]),
   )
 }
 

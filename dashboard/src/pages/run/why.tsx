@@ -1,11 +1,11 @@
 // Why a run does not move, or how its end was decided, in the server's own sentence.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useCallback, useEffect, useRef } from 'react'
 import { get, part } from '../../api/client'
 import type { Why } from '../../api/executions'
-import { type Run, TERMINAL } from '../../api/types'
+import { type Run, TERMINAL, type Worker } from '../../api/types'
 import { now } from '../../live/now'
-import { useOnRuns } from '../../live/reread'
+import { reread, useOnRuns } from '../../live/reread'
 import { clock, exact } from '../../text/format'
 import { language } from '../../text/text'
 import { useWorkers } from '../workers/use-workers'
@@ -19,12 +19,12 @@ export function useWhy(run: Run): Why | null {
     queryFn: () => get<Why>(`/executions/${part(run.run_id)}/why`),
     placeholderData: (before) => before,
   })
-  const { refetch } = why
+  const queries = useQueryClient()
   const isQueued = run.status === 'PENDING' || run.worker_alive === false
   useWhileItLasts(
     !TERMINAL.has(run.status),
     isQueued,
-    useCallback(() => void refetch(), [refetch]),
+    useCallback(() => void reread(queries, ['why', run.run_id]), [queries, run.run_id]),
   )
   return why.data ?? null
 }
@@ -37,7 +37,7 @@ function useWhileItLasts(lasts: boolean, isQueued: boolean, act: () => void): vo
     act,
   )
   const workers = useWorkers(lasts)
-  const states = workers?.map((one) => `${one.worker_id} ${one.state} ${one.draining} ${one.tags.join()}`).join('\n')
+  const states = workers?.map(stateOf).join('\n')
   // Undefined at first: what the sentence was made from may be older than the first that we are told of workers.
   const seen = useRef<string | undefined>(undefined)
   useEffect(() => {
@@ -45,6 +45,10 @@ function useWhileItLasts(lasts: boolean, isQueued: boolean, act: () => void): vo
     seen.current = states
   }, [lasts, states, act])
 }
+
+/** Also which process it is and when an operator changed it: what came and went between two messages is known by these. */
+const stateOf = (one: Worker) =>
+  [one.worker_id, one.instance_id, one.state, one.draining, one.updated_at, one.tags].join(' ')
 
 export function WhyLine({ run }: { run: Run }): JSX.Element | null {
   const why = useWhy(run)

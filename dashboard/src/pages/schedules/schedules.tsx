@@ -4,7 +4,7 @@ import { type JSX, useState } from 'react'
 import { get, part, send } from '../../api/client'
 import type { Schedule } from '../../api/types'
 import { rewrite, usePlace } from '../../live/place'
-import { useReread } from '../../live/reread'
+import { reread, useReread } from '../../live/reread'
 import { Confirm } from '../../parts/confirm'
 import { clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
@@ -35,7 +35,7 @@ export default function Schedules(): JSX.Element {
   const close = () => rewrite({ new: null, flow: null })
   const remove = async (schedule: Schedule) => {
     await send('DELETE', `/schedules/${part(schedule.schedule_id)}`)
-    await queries.invalidateQueries({ queryKey: ['schedules'] })
+    await reread(queries, ['schedules'])
   }
   return (
     <Page
@@ -77,7 +77,7 @@ export default function Schedules(): JSX.Element {
           onClose={close}
           onMade={() => {
             close()
-            void queries.invalidateQueries({ queryKey: ['schedules'] })
+            void reread(queries, ['schedules'])
           }}
         />
       )}

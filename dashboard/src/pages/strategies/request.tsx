@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useEffect } from 'react'
 import { get, part } from '../../api/client'
 import type { RecheckRequest } from '../../api/recheck'
-import { useReread } from '../../live/reread'
+import { reread, useReread } from '../../live/reread'
 import { Reading } from '../../parts/reading'
 import { Status } from '../../parts/status'
 import { short } from '../../text/format'
@@ -20,7 +20,7 @@ export function Request({ id, close }: { id: string; close: () => void }): JSX.E
   const status = request.data?.status
   useReread('strategies', ['recheck', id])
   useEffect(() => {
-    if (status && status !== 'running') void queries.invalidateQueries({ queryKey: ['strategies'] })
+    if (status && status !== 'running') void reread(queries, ['strategies'])
   }, [status, queries])
   if (!request.data) return <Reading query={request} />
   const { progress } = request.data

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type JSX, useState } from 'react'
 import { ask, get, part } from '../../api/client'
 import type { Wheel, WheelEntry, Worker } from '../../api/types'
-import { useReread } from '../../live/reread'
+import { reread, useReread } from '../../live/reread'
 import { Confirm } from '../../parts/confirm'
 import { Command, clientCommand } from '../../parts/copy'
 import { Empty } from '../../parts/empty'
@@ -29,10 +29,10 @@ export default function Wheels(): JSX.Element {
   const workers = useWorkers() ?? []
   const [uploading, setUploading] = useState(false)
   const [deleting, setDeleting] = useState<string | null>(null)
-  const reread = () => queries.invalidateQueries({ queryKey: ['wheels'] })
+  const readAgain = () => reread(queries, ['wheels'])
   const remove = async (name: string) => {
     await ask(`/wheels/${part(name)}`, { method: 'DELETE' })
-    await reread()
+    await readAgain()
   }
   return (
     <Page
@@ -56,7 +56,7 @@ export default function Wheels(): JSX.Element {
       {wheels.data && wheels.data.length > 0 && <List wheels={wheels.data} workers={workers} remove={setDeleting} />}
       <Reading query={history} quiet />
       {history.data && history.data.length > 0 && <History entries={history.data} />}
-      {uploading && <Upload onClose={() => setUploading(false)} onDone={() => void reread()} />}
+      {uploading && <Upload onClose={() => setUploading(false)} onDone={() => void readAgain()} />}
       {deleting && (
         <Confirm
           title={t('wheels.deleteTitle', { name: deleting })}
