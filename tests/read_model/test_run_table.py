@@ -326,3 +326,12 @@ def test_those_that_are_not_over_come_in_one_order_whatever_they_are_at(table: R
     below = [found.state for found in table.find(wanted, 2, below=6000)]
     assert below == [b"3", b"2"]
     assert states(table, wanted._replace(flow="none"), 10) == []
+
+
+def test_a_short_id_is_looked_up_in_the_primary_key() -> None:
+    from pyoco_server.read_model.run_table import _BY_PREFIX
+
+    table = RunTable(None)
+    plan = table.connection.execute("EXPLAIN QUERY PLAN " + _BY_PREFIX, ("ab", "b", 10, None, None, 5))
+    steps = " ".join(row[3] for row in plan)
+    assert "SEARCH runs USING PRIMARY KEY (run_id>? AND run_id<?)" in steps

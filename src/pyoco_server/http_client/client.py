@@ -29,6 +29,7 @@ from pyoco_server.http_client.calls import (
     open_stream,
 )
 from pyoco_server.http_client.logs import LogCalls
+from pyoco_server.http_client.overview import OverviewCalls
 from pyoco_server.http_client.schedules import ScheduleCalls, workflow_file
 from pyoco_server.http_client.workers import WorkerCalls
 
@@ -46,7 +47,7 @@ CONFLICT = 409
 FLOW_NAME = "main"
 
 
-class PyocoHttpClient(LogCalls, ScheduleCalls, WorkerCalls):
+class PyocoHttpClient(LogCalls, OverviewCalls, ScheduleCalls, WorkerCalls):
     def __init__(
         self, base_url: str, *, api_key: str | None = None, api_key_header: str = "X-API-Key"
     ) -> None:

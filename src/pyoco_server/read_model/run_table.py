@@ -71,6 +71,13 @@ ARCHIVED = {False: "archived IS NULL", True: "archived IS NOT NULL"}
 
 _UPSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SEQ_MAX = 2**63 - 1
+# Ids that begin with a prefix are looked at up to this number, also if they belong to other tenants.
+PREFIX_LOOKED_AT_MAX = 1_000
+_BY_PREFIX = """
+SELECT state FROM (SELECT tenant, state FROM runs WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT ?)
+WHERE ? IS NULL OR tenant = ? LIMIT ?
+"""
+_AFTER_ALL_IDS = "\U0010ffff"
 
 
 class Filter(NamedTuple):
@@ -122,6 +129,12 @@ class RunTable(DisposableTables):
         """The position of its last change in the log; 0 if the run is not known."""
         row = self._db.execute("SELECT seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return int(row[0]) if row else 0
+
+    def with_prefix(self, prefix: str, tenant: str | None, limit: int) -> list[Run]:
+        """Runs whose id begins with this text, by id: a range of the primary key, never a scan."""
+        most = PREFIX_LOOKED_AT_MAX
+        values = (prefix, prefix + _AFTER_ALL_IDS, most, tenant, tenant, limit)
+        return decode_all([state for (state,) in self._db.execute(_BY_PREFIX, values)])
 
     def erased_after(self, seq: int, limit: int) -> list[ErasedRun]:
         """Runs that were erased after this position of the log, the oldest first; of the latest thousand."""

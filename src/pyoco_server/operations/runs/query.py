@@ -65,6 +65,14 @@ async def page_of_runs(
     return runs, seal(secret, CURSOR, scope, following) if following else None
 
 
+async def runs_with_prefix(
+    read_model: ReadModel, prefix: str, limit: int, *, tenant_id: str | None
+) -> list[Run]:
+    """The runs that a short id may mean."""
+    await read_model.catch_up()
+    return read_model.runs.with_prefix(prefix, tenant_id, limit)
+
+
 async def get_many(store: Store, run_ids: list[str]) -> list[StoredRun]:
     """Those that still exist, from their snapshots: `lacks` names what a snapshot leaves out.
 

@@ -129,3 +129,15 @@ async def test_runs_are_found_by_several_statuses_and_by_whether_they_wait(
     await client.post(f"/runs/{waiting}/cancel")
     assert await ids(client, status="WAITING") == []
     assert (await client.get("/runs/stats")).json()["waiting"] == 0
+
+
+async def test_a_short_id_is_a_range_of_the_primary_key(client: httpx.AsyncClient) -> None:
+    ids = [(await client.post("/runs", json={"flow_name": "f"})).json()["run_id"] for _ in range(3)]
+    page = (await client.get("/runs", params={"id_prefix": ids[0][:8]})).json()
+    assert ids[0] in [run["run_id"] for run in page["items"]]
+    assert all(run["run_id"].startswith(ids[0][:8]) for run in page["items"])
+    assert page["next_cursor"] is None
+    assert (await client.get("/runs", params={"id_prefix": "zzzz"})).json()["items"] == []
+    refused = await client.get("/runs", params={"id_prefix": ids[0][:3]})
+    assert refused.status_code == 422
+    assert "at least 4 characters" in refused.text

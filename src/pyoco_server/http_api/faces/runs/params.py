@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
+from pyoco_server.errors import Invalid
 from pyoco_server.http_api.routing.kinds import ChoiceKind, IntegerKind, NumberKind, TextKind
 from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET, AnyParam, ListParam, Param, path, text
 from pyoco_server.operations.runs.query import INVALID_LIST
@@ -15,6 +16,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 WAIT_SEC_MAX = 60.0
 WATCH_SEC_DEFAULT, WATCH_SEC_MAX = 60, 600
 TEXT_CHARS_MAX = 200
+ID_PREFIX_CHARS_MIN = 4
 
 RUN_ID = path("run_id")
 LIMIT = Param("limit", IntegerKind(1, LIMIT_MAX), LIMIT_DEFAULT, "How many at most.", err_id=INVALID_LIST)
@@ -49,6 +51,14 @@ SEARCHED = Param(
     "A page searches a few thousand runs: it may have few items, or none, and still a `next_cursor`.",
     err_id=INVALID_LIST,
 )
+ID_PREFIX = Param(
+    "id_prefix",
+    TextKind(TEXT_CHARS_MAX),
+    "",
+    f"Only runs whose id begins with this, by id: at least {ID_PREFIX_CHARS_MIN} characters. "
+    "Other filters do not apply, and there is one page only.",
+    err_id=INVALID_LIST,
+)
 LIST_PARAMS: tuple[AnyParam, ...] = (
     STATUS,
     FLOW,
@@ -58,6 +68,7 @@ LIST_PARAMS: tuple[AnyParam, ...] = (
     CURSOR,
     YAML_SHA256,
     SEARCHED,
+    ID_PREFIX,
     LIST_INCLUDE,
 )
 WAIT = Param(
@@ -117,6 +128,15 @@ def list_asked(request: Request, *, tenant_id: str | None) -> RunListParams:
     in_pages = bool(asked & PAGED_BY)
     cursor = CURSOR.read(request) or None
     return RunListParams(wanted, LIMIT.read(request), in_pages, cursor, text or None)
+
+
+def id_prefix_asked(request: Request) -> str:
+    """Empty: not asked for."""
+    prefix = ID_PREFIX.read(request)
+    if prefix and len(prefix) < ID_PREFIX_CHARS_MIN:
+        message = f"must have at least {ID_PREFIX_CHARS_MIN} characters."
+        raise Invalid.at(["query", ID_PREFIX.name], message, err_id=INVALID_LIST)
+    return prefix
 
 
 def watch_asked(request: Request) -> WatchParams:

@@ -84,7 +84,12 @@ async def get_tasks(request: Request) -> Response:
 async def list_runs(request: Request) -> Response:
     gateway = ready_gateway(request)
     detailed = bool(params.LIST_INCLUDE.read(request))
-    asked = params.list_asked(request, tenant_id=caller_of(request).tenant_id)
+    tenant_id = caller_of(request).tenant_id
+    asked = params.list_asked(request, tenant_id=tenant_id)
+    if prefix := params.id_prefix_asked(request):
+        runs = await query.runs_with_prefix(gateway.read_model, prefix, asked.limit, tenant_id=tenant_id)
+        found = await shown_in_lists(gateway.store, runs, detailed=detailed)
+        return json_answer({"items": found, "next_cursor": None})
     if not asked.in_pages:
         runs = await query.list_runs(gateway.read_model, asked.wanted, asked.limit)
         return json_answer(await shown_in_lists(gateway.store, runs, detailed=detailed))
@@ -111,8 +116,9 @@ def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSub
     return submit.validate(wire.submission(body, request.headers, caller_of(request)), config)
 
 
-_PAGES = """With `updated_after`, `cursor`, `q` or `workflow_yaml_sha256` answers are `{items, next_cursor}`.
-Send `next_cursor` with the same filters until it is null; an empty `cursor` asks for the first page.
+_PAGES = """With `updated_after`, `cursor`, `q`, `id_prefix` or `workflow_yaml_sha256` answers are
+`{items, next_cursor}`. Send `next_cursor` with the same filters until it is null; an empty `cursor` asks for
+the first page.
 
 Pages are sorted by the latest change, newest first. No change is lost: a run that changes while pages are
 read comes, or comes again, after the oldest. `next_cursor` is null when every run was shown as it is now."""
