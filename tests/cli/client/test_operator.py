@@ -65,7 +65,7 @@ def test_a_worker_is_drained_waited_for_and_resumed(client: Client) -> None:
     run_id = client.json("submit", "--flow-name", "hello", "--tag", "demo")["run_id"]
     assert client.json("get", run_id, "--output", "json")["status"] == "PENDING"
     assert client.json("worker-resume", "--worker-id", name)["draining"] is False
-    assert client.json("result", run_id, "--timeout-sec", 60)
+    assert client.json("result", run_id, "--wait", "--timeout-sec", 60)
     refused = client.run("worker-drain", "--worker-id", "nobody", "--wait")
     assert refused.ended() == 1
     assert "ERR-PYOCO-0020" in refused.errors
