@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ from pyoco_server.worker.wheels.folder import tenant_place
 
 # From SIGTERM to SIGKILL, for a process that was asked to stop and did not.
 KILL_AFTER_SEC = 0.5
+# In the id of a clock that counts the processor time of a process (Linux).
+_SCHEDULER_CLOCK = 2
 
 
 class Slot:
@@ -83,6 +86,14 @@ class Slot:
         except OSError:
             return False
         return bool(states) and not {"R", "Z", "X"}.intersection(states)
+
+    def processor_sec(self) -> float | None:
+        """Of all its threads, exact to the present moment. None where the kernel does not tell."""
+        assert self._process is not None
+        try:
+            return time.clock_gettime((~self._process.pid << 3) | _SCHEDULER_CLOCK)
+        except OSError:
+            return None
 
     @property
     def is_unused(self) -> bool:

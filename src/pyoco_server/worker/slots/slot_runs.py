@@ -28,6 +28,10 @@ MOVE_BLOCKED_SEC = 0.1
 MOVE_SEC = 2.0
 # Time counts only up to this between two checks: if the worker itself gets no core, neither do its slots.
 CHECK_SEC_MAX = 0.004
+# Nor does time count in which the process waits for a core, up to this long: another process would wait too.
+# A process waits for one if it does not sleep, and used less than this part of the time.
+STARVED_SEC_MAX = 0.1
+STARVED_BELOW = 0.5
 # A process is ended if it has no runs and does not read for this long that runs were taken back, or if it
 # keeps the lock for this long: it was stopped at that moment, or its code has taken the lock.
 SILENT_SEC = 1.0
@@ -39,6 +43,9 @@ class Process(Protocol):
 
     def is_blocked(self) -> bool:
         """Whether it sleeps or is stopped."""
+
+    def processor_sec(self) -> float | None:
+        """What it has used so far; None if that is not known."""
 
 
 class SlotRuns:
@@ -56,6 +63,9 @@ class SlotRuns:
         self._steps = 0
         self._checked_at = 0.0
         self._stalled_sec = 0.0  # how long it has made no step although it had something to do
+        self._starved_sec = 0.0  # how long it had no core meanwhile
+        self._is_still = False  # at the last check it had something to do, and it has made no step since
+        self._used_sec: float | None = None  # its processor time at the last check
         self._is_due = False
         self.count = 0  # of all runs that were ever here; the number of the last one
 
@@ -164,8 +174,17 @@ class SlotRuns:
 
     def check(self, now: float) -> None:
         """Regularly, while it has short runs: take back or move runs that the process does not come to."""
-        passed_sec, self._checked_at = min(now - self._checked_at, CHECK_SEC_MAX), now
+        since_check_sec, self._checked_at = now - self._checked_at, now
         if self._note_steps() or not (self._is_due or self._page.is_in_code):
+            self._is_still = False
+            return
+        was_still, self._is_still = self._is_still, True
+        is_starved = self._is_starved(since_check_sec, was_still)
+        if not was_still:
+            return  # what it had to do may have come just now
+        passed_sec = min(since_check_sec, CHECK_SEC_MAX)
+        if is_starved:
+            self._starved_sec += passed_sec
             return
         self._stalled_sec += passed_sec
         if self._stalled_sec < TAKE_BACK_SEC:
@@ -211,6 +230,14 @@ class SlotRuns:
         if not self._page.is_in_code:
             self._release(is_stuck=True)
 
+    def _is_starved(self, since_check_sec: float, was_still: bool) -> bool:
+        """Whether it waited for a core since the last check, at which it had something to do too."""
+        before, self._used_sec = self._used_sec, self._process.processor_sec()
+        if not was_still or before is None or self._used_sec is None:
+            return False
+        is_executing = self._used_sec - before >= STARVED_BELOW * since_check_sec
+        return not (is_executing or self._starved_sec >= STARVED_SEC_MAX or self._process.is_blocked())
+
     def _is_stuck(self) -> bool:
         return self._stalled_sec >= MOVE_SEC or (
             self._stalled_sec >= MOVE_BLOCKED_SEC and self._process.is_blocked()
@@ -248,7 +275,9 @@ class SlotRuns:
         steps = self._page.steps
         if steps == self._steps:
             return False
-        self._steps, self._is_due, self._stalled_sec = steps, False, 0.0
+        self._steps, self._is_due = steps, False
+        self._stalled_sec = self._starved_sec = 0.0
+        self._is_still = False
         return True
 
 
