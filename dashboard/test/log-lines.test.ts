@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Line, LogLines } from '../src/pages/run/log-lines'
+import type { Line, LogLines } from '../src/pages/run/log/log-lines'
 import { begin, finish, type Gateway, later, pass, refused } from './gateway'
 
 const PAGE = 5000
@@ -10,7 +10,7 @@ let log: LogLines
 
 beforeEach(async () => {
   gateway = begin()
-  const module = await import('../src/pages/run/log-lines')
+  const module = await import('../src/pages/run/log/log-lines')
   log = new module.LogLines('a')
 })
 afterEach(finish)

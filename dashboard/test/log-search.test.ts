@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import './page'
-import { searchLog } from '../src/pages/run/log-search'
+import { searchLog } from '../src/pages/run/log/log-search'
 
 afterEach(() => {
   vi.unstubAllGlobals()

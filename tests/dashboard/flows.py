@@ -134,7 +134,34 @@ def described() -> Flow:
     return flow
 
 
+def levels() -> Flow:
+    """Lines of all levels, JSON, one long line; then it fails if it is told to."""
+
+    @task
+    def prepare() -> str:
+        print("INFO preparing")
+        return "ready"
+
+    @task
+    def report(prepare: str, fail: bool = False, size: int = 3) -> dict[str, int]:
+        print("WARNING the disk is nearly full")
+        print("ERROR one row was refused")
+        print('INFO summary {"rows": 42, "refused": {"late": 1}}')
+        print("a long line: " + "0123456789 " * 40 + "its end")
+        if fail:
+            raise RuntimeError("the report has no rows")
+        return {"rows": size}
+
+    @task
+    def publish(report: dict[str, int]) -> dict[str, int]:
+        return report
+
+    flow: Flow = Flow("levels") >> prepare >> report >> publish
+    return flow
+
+
 FLOWS: dict[str, Callable[[], Flow]] = {
+    "levels": levels,
     "described": described,
     "diamond": diamond,
     "chatty": chatty,
@@ -158,6 +185,7 @@ resolve.flows = {  # type: ignore[attr-defined]
     "mended": "Fails until a file is there",
     "release": "Asks before it deploys",
     "counted": "Two branches that count what is executed",
+    "levels": "Prints lines of all levels",
 }
 
 

@@ -21,7 +21,7 @@ import { isTakenOver } from './fork'
 import { Gantt } from './gantt'
 import { Graph } from './graph'
 import { Head } from './head'
-import { Log } from './log'
+import { Log, useRoom } from './log/log'
 import { useLoss } from './loss'
 import { type Moment, momentOf, standingAt, storyOf, storyOfRecords, withLoss } from './story'
 import { useRun } from './use-run'
@@ -42,6 +42,7 @@ export default function Run({ id }: { id: string }): JSX.Element {
 function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent[]; hasEvents: boolean }): JSX.Element {
   const [cursor, setCursor] = useState<Moment | null>(null)
   const task = usePlace().query.get('task')
+  const room = useRoom()
   // Whether it is to be run again, and if so from which task on.
   const [again, setAgain] = useState<{ task: string | null } | null>(null)
   const loss = useLoss(run)
@@ -97,7 +98,7 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
           select={setTask}
         />
       </section>
-      <div className="run-grid">
+      <div className="run-grid" data-room={room ?? undefined}>
         <section className="card" aria-label={t('run.gantt')}>
           <div className="card-head">
             <h2>{t('run.gantt')}</h2>

@@ -1,7 +1,7 @@
 // The lines of a log: read from its beginning in pages, then followed; kept up to a bound. No React.
-import { get, isRefusal, part } from '../../api/client'
-import { follow } from '../../api/stream'
-import { Cell } from '../../live/cell'
+import { get, isRefusal, part } from '../../../api/client'
+import { follow } from '../../../api/stream'
+import { Cell } from '../../../live/cell'
 
 export type Line = {
   seq: number
@@ -9,6 +9,7 @@ export type Line = {
   message: string
   task?: string | null
   stream?: string | null
+  level?: string | null
   attempt?: number | null
 }
 type PageOfLines = { entries: Line[]; next_token: string; complete: boolean; truncated: boolean }

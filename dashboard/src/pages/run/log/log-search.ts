@@ -1,5 +1,5 @@
 // A search of a whole log on the server, which pauses after a while: it is asked to go on until all was searched.
-import { ApiError, get, part } from '../../api/client'
+import { ApiError, get, part } from '../../../api/client'
 
 type Found = {
   entries: { seq: number }[]
@@ -18,13 +18,19 @@ export async function searchLog(
   text: string,
   signal: AbortSignal,
   onPause: (found: number[], toLine: number, lines: number) => void,
+  task: string | null = null,
 ): Promise<number[]> {
   const found: number[] = []
+  const wanted = { q: text, ...(task === null ? {} : { task }) }
   let token: string | undefined
   for (;;) {
     const page = await patiently(
       () =>
-        get<Found>(`/runs/${part(id)}/logs`, { q: text, limit: FOUND_MAX - found.length, since_token: token }, signal),
+        get<Found>(
+          `/runs/${part(id)}/logs`,
+          { ...wanted, limit: FOUND_MAX - found.length, since_token: token },
+          signal,
+        ),
       signal,
     )
     for (const line of page.entries) found.push(line.seq)
