@@ -69,6 +69,10 @@ chromium:  ## install a browser for the tests (Debian, as root)
 	    echo "The tests with a browser need chromium (on Debian, as root: apt-get install chromium); they are skipped." >&2; \
 	  fi; \
 	fi
+	@if ! command -v chromium-headless-shell >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell \
+	    >/dev/null 2>&1 || echo "chromium-headless-shell could not be installed: the tests use chromium, which is slower" >&2; \
+	fi
 
 check: $(READY) dashboard-lint  ## check lint, format, types, layers and tidiness
 	$(BIN)/ruff check .

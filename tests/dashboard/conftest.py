@@ -21,9 +21,12 @@ strategies:
 GRACE_SEC = 3
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Not for longer: while it is there, its loop runs in this thread, and tests that await cannot."""
+    """Not for longer: while it is there, its loop runs in this thread, and tests that await cannot.
+
+    No test of this folder awaits. Each test has a context of its own in it (`visit`).
+    """
     require_browser()
     with chromium() as started:
         yield started
