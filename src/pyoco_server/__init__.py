@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyoco_server.config import NatsBackendConfig
     from pyoco_server.flows.waits import approval, sleep
-    from pyoco_server.http_client import PyocoHttpClient
+    from pyoco_server.http_client import AsyncPyocoClient, PyocoHttpClient
     from pyoco_server.logging_config import configure_logging
     from pyoco_server.nats_client import PyocoNatsClient
     from pyoco_server.store.resources import ensure_resources
     from pyoco_server.worker import PyocoNatsWorker
 
 __all__ = [
+    "AsyncPyocoClient",
     "NatsBackendConfig",
     "PyocoHttpClient",
     "PyocoNatsClient",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncPyocoClient": "http_client",
     "NatsBackendConfig": "config",
     "PyocoHttpClient": "http_client",
     "PyocoNatsClient": "nats_client",

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.http_client import client as http_client
+from pyoco_server.http_client import PyocoHttpClient, runs
 from pyoco_server.http_client.calls import events_in
 from tests.http_client.conftest import Stack
 
@@ -61,7 +60,7 @@ def test_a_refused_watch_says_why(client: PyocoHttpClient) -> None:
 def test_following_goes_on_over_the_end_of_a_stream(
     client: PyocoHttpClient, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_client, "ONE_WATCH_SEC", 0.9)
+    monkeypatch.setattr(runs, "ONE_WATCH_SEC", 0.9)
     run_id = client.submit_run("hello", tag="nobody")["run_id"]
     connections: list[int] = []
     stream = client._http.stream

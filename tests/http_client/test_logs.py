@@ -57,16 +57,16 @@ def test_a_search_that_is_refused_for_now_is_asked_again(
 ) -> None:
     run_id = finished(client)
     answers = [httpx.Response(429, headers={"Retry-After": "0"}) for _ in range(3)]
-    ask = client._http.get
+    ask = client._http.request
 
-    def busy_at_first(path: str, **asked: Any) -> httpx.Response:
+    def busy_at_first(method: str, path: str, **asked: Any) -> httpx.Response:
         if not answers:
-            return ask(path, **asked)
+            return ask(method, path, **asked)
         answer = answers.pop()
         answer.request = httpx.Request("GET", client._http.base_url)
         return answer
 
-    monkeypatch.setattr(client._http, "get", busy_at_first)
+    monkeypatch.setattr(client._http, "request", busy_at_first)
     assert [entry["message"] for entry in client.logs(run_id, q="run comp")] == ["run completed"]
     assert not answers
 

@@ -1,18 +1,13 @@
-"""What all calls of the HTTP client share: query values, answers, streams, and the time that is left."""
+"""What all calls of the HTTP clients share: query values, paths, keys, events, and the time that is left."""
 
 from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
-
-import httpx
-
-# A stream that breaks is opened again at the same place, at most this often in a row.
-RECONNECTS_MAX = 10
-RECONNECT_SEC = 1.0
+from urllib.parse import quote
 
 
 class Event(NamedTuple):
@@ -23,47 +18,47 @@ class Event(NamedTuple):
     id: str | None
 
 
+class EventParser:
+    """Lines of a stream into events. An event that was cut before its end is not one."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def feed(self, line: str) -> Event | None:
+        """The event that this line ends, if it ends one."""
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        if "data" not in fields:
+            return None
+        return Event(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
+
+
+def events_in(lines: Iterable[str]) -> Iterator[Event]:
+    parser = EventParser()
+    return (event for line in lines if (event := parser.feed(line)) is not None)
+
+
 def given(**values: Any) -> dict[str, Any]:
     """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def answer(response: httpx.Response) -> Any:
-    return response.raise_for_status().json()
+def path_of(*parts: str) -> str:
+    """`/runs/<id>/logs` of `runs`, `<id>`, `logs`; reserved characters are percent-encoded."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def object_in(response: httpx.Response) -> dict[str, Any]:
-    found: dict[str, Any] = answer(response)
-    return found
+def key_header(given_key: str | None, name: str = "Idempotency-Key") -> dict[str, str]:
+    """The key of a request: every repetition of the request carries the same one."""
+    return {name: given_key or str(uuid.uuid4())}
 
 
-def list_in(response: httpx.Response) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = answer(response)
-    return found
-
-
-@contextmanager
-def open_stream(
-    http: httpx.Client, path: str, query: dict[str, Any] | None = None, last_id: str | None = None
-) -> Iterator[httpx.Response]:
-    headers = {"Last-Event-ID": last_id} if last_id else {}
-    with http.stream("GET", path, params=query, headers=headers) as response:
-        if response.is_error:
-            response.read()  # the error shows the body
-        response.raise_for_status()
-        yield response
-
-
-def events_in(lines: Iterable[str]) -> Iterator[Event]:
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
-            continue
-        if "data" in fields:
-            yield Event(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
-        fields = {}
+def execution_key(given_key: str | None) -> dict[str, str]:
+    """As `key_header`, as commands to executions spell it."""
+    return key_header(given_key, "X-Idempotency-Key")
 
 
 def deadline_after(timeout_sec: float | None) -> float | None:

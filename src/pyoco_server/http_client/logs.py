@@ -1,152 +1,158 @@
-"""Calls of the HTTP client about the output of runs: one page, all lines, or all lines as they come."""
+"""Calls about the output of runs: one page, all lines, or all lines as they come."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import quote
+from typing import Any, cast
 
-import httpx
-
-from pyoco_server.http_client.calls import (
-    RECONNECT_SEC,
+from pyoco_server.http_client.answers import LogEntry
+from pyoco_server.http_client.calls import given, path_of
+from pyoco_server.http_client.script import (
     RECONNECTS_MAX,
-    events_in,
-    given,
-    object_in,
-    open_stream,
+    ApiRequest,
+    Emit,
+    EventStream,
+    Pause,
+    PolicyOf,
+    Script,
+    Step,
+    Stream,
+    ask,
+    send,
 )
 
 PAGE_LINES = 5_000
-NO_CONTENT = 204
 
 # A search is sent again, at most this often, while the gateway refuses it because of too many searches.
-TOO_MANY_REQUESTS = 429
 SEARCH_TRIES_MAX = 20
-RETRY_AFTER_SEC_MAX = 30.0
 
 Entry = dict[str, Any]
 # Called with the number of lines that are searched, and the number of lines in the log.
 OnSearched = Callable[[int, int], None]
 
 
-class LogCalls:
-    """Part of `PyocoHttpClient`."""
+def get_logs(
+    run_id: str,
+    *,
+    since_token: str | None = None,
+    limit: int | None = None,
+    tail: int | None = None,
+    q: str | None = None,
+    regex: bool = False,
+    task: str | None = None,
+    since: float | None = None,
+) -> Script[dict[str, Any]]:
+    """`{"entries", "next_token", "complete", "truncated"}`: pass the token on for the next page.
 
-    _http: httpx.Client
+    A search (`q`, `task`, `since`) also has `searched`: `{"to_line", "lines", "paused_by"}`.
+    """
+    query = given(since_token=since_token, limit=limit, tail=tail, q=q, task=task, since=since)
+    return ask(_page_request(run_id, query, regex))
 
-    def get_logs(
-        self,
-        run_id: str,
-        *,
-        since_token: str | None = None,
-        limit: int | None = None,
-        tail: int | None = None,
-        q: str | None = None,
-        regex: bool = False,
-        task: str | None = None,
-        since: float | None = None,
-    ) -> dict[str, Any]:
-        """`{"entries", "next_token", "complete", "truncated"}`: pass the token on for the next page.
 
-        A search (`q`, `task`, `since`) also has `searched`: `{"to_line", "lines", "paused_by"}`.
-        """
-        query = given(since_token=since_token, limit=limit, tail=tail, q=q, task=task, since=since)
-        query |= {"regex": "true"} if regex else {}
-        return object_in(self._http.get(f"/runs/{quote(run_id, safe='')}/logs", params=query))
+def logs(
+    run_id: str,
+    *,
+    tail: int | None = None,
+    on_searched: OnSearched = lambda line, lines: None,
+    **sought: Any,
+) -> Stream[Entry]:
+    """All lines that exist now, or those that match (`q`, `regex`, `task`, `since`).
 
-    def logs(
-        self,
-        run_id: str,
-        *,
-        tail: int | None = None,
-        on_searched: OnSearched = lambda line, lines: None,
-        **sought: Any,
-    ) -> Iterator[Entry]:
-        """All lines that exist now, or those that match (`q`, `regex`, `task`, `since`).
+    The gateway searches for a limited time per request; requests follow until it has searched all lines.
+    `on_searched` is called after each pause of a search.
+    """
+    yield from _stored(run_id, tail, on_searched, sought)
 
-        The gateway searches for a limited time per request; requests follow until it has searched all lines.
-        `on_searched` is called after each pause of a search.
-        """
-        for page in self._pages(run_id, tail, sought):
-            yield from page["entries"]
-            _report_pause(page, on_searched)
 
-    def follow_logs(
-        self,
-        run_id: str,
-        *,
-        tail: int | None = None,
-        on_searched: OnSearched = lambda line, lines: None,
-        **sought: Any,
-    ) -> Iterator[Entry]:
-        """Every line until the last line of an ended run. Gateways may restart meanwhile."""
-        token = None
-        for page in self._pages(run_id, tail, sought):
-            yield from page["entries"]
-            _report_pause(page, on_searched)
-            token = page["next_token"]
-            if page["complete"]:
+def follow_logs(
+    run_id: str,
+    *,
+    tail: int | None = None,
+    on_searched: OnSearched = lambda line, lines: None,
+    **sought: Any,
+) -> Stream[Entry]:
+    """Every line until the last line of an ended run. Gateways may restart meanwhile."""
+    token, is_complete = yield from _stored(run_id, tail, on_searched, sought)
+    if not is_complete:
+        yield from _live(run_id, token, sought)
+
+
+def lines(
+    run_id: str,
+    *,
+    follow: bool = False,
+    tail: int | None = None,
+    q: str | None = None,
+    regex: bool = False,
+    task: str | None = None,
+    since: float | None = None,
+) -> Stream[LogEntry]:
+    """The lines of the run, or those that match; with `follow` every line until the last line of the
+    ended run.
+
+    A stream that breaks is opened again after the last line that was read: no line is missing or
+    repeated.
+    """
+    sought = given(q=q, task=task, since=since) | ({"regex": True} if regex else {})
+    read = follow_logs if follow else logs
+    return cast("Stream[LogEntry]", read(run_id, tail=tail, **sought))
+
+
+def _stored(
+    run_id: str, tail: int | None, on_searched: OnSearched, sought: dict[str, Any]
+) -> Generator[Step | Emit[Entry], Any, tuple[str | None, bool]]:
+    """Emit what is stored. Returns the position after it, and whether the log ends there."""
+    token: str | None = None
+    while True:
+        query = given(since_token=token, limit=tail or PAGE_LINES, tail=tail)
+        query |= given(**{name: value for name, value in sought.items() if name != "regex"})
+        request = _page_request(run_id, query, bool(sought.get("regex")))
+        response = yield from send(request, tries_max=SEARCH_TRIES_MAX)
+        page: dict[str, Any] = response.raise_for_status().json()
+        for entry in page["entries"]:
+            yield Emit(entry)
+        _report_pause(page, on_searched)
+        is_last = page["next_token"] == token or page["complete"]
+        token, tail = page["next_token"], None
+        if is_last:
+            return token, page["complete"]
+
+
+def _live(run_id: str, token: str | None, sought: dict[str, Any]) -> Stream[Entry]:
+    stream = EventStream(lambda: ApiRequest("GET", path_of("runs", run_id, "logs", "stream")), token)
+    empty_streams = 0
+    while True:
+        before = stream.last_id
+        while (event := (yield from stream.next())) is not None:
+            if event.name == "end":
                 return
-        for entry in self._stream(run_id, token):
-            if _matches(entry, **sought):
-                yield entry
+            if event.name == "logEntry" and _matches(event.data, **sought):
+                yield Emit(event.data)
+        if stream.is_finished:
+            return
+        # The connection ended in order, but the log did not: a proxy, or a gateway that stops.
+        empty_streams = empty_streams + 1 if stream.last_id == before else 0
+        if empty_streams > RECONNECTS_MAX:
+            raise ConnectionError(
+                f"The stream of the log of run {run_id} ends again and again without a line."
+            )
+        if empty_streams:
+            policy = yield PolicyOf()
+            yield Pause(policy.backoff(empty_streams))
 
-    def _pages(self, run_id: str, tail: int | None, sought: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        token = None
-        while True:
-            limit = tail or PAGE_LINES
-            page = self._get_page(run_id, since_token=token, limit=limit, tail=tail, **sought)
-            yield page
-            if page["next_token"] == token or page["complete"]:
-                return
-            token, tail = page["next_token"], None
 
-    def _get_page(self, run_id: str, **query: Any) -> dict[str, Any]:
-        """Tries again while the gateway has too many searches."""
-        for _ in range(SEARCH_TRIES_MAX - 1):
-            try:
-                return self.get_logs(run_id, **query)
-            except httpx.HTTPStatusError as error:
-                if error.response.status_code != TOO_MANY_REQUESTS:
-                    raise
-                time.sleep(_retry_after_sec(error.response))
-        return self.get_logs(run_id, **query)
-
-    def _stream(self, run_id: str, token: str | None) -> Iterator[Entry]:
-        path = f"/runs/{quote(run_id, safe='')}/logs/stream"
-        tries = RECONNECTS_MAX
-        while True:
-            try:
-                with open_stream(self._http, path, last_id=token) as response:
-                    if response.status_code == NO_CONTENT:
-                        return
-                    for event in events_in(response.iter_lines()):
-                        tries = RECONNECTS_MAX
-                        token = event.id or token
-                        if event.name == "end":
-                            return
-                        if event.name == "logEntry":
-                            yield event.data
-            except httpx.TransportError:
-                tries -= 1
-                if not tries:
-                    raise
-                time.sleep(RECONNECT_SEC)
+def _page_request(run_id: str, query: dict[str, Any], regex: bool) -> ApiRequest:
+    query |= {"regex": "true"} if regex else {}
+    return ApiRequest("GET", path_of("runs", run_id, "logs"), query)
 
 
 def _report_pause(page: dict[str, Any], on_searched: OnSearched) -> None:
     searched = page.get("searched")  # missing in answers of an older gateway
     if searched is not None and searched["paused_by"] is not None:
         on_searched(searched["to_line"], searched["lines"])
-
-
-def _retry_after_sec(response: httpx.Response) -> float:
-    value = response.headers.get("retry-after", "")
-    return min(float(value), RETRY_AFTER_SEC_MAX) if value.isdecimal() else RECONNECT_SEC
 
 
 def _matches(

@@ -1,78 +1,72 @@
-"""Calls of the HTTP client about schedules, which start runs by time."""
+"""Calls about schedules, which start runs by time.
+
+A schedule has exactly one of `run_at`, `interval_seconds` and `cron`. Instants are ISO 8601 with an
+offset. `start_at` belongs to an interval, `timezone` to cron.
+"""
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
-import httpx
+from pyoco_server.http_client.calls import given, path_of
+from pyoco_server.http_client.runs import workflow_file
+from pyoco_server.http_client.script import ApiRequest, Script, ask
 
-from pyoco_server.http_client.calls import given, list_in, object_in
 
+def create_schedule(
+    flow_name: str,
+    params: dict[str, Any] | None = None,
+    *,
+    tag: str | None = None,
+    tags: list[str] | None = None,
+    run_at: str | None = None,
+    interval_seconds: float | None = None,
+    start_at: str | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+) -> Script[dict[str, Any]]:
+    """A schedule for a flow of the workers. Exactly one of `run_at`, `interval_seconds` and `cron` is
+    given.
 
-class ScheduleCalls:
-    """Part of `PyocoHttpClient`. A schedule has exactly one of `run_at`, `interval_seconds` and `cron`.
-
-    Instants are ISO 8601 with an offset. `start_at` belongs to an interval, `timezone` to cron.
+    The gateway takes no idempotency key here: after a lost answer the call raises, and is not sent again.
     """
-
-    _http: httpx.Client
-
-    def create_schedule(
-        self,
-        flow_name: str,
-        params: dict[str, Any] | None = None,
-        *,
-        tag: str | None = None,
-        tags: list[str] | None = None,
-        run_at: str | None = None,
-        interval_seconds: float | None = None,
-        start_at: str | None = None,
-        cron: str | None = None,
-        timezone: str | None = None,
-    ) -> dict[str, Any]:
-        """A schedule for a flow of the workers."""
-        wanted = {"flow_name": flow_name, "params": params or {}} | given(tag=tag, tags=tags)
-        wanted |= given(run_at=run_at, interval_seconds=interval_seconds, start_at=start_at)
-        return object_in(self._http.post("/schedules", json=wanted | given(cron=cron, timezone=timezone)))
-
-    def create_yaml_schedule(
-        self,
-        workflow_yaml: str | bytes,
-        *,
-        flow_name: str,
-        tag: str | None = None,
-        run_at: str | None = None,
-        interval_seconds: float | None = None,
-        start_at: str | None = None,
-        cron: str | None = None,
-        timezone: str | None = None,
-    ) -> dict[str, Any]:
-        """A schedule for the flow in this `flow.yaml`."""
-        form = {"flow_name": flow_name} | given(tag=tag, run_at=run_at, start_at=start_at)
-        form |= given(interval_seconds=interval_seconds, cron=cron, timezone=timezone)
-        return object_in(self._http.post("/schedules/yaml", files=workflow_file(workflow_yaml), data=form))
-
-    def list_schedules(self) -> list[dict[str, Any]]:
-        """The latest first."""
-        return list_in(self._http.get("/schedules"))
-
-    def list_schedule_runs(
-        self, schedule_id: str, *, include_records: bool = False, limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        """The runs that it has started, those that changed last first."""
-        query = given(limit=limit, include="records" if include_records else None)
-        return list_in(self._http.get(f"{_path(schedule_id)}/runs", params=query))
-
-    def delete_schedule(self, schedule_id: str) -> dict[str, Any]:
-        """The schedule starts no more runs. Runs that it has started go on."""
-        return object_in(self._http.delete(_path(schedule_id)))
+    wanted = {"flow_name": flow_name, "params": params or {}} | given(tag=tag, tags=tags)
+    wanted |= given(run_at=run_at, interval_seconds=interval_seconds, start_at=start_at)
+    wanted |= given(cron=cron, timezone=timezone)
+    return ask(ApiRequest("POST", "/schedules", json=wanted, repeatable=False))
 
 
-def workflow_file(workflow_yaml: str | bytes) -> dict[str, tuple[str, bytes, str]]:
-    content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
-    return {"workflow": ("flow.yaml", content, "application/x-yaml")}
+def create_yaml_schedule(
+    workflow_yaml: str | bytes,
+    *,
+    flow_name: str,
+    tag: str | None = None,
+    run_at: str | None = None,
+    interval_seconds: float | None = None,
+    start_at: str | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+) -> Script[dict[str, Any]]:
+    """A schedule for the flow in this `flow.yaml`."""
+    form = {"flow_name": flow_name} | given(tag=tag, run_at=run_at, start_at=start_at)
+    form |= given(interval_seconds=interval_seconds, cron=cron, timezone=timezone)
+    files = workflow_file(workflow_yaml)
+    return ask(ApiRequest("POST", "/schedules/yaml", form=form, files=files, repeatable=False))
 
 
-def _path(schedule_id: str) -> str:
-    return f"/schedules/{quote(schedule_id, safe='')}"
+def list_schedules() -> Script[list[dict[str, Any]]]:
+    """All schedules, the latest first."""
+    return ask(ApiRequest("GET", "/schedules"))
+
+
+def list_schedule_runs(
+    schedule_id: str, *, include_records: bool = False, limit: int | None = None
+) -> Script[list[dict[str, Any]]]:
+    """The runs that it has started, those that changed last first."""
+    query = given(limit=limit, include="records" if include_records else None)
+    return ask(ApiRequest("GET", path_of("schedules", schedule_id, "runs"), query))
+
+
+def delete_schedule(schedule_id: str) -> Script[dict[str, Any]]:
+    """The schedule starts no more runs. Runs that it has started go on."""
+    return ask(ApiRequest("DELETE", path_of("schedules", schedule_id), repeatable=False))

@@ -9,17 +9,21 @@ from typing import Any
 import httpx
 
 from pyoco_server.cli.entry import CliRefusal, WrongArguments
-from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.http_client import PyocoHttpClient, RetryPolicy
 
 UNREACHABLE = "ERR-PYOCO-0001"
 START_COMMAND = "pyoco-server up"
+# A person waits: that no gateway answers is said at once.
+RETRY_POLICY = RetryPolicy(connect=False)
 SERVER_EXAMPLE = "pyoco-client --server http://127.0.0.1:8000 list"
 
 
 @contextmanager
 def gateway_client(server: str, api_key: str | None, api_key_header: str) -> Iterator[PyocoHttpClient]:
     try:
-        with PyocoHttpClient(server, api_key=api_key, api_key_header=api_key_header) as client:
+        with PyocoHttpClient(
+            server, api_key=api_key, api_key_header=api_key_header, retry_policy=RETRY_POLICY
+        ) as client:
             yield client
     except httpx.HTTPStatusError as error:
         raise _refusal(error.response) from error

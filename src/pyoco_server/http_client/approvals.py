@@ -1,0 +1,88 @@
+"""Calls about tasks that wait for an answer."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from pyoco_server.http_client.answers import CommandAnswer
+from pyoco_server.http_client.calls import execution_key, given, path_of
+from pyoco_server.http_client.script import ApiRequest, Emit, Script, Stream, ask
+
+
+def list_approvals(*, limit: int | None = None, cursor: str | None = None) -> Script[dict[str, Any]]:
+    """`{"items", "next_cursor"}`: the tasks that wait for an answer, the longest waiting first."""
+    return ask(ApiRequest("GET", "/approvals", given(limit=limit, cursor=cursor)))
+
+
+def each_approval(*, page_size: int = 100) -> Stream[dict[str, Any]]:
+    """Every task that waits for an answer, the longest waiting first."""
+    cursor: str | None = None
+    while True:
+        page = yield from list_approvals(limit=page_size, cursor=cursor)
+        for item in page["items"]:
+            yield Emit(item)
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return
+
+
+def resume_task(
+    run_id: str,
+    task: str,
+    *,
+    wait_key: str | None = None,
+    payload: Any = None,
+    decision: str | None = None,
+    comment: str | None = None,
+    idempotency_key: str | None = None,
+) -> Script[dict[str, Any]]:
+    """Answer a task that waits. `decision`: `approve` or `reject`; `wait_key` defaults to the task.
+
+    After a lost response, send the answer again with the same `idempotency_key`: it is applied once.
+    """
+    path = path_of("executions", run_id, "nodes", task, "resume")
+    body = {"resumeKey": task if wait_key is None else wait_key}
+    body |= given(payload=payload, decision=decision, comment=comment)
+    return ask(ApiRequest("POST", path, json=body, headers=execution_key(idempotency_key)))
+
+
+def approve(
+    run_id: str,
+    task: str,
+    payload: Any = None,
+    *,
+    comment: str | None = None,
+    wait_key: str | None = None,
+    idempotency_key: str | None = None,
+) -> Script[CommandAnswer]:
+    """Approve a task that waits; `payload` becomes its result."""
+    answer = resume_task(
+        run_id,
+        task,
+        payload=payload,
+        decision="approve",
+        comment=comment,
+        wait_key=wait_key,
+        idempotency_key=idempotency_key,
+    )
+    return cast("Script[CommandAnswer]", answer)
+
+
+def reject(
+    run_id: str,
+    task: str,
+    comment: str | None = None,
+    *,
+    wait_key: str | None = None,
+    idempotency_key: str | None = None,
+) -> Script[CommandAnswer]:
+    """Reject a task that waits: it fails, and `comment` is its error."""
+    answer = resume_task(
+        run_id,
+        task,
+        decision="reject",
+        comment=comment,
+        wait_key=wait_key,
+        idempotency_key=idempotency_key,
+    )
+    return cast("Script[CommandAnswer]", answer)
