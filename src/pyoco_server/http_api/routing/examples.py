@@ -38,7 +38,10 @@ def add_example(described: Schema, example: Example) -> None:
     """`described`: an operation of the document."""
     for param in described.get("parameters", ()):
         if param["name"] in example.params:
-            param["example"] = example.params[param["name"]]
+            sent = example.params[param["name"]]
+            # A parameter that may be repeated was sent once.
+            is_alone = param["schema"].get("type") == "array" and not isinstance(sent, list)
+            param["example"] = [sent] if is_alone else sent
     if "requestBody" in described:
         _add(described["requestBody"], example.body)
     for status, shown in example.answers.items():
