@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from tests.http_client.conftest import Stack
 from tests.http_client.proxy import proxy_to
 
 WAIT_SEC = 30.0
-NODES = [{"id": "one"}, {"id": "two", "after": ["one"]}]
+NODES: list[dict[str, Any]] = [{"id": "one"}, {"id": "two", "after": ["one"]}]
 
 
 def test_a_run_is_submitted_waited_for_and_read(client: PyocoHttpClient) -> None:
@@ -137,7 +138,7 @@ def test_both_clients_and_their_handles_have_the_same_calls() -> None:
     pairs: list[tuple[type, type]] = [(PyocoHttpClient, AsyncPyocoClient)]
     pairs += [
         (getattr(handles, name), getattr(async_handles, f"Async{name}"))
-        for name in ("Run", "Execution", "Job", "Schedule", "Approval")
+        for name in ("RunHandle", "ExecutionHandle", "JobHandle", "ScheduleHandle", "ApprovalHandle")
     ]
     for blocking, awaited in pairs:
         for name in (name for name in vars(blocking) if not name.startswith("_")):

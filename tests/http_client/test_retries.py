@@ -1,4 +1,4 @@
-"""Requests that are sent again: after a lost answer with the same key, and after what `Retry-After` asks for."""
+"""Requests that are sent again: after a lost answer with the same key, and after `Retry-After`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.http_client import AsyncPyocoClient, PyocoHttpClient, RetryPolicy
+from pyoco_server.http_client import AsyncPyocoClient, PyocoHttpClient, RequestRetryPolicy
 from pyoco_server.http_client.retries import retry_after_sec
 from pyoco_server.http_client.runs import get_run, submit_run
 from pyoco_server.http_client.schedules import create_schedule
@@ -69,7 +69,7 @@ def test_a_request_without_a_key_is_not_repeated_after_a_lost_answer(
 
 def test_the_policy_can_forbid_retries(stack: Stack) -> None:
     drop = DropFirst(b"POST /runs ")
-    never = RetryPolicy(tries_max=1)
+    never = RequestRetryPolicy(tries_max=1)
     with proxy_to(stack.url, drop) as proxy, PyocoHttpClient(proxy.url, retry_policy=never) as behind:
         with pytest.raises(httpx.TransportError):
             behind.submit("hello", tag="nobody")
@@ -85,7 +85,7 @@ def steps_of(script: Any, answers: list[httpx.Response | httpx.TransportError]) 
             steps.append(script.throw(outcome) if isinstance(outcome, Exception) else script.send(outcome))
             outcome = None
             if isinstance(steps[-1], PolicyOf):
-                outcome = RetryPolicy()
+                outcome = RequestRetryPolicy()
             elif isinstance(steps[-1], Send):
                 outcome = answers.pop(0)
     except StopIteration as end:

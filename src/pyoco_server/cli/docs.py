@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from pyoco_server.cli.client_reference import client_reference_page
 from pyoco_server.config import (
     SECRETS,
     NatsBackendConfig,
@@ -82,6 +83,7 @@ def openapi_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/client-reference.md": client_reference_page,
     "docs/configuration.md": configuration_page,
     "docs/openapi.json": openapi_page,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
-class LogEntry(TypedDict, total=False):
+class LogLineAnswer(TypedDict, total=False):
     """A line that a run printed, or a notice about the run."""
 
     timestamp: str

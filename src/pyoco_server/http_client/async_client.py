@@ -14,16 +14,16 @@ from pyoco_server.http_client import approvals as approval_calls
 from pyoco_server.http_client import executions, jobs, operator, overview, runs, schedules, workers
 from pyoco_server.http_client import logs as logs_calls
 from pyoco_server.http_client.async_handles import (
-    AsyncApproval,
-    AsyncExecution,
-    AsyncJob,
+    AsyncApprovalHandle,
+    AsyncExecutionHandle,
+    AsyncJobHandle,
     AsyncMaking,
     AsyncMakingEach,
-    AsyncRun,
-    AsyncSchedule,
+    AsyncRunHandle,
+    AsyncScheduleHandle,
 )
 from pyoco_server.http_client.asynchronous import AsyncTransport, Awaited, AwaitedStream
-from pyoco_server.http_client.retries import RetryPolicy
+from pyoco_server.http_client.retries import RequestRetryPolicy
 from pyoco_server.http_client.script import REQUEST_TIMEOUT_SEC
 
 
@@ -36,13 +36,13 @@ class AsyncPyocoClient:
         *,
         api_key: str | None = None,
         api_key_header: str = "X-API-Key",
-        retry_policy: RetryPolicy | None = None,
+        retry_policy: RequestRetryPolicy | None = None,
     ) -> None:
         headers = {api_key_header: api_key} if api_key else {}
         self._http = httpx.AsyncClient(
             base_url=base_url.rstrip("/"), headers=headers, timeout=REQUEST_TIMEOUT_SEC
         )
-        self.transport = AsyncTransport(self._http, retry_policy or RetryPolicy())
+        self.transport = AsyncTransport(self._http, retry_policy or RequestRetryPolicy())
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,29 +57,29 @@ class AsyncPyocoClient:
         await self._http.aclose()
 
     # Handles: what was made or found, with its calls
-    submit = AsyncMaking(runs.submit_run, AsyncRun)
-    submit_yaml = AsyncMaking(runs.submit_run_yaml, AsyncRun)
-    create_execution = AsyncMaking(executions.create_execution, AsyncExecution)
-    create_job = AsyncMaking(jobs.create_job, AsyncJob)
-    add_schedule = AsyncMaking(schedules.create_schedule, AsyncSchedule)
-    add_yaml_schedule = AsyncMaking(schedules.create_yaml_schedule, AsyncSchedule)
-    approvals = AsyncMakingEach(approval_calls.each_approval, AsyncApproval)
+    submit = AsyncMaking(runs.submit_run, AsyncRunHandle)
+    submit_yaml = AsyncMaking(runs.submit_run_yaml, AsyncRunHandle)
+    create_execution = AsyncMaking(executions.create_execution, AsyncExecutionHandle)
+    create_job = AsyncMaking(jobs.create_job, AsyncJobHandle)
+    add_schedule = AsyncMaking(schedules.create_schedule, AsyncScheduleHandle)
+    add_yaml_schedule = AsyncMaking(schedules.create_yaml_schedule, AsyncScheduleHandle)
+    approvals = AsyncMakingEach(approval_calls.each_approval, AsyncApprovalHandle)
 
-    def run(self, run_id: str) -> AsyncRun:
+    def run(self, run_id: str) -> AsyncRunHandle:
         """The handle of a run that exists. Sends nothing."""
-        return AsyncRun(self.transport, {"run_id": run_id})
+        return AsyncRunHandle(self.transport, {"run_id": run_id})
 
-    def execution(self, execution_id: str) -> AsyncExecution:
+    def execution(self, execution_id: str) -> AsyncExecutionHandle:
         """The handle of an execution that exists. Sends nothing."""
-        return AsyncExecution(self.transport, {"executionId": execution_id})
+        return AsyncExecutionHandle(self.transport, {"executionId": execution_id})
 
-    def job(self, job_id: str) -> AsyncJob:
+    def job(self, job_id: str) -> AsyncJobHandle:
         """The handle of a job that exists. Sends nothing."""
-        return AsyncJob(self.transport, {"id": job_id})
+        return AsyncJobHandle(self.transport, {"id": job_id})
 
-    def schedule(self, schedule_id: str) -> AsyncSchedule:
+    def schedule(self, schedule_id: str) -> AsyncScheduleHandle:
         """The handle of a schedule that exists. Sends nothing."""
-        return AsyncSchedule(self.transport, {"schedule_id": schedule_id})
+        return AsyncScheduleHandle(self.transport, {"schedule_id": schedule_id})
 
     # Runs
     submit_run = Awaited(runs.submit_run)

@@ -88,7 +88,7 @@ class AsyncMakingEach(DescribedMethod, Generic[P, H]):
         return call
 
 
-class AsyncRun(AsyncHandle):
+class AsyncRunHandle(AsyncHandle):
     """A run: `run = await client.submit("hello"); await run.result()`."""
 
     id_member = "run_id"
@@ -111,13 +111,13 @@ class AsyncRun(AsyncHandle):
         from_start: bool = False,
         from_task: str | None = None,
         params: dict[str, Any] | None = None,
-    ) -> AsyncRun:
+    ) -> AsyncRunHandle:
         """The handle of a new run, which executes only what has not succeeded (`PyocoHttpClient.retry`)."""
         script = runs.retry(self.id, from_start=from_start, from_task=from_task, params=params)
-        return AsyncRun(self.transport, await self.transport.run(script))
+        return AsyncRunHandle(self.transport, await self.transport.run(script))
 
 
-class AsyncExecution(AsyncHandle):
+class AsyncExecutionHandle(AsyncHandle):
     """An execution. The node calls are for executions that a client drives."""
 
     id_member = "executionId"
@@ -141,7 +141,7 @@ class AsyncExecution(AsyncHandle):
     reject = AwaitedOf(approvals.reject)
 
 
-class AsyncJob(AsyncHandle):
+class AsyncJobHandle(AsyncHandle):
     """A job."""
 
     get = AwaitedOf(jobs.get_job)
@@ -155,19 +155,19 @@ class AsyncJob(AsyncHandle):
     remove_tag = AwaitedOf(jobs.remove_tag)
 
 
-class AsyncSchedule(AsyncHandle):
+class AsyncScheduleHandle(AsyncHandle):
     """A schedule."""
 
     id_member = "schedule_id"
     delete = AwaitedOf(schedules.delete_schedule)
 
-    async def runs(self, *, limit: int | None = None) -> list[AsyncRun]:
+    async def runs(self, *, limit: int | None = None) -> list[AsyncRunHandle]:
         """The runs that it has started, those that changed last first."""
         found = await self.transport.run(schedules.list_schedule_runs(self.id, limit=limit))
-        return [AsyncRun(self.transport, one) for one in found]
+        return [AsyncRunHandle(self.transport, one) for one in found]
 
 
-class AsyncApproval(AsyncHandle):
+class AsyncApprovalHandle(AsyncHandle):
     """A task that waits for an answer. `approval.answer` has its prompt; `id` is the id of its run."""
 
     id_member = "run_id"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import httpx
 
 from pyoco_server.http_client.methods import DescribedMethod
-from pyoco_server.http_client.retries import RetryPolicy
+from pyoco_server.http_client.retries import RequestRetryPolicy
 from pyoco_server.http_client.script import (
     ApiRequest,
     Emit,
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class AsyncTransport:
     """Performs the steps of one script after the other."""
 
-    def __init__(self, http: httpx.AsyncClient, policy: RetryPolicy) -> None:
+    def __init__(self, http: httpx.AsyncClient, policy: RequestRetryPolicy) -> None:
         self.http = http
         self.policy = policy
 
@@ -51,7 +51,7 @@ class AsyncTransport:
             finally:
                 script.close()
 
-    async def iterate(self, script: Stream[T]) -> AsyncIterator[T]:
+    async def iterate(self, script: Stream[T]) -> AsyncGenerator[T, None]:
         async with _Conversation(self) as conversation:
             try:
                 step = next(script)
@@ -161,14 +161,14 @@ class AwaitedStream(DescribedMethod, Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: HasAsyncTransport, owner: type) -> Callable[P, AsyncGenerator[T, None]]: ...
     def __get__(self, client: HasAsyncTransport | None, owner: type) -> Callable[..., Any]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
 
         @functools.wraps(self.describe)
-        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:
             return transport.iterate(self.describe(*args, **kwargs))
 
         return call
@@ -207,13 +207,13 @@ class AwaitedStreamOf(DescribedMethod, Generic[P, T]):
     @overload
     def __get__(self, handle: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, handle: HasAsyncId, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, handle: HasAsyncId, owner: type) -> Callable[P, AsyncGenerator[T, None]]: ...
     def __get__(self, handle: HasAsyncId | None, owner: type) -> Callable[..., Any]:
         if handle is None:
             return self.on_class(owner)
         one = handle
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:
             return one.transport.iterate(self.describe(one.id, *args, **kwargs))
 
         call.__doc__ = self.__doc__

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import httpx
 
 from pyoco_server.http_client.methods import DescribedMethod
-from pyoco_server.http_client.retries import RetryPolicy
+from pyoco_server.http_client.retries import RequestRetryPolicy
 from pyoco_server.http_client.script import (
     ApiRequest,
     Emit,
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class BlockingTransport:
     """Performs the steps of one script after the other."""
 
-    def __init__(self, http: httpx.Client, policy: RetryPolicy) -> None:
+    def __init__(self, http: httpx.Client, policy: RequestRetryPolicy) -> None:
         self.http = http
         self.policy = policy
 
@@ -51,7 +51,7 @@ class BlockingTransport:
             finally:
                 script.close()
 
-    def iterate(self, script: Stream[T]) -> Iterator[T]:
+    def iterate(self, script: Stream[T]) -> Generator[T, None, None]:
         with _Conversation(self) as conversation:
             try:
                 step = next(script)
@@ -161,14 +161,14 @@ class BlockingStream(DescribedMethod, Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: HasTransport, owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: HasTransport, owner: type) -> Callable[P, Generator[T, None, None]]: ...
     def __get__(self, client: HasTransport | None, owner: type) -> Callable[..., Any]:
         if client is None:
             return self.on_class(owner)
         transport = client.transport
 
         @functools.wraps(self.describe)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
             return transport.iterate(self.describe(*args, **kwargs))
 
         return call
@@ -207,13 +207,13 @@ class BlockingStreamOf(DescribedMethod, Generic[P, T]):
     @overload
     def __get__(self, handle: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, handle: HasId, owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, handle: HasId, owner: type) -> Callable[P, Generator[T, None, None]]: ...
     def __get__(self, handle: HasId | None, owner: type) -> Callable[..., Any]:
         if handle is None:
             return self.on_class(owner)
         one = handle
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
             return one.transport.iterate(self.describe(one.id, *args, **kwargs))
 
         call.__doc__ = self.__doc__

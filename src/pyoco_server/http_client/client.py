@@ -17,8 +17,16 @@ from pyoco_server.http_client import approvals as approval_calls
 from pyoco_server.http_client import executions, jobs, operator, overview, runs, schedules, workers
 from pyoco_server.http_client import logs as logs_calls
 from pyoco_server.http_client.blocking import Blocking, BlockingStream, BlockingTransport
-from pyoco_server.http_client.handles import Approval, Execution, Job, Making, MakingEach, Run, Schedule
-from pyoco_server.http_client.retries import RetryPolicy
+from pyoco_server.http_client.handles import (
+    ApprovalHandle,
+    ExecutionHandle,
+    JobHandle,
+    Making,
+    MakingEach,
+    RunHandle,
+    ScheduleHandle,
+)
+from pyoco_server.http_client.retries import RequestRetryPolicy
 from pyoco_server.http_client.script import REQUEST_TIMEOUT_SEC
 
 
@@ -31,11 +39,11 @@ class PyocoHttpClient:
         *,
         api_key: str | None = None,
         api_key_header: str = "X-API-Key",
-        retry_policy: RetryPolicy | None = None,
+        retry_policy: RequestRetryPolicy | None = None,
     ) -> None:
         headers = {api_key_header: api_key} if api_key else {}
         self._http = httpx.Client(base_url=base_url.rstrip("/"), headers=headers, timeout=REQUEST_TIMEOUT_SEC)
-        self.transport = BlockingTransport(self._http, retry_policy or RetryPolicy())
+        self.transport = BlockingTransport(self._http, retry_policy or RequestRetryPolicy())
 
     def __enter__(self) -> Self:
         return self
@@ -50,29 +58,29 @@ class PyocoHttpClient:
         self._http.close()
 
     # Handles: what was made or found, with its calls
-    submit = Making(runs.submit_run, Run)
-    submit_yaml = Making(runs.submit_run_yaml, Run)
-    create_execution = Making(executions.create_execution, Execution)
-    create_job = Making(jobs.create_job, Job)
-    add_schedule = Making(schedules.create_schedule, Schedule)
-    add_yaml_schedule = Making(schedules.create_yaml_schedule, Schedule)
-    approvals = MakingEach(approval_calls.each_approval, Approval)
+    submit = Making(runs.submit_run, RunHandle)
+    submit_yaml = Making(runs.submit_run_yaml, RunHandle)
+    create_execution = Making(executions.create_execution, ExecutionHandle)
+    create_job = Making(jobs.create_job, JobHandle)
+    add_schedule = Making(schedules.create_schedule, ScheduleHandle)
+    add_yaml_schedule = Making(schedules.create_yaml_schedule, ScheduleHandle)
+    approvals = MakingEach(approval_calls.each_approval, ApprovalHandle)
 
-    def run(self, run_id: str) -> Run:
+    def run(self, run_id: str) -> RunHandle:
         """The handle of a run that exists. Sends nothing."""
-        return Run(self.transport, {"run_id": run_id})
+        return RunHandle(self.transport, {"run_id": run_id})
 
-    def execution(self, execution_id: str) -> Execution:
+    def execution(self, execution_id: str) -> ExecutionHandle:
         """The handle of an execution that exists. Sends nothing."""
-        return Execution(self.transport, {"executionId": execution_id})
+        return ExecutionHandle(self.transport, {"executionId": execution_id})
 
-    def job(self, job_id: str) -> Job:
+    def job(self, job_id: str) -> JobHandle:
         """The handle of a job that exists. Sends nothing."""
-        return Job(self.transport, {"id": job_id})
+        return JobHandle(self.transport, {"id": job_id})
 
-    def schedule(self, schedule_id: str) -> Schedule:
+    def schedule(self, schedule_id: str) -> ScheduleHandle:
         """The handle of a schedule that exists. Sends nothing."""
-        return Schedule(self.transport, {"schedule_id": schedule_id})
+        return ScheduleHandle(self.transport, {"schedule_id": schedule_id})
 
     # Runs
     submit_run = Blocking(runs.submit_run)

@@ -8,7 +8,7 @@ from typing import Any
 from pyoco_server.http_client.answers import CommandAnswer, ExecutionAnswer, ExecutionEvent, WhyAnswer
 from pyoco_server.http_client.calls import execution_key, given, path_of
 from pyoco_server.http_client.runs import wait_run
-from pyoco_server.http_client.script import ApiRequest, Emit, EventStream, Script, Stream, ask
+from pyoco_server.http_client.script import ApiRequest, Emit, ResumingStream, Script, Stream, ask
 
 EVENTS_PAGE = 500
 
@@ -156,7 +156,7 @@ def events(execution_id: str, *, follow: bool = False, after_seq: int = 0) -> St
         yield from _stored_events(execution_id, after_seq)
         return
     path = path_of("executions", execution_id, "stream")
-    stream = EventStream(lambda: ApiRequest("GET", path), str(after_seq) if after_seq else None)
+    stream = ResumingStream(lambda: ApiRequest("GET", path), str(after_seq) if after_seq else None)
     while not stream.is_finished:
         # After the last event the gateway closes; the next connection is answered with 204.
         event = yield from stream.next()

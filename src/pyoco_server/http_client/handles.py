@@ -83,7 +83,7 @@ class MakingEach(DescribedMethod, Generic[P, H]):
         return call
 
 
-class Run(Handle):
+class RunHandle(Handle):
     """A run: `run = client.submit("hello"); run.result()`."""
 
     id_member = "run_id"
@@ -106,13 +106,13 @@ class Run(Handle):
         from_start: bool = False,
         from_task: str | None = None,
         params: dict[str, Any] | None = None,
-    ) -> Run:
+    ) -> RunHandle:
         """The handle of a new run, which executes only what has not succeeded (`PyocoHttpClient.retry`)."""
         script = runs.retry(self.id, from_start=from_start, from_task=from_task, params=params)
-        return Run(self.transport, self.transport.run(script))
+        return RunHandle(self.transport, self.transport.run(script))
 
 
-class Execution(Handle):
+class ExecutionHandle(Handle):
     """An execution. The node calls are for executions that a client drives."""
 
     id_member = "executionId"
@@ -136,7 +136,7 @@ class Execution(Handle):
     reject = BlockingOf(approvals.reject)
 
 
-class Job(Handle):
+class JobHandle(Handle):
     """A job."""
 
     get = BlockingOf(jobs.get_job)
@@ -150,19 +150,19 @@ class Job(Handle):
     remove_tag = BlockingOf(jobs.remove_tag)
 
 
-class Schedule(Handle):
+class ScheduleHandle(Handle):
     """A schedule."""
 
     id_member = "schedule_id"
     delete = BlockingOf(schedules.delete_schedule)
 
-    def runs(self, *, limit: int | None = None) -> list[Run]:
+    def runs(self, *, limit: int | None = None) -> list[RunHandle]:
         """The runs that it has started, those that changed last first."""
         found = self.transport.run(schedules.list_schedule_runs(self.id, limit=limit))
-        return [Run(self.transport, one) for one in found]
+        return [RunHandle(self.transport, one) for one in found]
 
 
-class Approval(Handle):
+class ApprovalHandle(Handle):
     """A task that waits for an answer. `approval.answer` has its prompt; `id` is the id of its run."""
 
     id_member = "run_id"

@@ -7,15 +7,15 @@ from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from pyoco_server.http_client.answers import LogEntry
+from pyoco_server.http_client.answers import LogLineAnswer
 from pyoco_server.http_client.calls import given, path_of
 from pyoco_server.http_client.script import (
     RECONNECTS_MAX,
     ApiRequest,
     Emit,
-    EventStream,
     Pause,
     PolicyOf,
+    ResumingStream,
     Script,
     Step,
     Stream,
@@ -89,7 +89,7 @@ def lines(
     regex: bool = False,
     task: str | None = None,
     since: float | None = None,
-) -> Stream[LogEntry]:
+) -> Stream[LogLineAnswer]:
     """The lines of the run, or those that match; with `follow` every line until the last line of the
     ended run.
 
@@ -98,7 +98,7 @@ def lines(
     """
     sought = given(q=q, task=task, since=since) | ({"regex": True} if regex else {})
     read = follow_logs if follow else logs
-    return cast("Stream[LogEntry]", read(run_id, tail=tail, **sought))
+    return cast("Stream[LogLineAnswer]", read(run_id, tail=tail, **sought))
 
 
 def _stored(
@@ -122,7 +122,7 @@ def _stored(
 
 
 def _live(run_id: str, token: str | None, sought: dict[str, Any]) -> Stream[Entry]:
-    stream = EventStream(lambda: ApiRequest("GET", path_of("runs", run_id, "logs", "stream")), token)
+    stream = ResumingStream(lambda: ApiRequest("GET", path_of("runs", run_id, "logs", "stream")), token)
     empty_streams = 0
     while True:
         before = stream.last_id

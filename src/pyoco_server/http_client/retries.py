@@ -21,8 +21,8 @@ UNAVAILABLE: Final = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often and how long a client tries. `RetryPolicy(tries_max=1)` never sends a request again.
+class RequestRetryPolicy:
+    """How often and how long a client tries. `RequestRetryPolicy(tries_max=1)` never sends a request again.
 
     The pause doubles from `backoff_sec` up to `backoff_sec_max`, with jitter: between half of it and all
     of it. A longer `Retry-After` is honoured up to `retry_after_sec_max`; beyond it the error is raised

@@ -13,9 +13,9 @@ from pyoco_server.http_client.script import (
     REQUEST_TIMEOUT_SEC,
     ApiRequest,
     Emit,
-    EventStream,
     NextLine,
     Open,
+    ResumingStream,
     Script,
     Stream,
     ask,
@@ -166,7 +166,7 @@ def follow_run(
         seconds = max(1, math.ceil(left_sec(deadline, ONE_WATCH_SEC)))
         return ApiRequest("GET", path_of("runs", run_id, "watch"), query | {"timeout_sec": seconds})
 
-    stream = EventStream(request)
+    stream = ResumingStream(request)
     while left_sec(deadline, ONE_WATCH_SEC) > 0:
         event = yield from stream.next()
         if event is not None:

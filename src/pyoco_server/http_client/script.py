@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import httpx
 
 from pyoco_server.http_client.calls import Event, EventParser
-from pyoco_server.http_client.retries import UNAVAILABLE, RetryPolicy, is_transient
+from pyoco_server.http_client.retries import UNAVAILABLE, RequestRetryPolicy, is_transient
 
 REQUEST_TIMEOUT_SEC = 30.0
 NO_CONTENT = 204
@@ -79,7 +79,7 @@ class NextChunk:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOf:
-    """Answered with the `RetryPolicy` of the client."""
+    """Answered with the `RequestRetryPolicy` of the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ Stream: TypeAlias = Generator[Step | Emit[T], Any, None]
 
 def send(request: ApiRequest, *, tries_max: int | None = None) -> Script[httpx.Response]:
     """The answer to a request, whatever its status is, after the retries that the policy allows."""
-    policy: RetryPolicy = yield PolicyOf()
+    policy: RequestRetryPolicy = yield PolicyOf()
     policy = policy if tries_max is None or policy.tries_max == 1 else _with_tries(policy, tries_max)
     give_up_at = time.monotonic() + policy.total_sec_max
     tries = 0
@@ -121,7 +121,7 @@ def ask(request: ApiRequest) -> Script[Any]:
     return response.raise_for_status().json()
 
 
-class EventStream:
+class ResumingStream:
     """Reads the events of a stream, and opens it again after a cut, at the position of the last event.
 
     `request` makes the request of each connection: what is left of the time may be part of it.
@@ -137,7 +137,7 @@ class EventStream:
 
     def next(self) -> Script[Event | None]:
         """The next event; None when the gateway has ended the stream. After that it is opened again."""
-        policy: RetryPolicy = yield PolicyOf()
+        policy: RequestRetryPolicy = yield PolicyOf()
         while True:
             try:
                 return (yield from self._next())
@@ -171,7 +171,7 @@ class EventStream:
         return request
 
 
-def _is_passing(error: httpx.TransportError | httpx.HTTPStatusError, policy: RetryPolicy) -> bool:
+def _is_passing(error: httpx.TransportError | httpx.HTTPStatusError, policy: RequestRetryPolicy) -> bool:
     if policy.tries_max == 1:
         return False
     if isinstance(error, httpx.HTTPStatusError):
@@ -181,8 +181,8 @@ def _is_passing(error: httpx.TransportError | httpx.HTTPStatusError, policy: Ret
     return is_transient(error)
 
 
-def _with_tries(policy: RetryPolicy, tries_max: int) -> RetryPolicy:
-    return RetryPolicy(
+def _with_tries(policy: RequestRetryPolicy, tries_max: int) -> RequestRetryPolicy:
+    return RequestRetryPolicy(
         tries_max,
         policy.backoff_sec,
         policy.backoff_sec_max,

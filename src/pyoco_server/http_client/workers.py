@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from pyoco_server.http_client.calls import deadline_after, given, left_sec, path_of
-from pyoco_server.http_client.script import ApiRequest, EventStream, Script, ask
+from pyoco_server.http_client.script import ApiRequest, ResumingStream, Script, ask
 
 ONE_STREAM_SEC = 600.0
 ALIVE = ("RUNNING", "IDLE")
@@ -48,7 +48,7 @@ def wait_drained(worker_id: str, timeout_sec: float | None = None) -> Script[Wor
     """
     deadline = deadline_after(timeout_sec)
     first: Worker | None = None
-    stream = EventStream(lambda: _stream_request(left_sec(deadline, ONE_STREAM_SEC)))
+    stream = ResumingStream(lambda: _stream_request(left_sec(deadline, ONE_STREAM_SEC)))
     while True:
         event = yield from stream.next()
         if event is None:

@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 
 from pyoco_server.cli.entry import CliRefusal, WrongArguments
-from pyoco_server.http_client import PyocoHttpClient, RetryPolicy
+from pyoco_server.http_client import PyocoHttpClient, RequestRetryPolicy
 
 UNREACHABLE = "ERR-PYOCO-0001"
 START_COMMAND = "pyoco-server up"
 # A person waits: that no gateway answers is said at once.
-RETRY_POLICY = RetryPolicy(connect=False)
+RETRY_POLICY = RequestRetryPolicy(connect=False)
 SERVER_EXAMPLE = "pyoco-client --server http://127.0.0.1:8000 list"
 
 
