@@ -119,7 +119,7 @@ def test_the_quickstart_python_runs(tmp_path: Path) -> None:
     with up(tmp_path) as port:
         program = program.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{port}")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "COMPLETED", done.stderr
+    assert done.stdout.strip() == "Hello, you!", done.stderr
 
 
 def test_the_example_of_a_worker_serves_runs_until_it_is_stopped(tmp_path: Path) -> None:
