@@ -18,6 +18,7 @@ from tests.cli.nursery import Process, can_start, the_nursery
 BIN = Path(sys.executable).parent
 DEADLINE_SEC = 30.0
 STEP_SEC = 0.01
+NO_FOLDER = "/nonexistent"
 
 T = TypeVar("T")
 
@@ -32,9 +33,10 @@ def wait_for(condition: Callable[[], T], what: str = "the condition") -> T:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """Ours without settings, so that no test depends on the machine it runs on."""
+    """Ours without settings and profiles, so that no test depends on the machine it runs on."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYOCO_", "LC_"))}
-    return kept | {"LANG": "C.UTF-8", "PYOCO_LOAD_DOTENV": "0", "PYTHONUNBUFFERED": "1"} | more
+    own = {"LANG": "C.UTF-8", "PYOCO_LOAD_DOTENV": "0", "PYTHONUNBUFFERED": "1"}
+    return kept | own | {"XDG_CONFIG_HOME": NO_FOLDER} | more
 
 
 def is_running(pid: int) -> bool:
@@ -116,7 +118,10 @@ class Programs:
         self, command: list[str], settings: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
     ) -> Process:
         name, *arguments = command
-        script, environment = [str(BIN / name), *arguments], {**self.environment, **settings}
+        script, environment = (
+            [str(BIN / name), *arguments],
+            {**self.environment, **self._own_profiles(), **settings},
+        )
         if can_start(name, arguments, settings):
             return the_nursery().start(
                 script, folder=self.folder, environment=environment, stdout=stdout, stderr=stderr
@@ -129,6 +134,9 @@ class Programs:
             cwd=self.folder,
             env=environment,
         )
+
+    def _own_profiles(self) -> Mapping[str, str]:
+        return {"XDG_CONFIG_HOME": str(self.folder / "config")}
 
     def run(self, name: str, *arguments: object, **settings: str) -> Program:
         program = self.start(name, *arguments, **settings)

@@ -57,7 +57,7 @@ def typed(line: str, port: int, folder: Path) -> subprocess.CompletedProcess[str
     """Run one line of a document, with this test's port and our commands on the path."""
     line = line.replace("localhost:8000", f"127.0.0.1:{port}")
     line = line.replace("pyoco-client ", f"pyoco-client --server http://127.0.0.1:{port} ")
-    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(folder)}
     return subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from pyoco_server.cli.client.connection import Connection
 from pyoco_server.cli.entry import CliRefusal, WrongArguments
 from pyoco_server.http_client import PyocoHttpClient, RequestRetryPolicy
 
@@ -16,38 +17,46 @@ START_COMMAND = "pyoco-server up"
 # A person waits: that no gateway answers is said at once.
 RETRY_POLICY = RequestRetryPolicy(connect=False)
 SERVER_EXAMPLE = "pyoco-client --server http://127.0.0.1:8000 list"
+# Not with --api-key: other users of the machine can see arguments.
+KEY_EXAMPLE = "pyoco-client config set NAME --server URL, or the key in PYOCO_API_KEY"
+NEEDS_KEY = (401, 403)
 
 
 @contextmanager
-def gateway_client(server: str, api_key: str | None, api_key_header: str) -> Iterator[PyocoHttpClient]:
+def gateway_client(chosen: Connection) -> Iterator[PyocoHttpClient]:
     try:
         with PyocoHttpClient(
-            server, api_key=api_key, api_key_header=api_key_header, retry_policy=RETRY_POLICY
+            chosen.server,
+            api_key=chosen.api_key,
+            api_key_header=chosen.api_key_header,
+            retry_policy=RETRY_POLICY,
         ) as client:
             yield client
     except httpx.HTTPStatusError as error:
-        raise _refusal(error.response) from error
+        raise _refusal(error.response, chosen) from error
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-        raise WrongArguments(f"--server {server!r} is no address ({error}).", hint=SERVER_EXAMPLE) from error
+        message = f"The server {chosen.where} is no address: {error}"
+        raise WrongArguments(message, hint=SERVER_EXAMPLE) from error
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        message = f"No gateway answers at {server}. Start one, or name it with --server."
+        message = f"No gateway answers at {chosen.where}. Start one, or name it with --server."
         raise CliRefusal(message, hint=START_COMMAND, err_id=UNREACHABLE) from error
     except httpx.TransportError as error:
-        message = f"The gateway at {server} did not answer properly ({error or type(error).__name__})."
+        message = f"The gateway at {chosen.where} did not answer properly ({error or type(error).__name__})."
         raise CliRefusal(message, hint="the same command again", err_id=UNREACHABLE) from error
 
 
-def _refusal(response: httpx.Response) -> CliRefusal:
+def _refusal(response: httpx.Response, chosen: Connection) -> CliRefusal:
     try:
         body: Any = response.json()
     except ValueError:
         body = {}
     body = body if isinstance(body, dict) else {}
-    sentence = _sentence(body) or response.reason_phrase
-    hint = "pyoco-client --api-key KEY …" if response.status_code in (401, 403) else ""
-    return CliRefusal(
-        f"HTTP {response.status_code}: {sentence}", hint=hint, err_id=str(body.get("err_id", ""))
-    )
+    message = f"HTTP {response.status_code}: {_sentence(body) or response.reason_phrase}"
+    is_about_key = response.status_code in NEEDS_KEY
+    if is_about_key:
+        message += f" The gateway is {chosen.where}. {chosen.key_source}"
+    hint = KEY_EXAMPLE if is_about_key else ""
+    return CliRefusal(message, hint=hint, err_id=str(body.get("err_id", "")))
 
 
 def _sentence(body: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """`pyoco-client`: submit runs, show them, cancel them, over a gateway's HTTP API.
 
-The other commands are in `watch`, `logs`, `approvals`, `schedules` and `operator`; all share `options`.
+The other commands are in `watch`, `logs`, `approvals`, `schedules`, `operator` and `config`; all share
+`options`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from typing import Annotated
 
 import typer
 
-from pyoco_server.cli.client import approvals, logs, operator, schedules, watch
+from pyoco_server.cli.client import approvals, config, logs, operator, schedules, watch
+from pyoco_server.cli.client.connection import (
+    HEADER_DEFAULT,
+    KEY_VARIABLE,
+    PROFILE_VARIABLE,
+    SERVER_DEFAULT,
+    SERVER_VARIABLE,
+    given_connection,
+)
 from pyoco_server.cli.client.options import (
     EXIT_CODES,
     STILL_RUNNING,
@@ -47,9 +56,26 @@ app = typer.Typer(rich_markup_mode=None, epilog=f"Example: {SUBMIT_EXAMPLE}")
 @app.callback()
 def pyoco_client(
     ctx: typer.Context,
-    server: Annotated[str, typer.Option(help="Address of the gateway.")] = "http://127.0.0.1:8000",
-    api_key: Annotated[str | None, typer.Option(help="API key, if the gateway requires one.")] = None,
-    api_key_header: Annotated[str, typer.Option(help="Header that carries the API key.")] = "X-API-Key",
+    server: Annotated[
+        str | None,
+        typer.Option(
+            envvar=SERVER_VARIABLE, help=f"Address of the gateway. [default: the profile's, {SERVER_DEFAULT}]"
+        ),
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=KEY_VARIABLE,
+            help="API key. Other users of the machine can see it here: use the variable or a profile.",
+        ),
+    ] = None,
+    api_key_header: Annotated[
+        str | None, typer.Option(help=f"Header that carries the API key. [default: {HEADER_DEFAULT}]")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(envvar=PROFILE_VARIABLE, help="Profile to use. [default: that of `config use`]"),
+    ] = None,
 ) -> None:
     """Submit runs, show them, cancel them.
 
@@ -57,7 +83,7 @@ def pyoco_client(
     `watch --until-terminal` add 2 failed, 3 cancelled, 8 still running; `cancel --wait` 8 not ended yet,
     `worker-drain --wait` 8 not drained yet.
     """
-    ctx.obj = (server, api_key, api_key_header)
+    ctx.obj = given_connection(ctx, server, api_key, api_key_header, profile)
 
 
 @app.command(epilog=f"Example: {SUBMIT_EXAMPLE}")
@@ -173,7 +199,7 @@ def cancel(
     raise typer.Exit(STILL_RUNNING if wait and found["status"] not in EXIT_CODES else 0)
 
 
-for commands in (operator, schedules, watch, approvals, logs):
+for commands in (operator, schedules, watch, approvals, logs, config):
     app.add_typer(commands.app)
 
 

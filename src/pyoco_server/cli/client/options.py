@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyoco_server.cli.client.connection import chosen_connection
 from pyoco_server.cli.client.output import OutputForm, show_json, show_run
 from pyoco_server.cli.entry import WrongArguments
 
@@ -49,7 +50,7 @@ def connect(ctx: typer.Context) -> AbstractContextManager[PyocoHttpClient]:
     """A client of the gateway that the options before the command name."""
     from pyoco_server.cli.client.gateway import gateway_client
 
-    return gateway_client(*ctx.obj)
+    return gateway_client(chosen_connection(ctx.obj))
 
 
 def only_id(argument: str | None, option: str | None, example: str, noun: str = "run") -> str:

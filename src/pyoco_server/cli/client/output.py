@@ -57,11 +57,24 @@ def show_run(run: JSONDict, output: OutputForm | None = None) -> None:
     return None
 
 
-def show_items(items: list[JSONDict], columns: Iterable[str], output: OutputForm | None) -> None:
+def show_outcome(answer: Any, sentences: Iterable[str], output: OutputForm | None = None) -> None:
+    """What a command has done: JSON for programs, sentences for people."""
     if _is_json(output):
-        show_json(items)
-    else:
-        _print(_table(columns, items))
+        return show_json(answer)
+    sys.stdout.write(lines("\n".join(sentences)) + "\n")
+    return None
+
+
+def show_items(
+    items: list[JSONDict], columns: Iterable[str], output: OutputForm | None, *, empty: str = ""
+) -> None:
+    """`empty`: what people read instead of a table without rows."""
+    if _is_json(output):
+        return show_json(items)
+    if empty and not items:
+        return show_outcome(items, [empty], OutputForm.TABLE)
+    _print(_table(columns, items))
+    return None
 
 
 def show_page(page: JSONDict, columns: Iterable[str], output: OutputForm | None) -> None:

@@ -1,0 +1,101 @@
+"""A console script on a terminal of its own: what a person sees of it, and the keys that a person presses."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.cli.programs import BIN, DEADLINE_SEC, clean_environment
+
+# Colours, movements of the cursor, and modes of the terminal.
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        self.process = process
+        self._descriptor = descriptor
+        self.said = ""
+
+    @property
+    def text(self) -> str:
+        """What was printed, without colours and movements of the cursor."""
+        return _SEQUENCE.sub("", self.said).replace("\r\n", "\n")
+
+    def shows(self, words: str, *, after: int = 0) -> int:
+        """Waits for these words in what is printed from position `after` on. Returns the position now."""
+        give_up_at = time.monotonic() + DEADLINE_SEC
+        while words not in self.text[after:]:
+            assert self._read(give_up_at), f"{words!r} was not shown:\n{self.text[after:]}"
+        return len(self.text)
+
+    def type(self, keys: str) -> None:
+        os.write(self._descriptor, keys.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        _set_size(self._descriptor, columns, rows)
+
+    def ended(self) -> int:
+        """Its exit code, after everything it printed was read."""
+        give_up_at = time.monotonic() + DEADLINE_SEC
+        while self._read(give_up_at):
+            pass
+        return self.process.wait(DEADLINE_SEC)
+
+    def _read(self, give_up_at: float) -> bool:
+        """False when the program has closed the terminal."""
+        readable = select.select([self._descriptor], [], [], max(0.0, give_up_at - time.monotonic()))[0]
+        assert readable, f"nothing more was printed:\n{self.text}"
+        try:
+            piece = os.read(self._descriptor, 65_536)
+        except OSError:  # the last process has closed its end
+            return False
+        self.said += piece.decode(errors="replace")
+        return bool(piece)
+
+
+@contextmanager
+def terminal(*command: object, columns: int = 120, rows: int = 40, **settings: str) -> Iterator[Terminal]:
+    """The program is killed at the end, if it has not ended by itself."""
+    ours, theirs = pty.openpty()
+    _set_size(theirs, columns, rows)
+    name, *arguments = map(str, command)
+    environment = clean_environment(TERM="xterm-256color", **settings)
+    for variable in ("COLUMNS", "LINES", "NO_COLOR"):
+        environment.pop(variable, None)
+    process = subprocess.Popen(
+        [str(BIN / name), *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(DEADLINE_SEC)
+        os.close(ours)
+
+
+def on_a_terminal(*command: object, columns: int = 120, rows: int = 40, **settings: str) -> str:
+    """What a person sees of a command that ends by itself."""
+    with terminal(*command, columns=columns, rows=rows, **settings) as shown:
+        shown.ended()
+        return shown.text
+
+
+def _set_size(descriptor: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
