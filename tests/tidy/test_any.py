@@ -19,7 +19,7 @@ MODULES = "modules"
 
 USES_MAX = {
     # Text of the operator and answers of the gateway.
-    "cli": 76,
+    "cli": 75,
     # Settings from the environment and from programs.
     "config": 27,
     # Arguments and results of user code.

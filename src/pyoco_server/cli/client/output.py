@@ -44,7 +44,7 @@ class OutputForm(StrEnum):
     TABLE = "table"
 
 
-def show_json(answer: Any) -> None:
+def show_json(answer: object) -> None:
     sys.stdout.write(json_text(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
 
 
@@ -57,7 +57,7 @@ def show_run(run: JSONDict, output: OutputForm | None = None) -> None:
     return None
 
 
-def show_outcome(answer: Any, sentences: Iterable[str], output: OutputForm | None = None) -> None:
+def show_outcome(answer: object, sentences: Iterable[str], output: OutputForm | None = None) -> None:
     """What a command has done: JSON for programs, sentences for people."""
     if _is_json(output):
         return show_json(answer)
