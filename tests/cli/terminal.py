@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.cli.programs import BIN, DEADLINE_SEC, clean_environment
+from tests.cli.programs import BIN, DEADLINE_SEC, clean_environment, wait_for
 
 # Colours, movements of the cursor, and modes of the terminal.
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
@@ -40,6 +40,10 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
+
+    def hides_input(self) -> None:
+        """Waits until typed characters are not shown. What is typed before is shown, and thrown away."""
+        wait_for(lambda: not termios.tcgetattr(self._descriptor)[3] & termios.ECHO, "hidden input")
 
     def resize(self, columns: int, rows: int) -> None:
         _set_size(self._descriptor, columns, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -33,3 +34,13 @@ def test_profiles_are_set_used_listed_and_removed(tmp_path: Path) -> None:
         for line in section("config set"):
             typed(line.replace("127.0.0.1:8000", f"127.0.0.1:{port}"), tmp_path)
     assert "some-key" not in (tmp_path / "settings" / "pyoco" / "client.json").read_text()
+
+
+def test_the_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
+    submit, *others = section("submit hello")
+    with up(tmp_path) as port:
+        server = f"http://127.0.0.1:{port}"
+        run_id = json.loads(typed(submit, tmp_path, PYOCO_SERVER=server))["run_id"]
+        for line in others:
+            named = line.replace("<run_id>", run_id).replace("<short_id>", run_id[:8])
+            assert typed(named, tmp_path, PYOCO_SERVER=server)

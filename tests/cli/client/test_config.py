@@ -129,6 +129,7 @@ def test_a_terminal_asks_for_the_key_and_does_not_show_it(programs: Programs, se
     command = ("pyoco-client", "config", "set", "prod", "--server", secured.up.url)
     with terminal(*command, XDG_CONFIG_HOME=str(programs.folder / "config")) as shown:
         shown.shows("API key (empty: none):")
+        shown.hides_input()
         shown.type(secured.key + "\n")
         assert shown.ended() == 0
         assert secured.key not in shown.text

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.client.options import RunIdArgument, RunIdOption, connect, only_run_id
+from pyoco_server.cli.client.ids import only_run_id, whole_run_id
+from pyoco_server.cli.client.options import RunIdArgument, RunIdOption, connect
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import coloured_line, json_text
 
@@ -52,7 +53,8 @@ def logs(
     sought: dict[str, Any] = {"task": task, "since": _instant(since), "q": grep, "regex": regex}
     with connect(ctx) as client:
         read = client.follow_logs if follow else client.logs
-        for entry in read(wanted, tail=tail, on_searched=_show_progress, **sought):
+        whole = whole_run_id(client, wanted)
+        for entry in read(whole, tail=tail, on_searched=_show_progress, **sought):
             _show(entry, output)
 
 

@@ -20,6 +20,7 @@ from pyoco_server.cli.client.connection import (
     SERVER_VARIABLE,
     given_connection,
 )
+from pyoco_server.cli.client.ids import only_run_id, whole_run_id
 from pyoco_server.cli.client.options import (
     EXIT_CODES,
     STILL_RUNNING,
@@ -35,17 +36,20 @@ from pyoco_server.cli.client.options import (
     TagOption,
     WaitOption,
     WaitTimeoutOption,
+    check_timeout,
     connect,
-    only_run_id,
+    only_file,
     read_workflow,
     show_accepted,
     wait_for_run,
 )
 from pyoco_server.cli.client.output import RUNS, show_items, show_run
 from pyoco_server.cli.client.params import merged_params
+from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.entry import run as run_program
 
 CANCEL_WAIT_SEC = 60.0
+FLOW_NAME = "main"
 
 SUBMIT_EXAMPLE = "pyoco-client submit --flow-name hello --tag demo --param name=you --wait"
 YAML_EXAMPLE = "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --wait"
@@ -89,7 +93,10 @@ def pyoco_client(
 @app.command(epilog=f"Example: {SUBMIT_EXAMPLE}")
 def submit(
     ctx: typer.Context,
-    flow_name: Annotated[str, typer.Option(help="Name of the flow, for the worker's resolver.")] = "main",
+    flow: Annotated[str | None, typer.Argument(metavar="[FLOW]", help="Name of the flow.")] = None,
+    flow_name: Annotated[
+        str | None, typer.Option(help="Name of the flow, as an option. [default: main]")
+    ] = None,
     params_file: Annotated[
         Path | None, typer.Option(help="File with parameters: a JSON or YAML object.")
     ] = None,
@@ -111,24 +118,31 @@ def submit(
     timeout_sec: WaitTimeoutOption = None,
 ) -> None:
     """Submit a run."""
+    if flow is not None and flow_name is not None:
+        raise WrongArguments("Name the flow once.", hint=SUBMIT_EXAMPLE)
+    check_timeout(wait, timeout_sec, SUBMIT_EXAMPLE)
     wanted = merged_params(params_file, params, param)
     labels = [part.strip() for text in tags or [] for part in text.split(",") if part.strip()] or None
     with connect(ctx) as client:
-        accepted = client.submit_run(flow_name, wanted, tag=tag, tags=labels, start_at=start_at)
+        accepted = client.submit_run(
+            flow or flow_name or FLOW_NAME, wanted, tag=tag, tags=labels, start_at=start_at
+        )
         show_accepted(client, accepted, wait, timeout_sec)
 
 
 @app.command("submit-yaml", epilog=f"Example: {YAML_EXAMPLE}")
 def submit_yaml(
     ctx: typer.Context,
-    workflow_file: Annotated[Path, typer.Option(help="The workflow: a flow.yaml.")],
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The workflow: a flow.yaml.")] = None,
+    workflow_file: Annotated[Path | None, typer.Option(help="The same, as an option.")] = None,
     flow_name: Annotated[str, typer.Option(help="The name of the run's flow; the file has none.")] = "main",
     tag: RoutingTagOption = None,
     wait: WaitOption = False,
     timeout_sec: WaitTimeoutOption = None,
 ) -> None:
     """Submit a flow.yaml as a run. Its parameters are the defaults in the file."""
-    workflow = read_workflow(workflow_file, YAML_EXAMPLE)
+    check_timeout(wait, timeout_sec, YAML_EXAMPLE)
+    workflow = read_workflow(only_file(file, workflow_file, "workflow", YAML_EXAMPLE), YAML_EXAMPLE)
     with connect(ctx) as client:
         accepted = client.submit_run_yaml(workflow, flow_name=flow_name, tag=tag)
         show_accepted(client, accepted, wait, timeout_sec)
@@ -145,6 +159,7 @@ def get(
     """Show one run."""
     wanted = only_run_id(run, run_id, "get")
     with connect(ctx) as client:
+        wanted = whole_run_id(client, wanted)
         found = client.get_run_with_records(wanted) if records else client.get_run(wanted)
     show_run(found, output)
 
@@ -159,7 +174,7 @@ def tasks(
     """Show the tasks of one run."""
     wanted = only_run_id(run, run_id, "tasks")
     with connect(ctx) as client:
-        found = client.get_tasks(wanted)
+        found = client.get_tasks(whole_run_id(client, wanted))
     show_run(found, output)
 
 
@@ -192,6 +207,7 @@ def cancel(
     """Ask a run to stop. A run that has ended stays as it is."""
     wanted = only_run_id(run, run_id, "cancel")
     with connect(ctx) as client:
+        wanted = whole_run_id(client, wanted)
         found = client.cancel_run(wanted)
         if wait:
             found = wait_for_run(client, wanted, timeout_sec)

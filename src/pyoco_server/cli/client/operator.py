@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyoco_server.cli.client.options import STILL_RUNNING, CursorOption, LimitOption, OutputOption, connect
+from pyoco_server.cli.client.ids import only_id
+from pyoco_server.cli.client.options import (
+    STILL_RUNNING,
+    CursorOption,
+    LimitOption,
+    OutputOption,
+    check_timeout,
+    connect,
+    only_file,
+)
 from pyoco_server.cli.client.output import show_items, show_json, show_page
 from pyoco_server.cli.entry import CliRefusal, WrongArguments
 
@@ -26,8 +35,10 @@ WHEELS = ("name", "tags", "size_bytes", "modified", "sha256_hex")
 HISTORY = ("occurred_at", "action", "wheel_name", "tags", "size_bytes", "actor", "source")
 LETTERS = ("id", "timestamp", "reason", "run_id", "flow_name", "tag", "error")
 
-WorkerIdOption = Annotated[str, typer.Option(help="The worker's id.")]
-WheelNameOption = Annotated[str, typer.Option(help="The wheel's file name.")]
+WorkerIdArgument = Annotated[str | None, typer.Argument(metavar="[WORKER_ID]", help="The worker's id.")]
+WorkerIdOption = Annotated[str | None, typer.Option("--worker-id", help="The worker's id, as an option.")]
+WheelNameArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The wheel's file name.")]
+WheelNameOption = Annotated[str | None, typer.Option("--name", help="The wheel's file name, as an option.")]
 LetterIdArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 app = typer.Typer(rich_markup_mode=None)
@@ -57,18 +68,21 @@ def workers(
 @app.command("worker-hide", epilog="Example: pyoco-client worker-hide --worker-id w1 --no-hidden")
 def worker_hide(
     ctx: typer.Context,
-    worker_id: WorkerIdOption,
+    worker: WorkerIdArgument = None,
+    worker_id: WorkerIdOption = None,
     hidden: Annotated[bool, typer.Option("--hidden/--no-hidden", help="Hide it, or show it again.")] = True,
 ) -> None:
     """Hide a worker from lists, or show it again."""
+    wanted = _only_worker_id(worker, worker_id, "hide")
     with connect(ctx) as client:
-        show_json(client.patch_worker_hidden(worker_id, hidden=hidden))
+        show_json(client.patch_worker_hidden(wanted, hidden=hidden))
 
 
 @app.command("worker-drain", epilog=f"Example: {DRAIN_EXAMPLE}")
 def worker_drain(
     ctx: typer.Context,
-    worker_id: WorkerIdOption,
+    worker: WorkerIdArgument = None,
+    worker_id: WorkerIdOption = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until it has no run left; exit code 8 if it still has runs.")
     ] = False,
@@ -78,18 +92,23 @@ def worker_drain(
     ] = None,
 ) -> None:
     """Let a worker finish its runs and take no new ones. Its process stays alive; a restart ends draining."""
+    wanted = _only_worker_id(worker, worker_id, "drain")
+    check_timeout(wait, timeout_sec, DRAIN_EXAMPLE)
     with connect(ctx) as client:
-        answer = client.patch_worker_draining(worker_id, draining=True)
+        answer = client.patch_worker_draining(wanted, draining=True)
         if wait:
-            _wait_until_drained(client, worker_id, timeout_sec)
+            _wait_until_drained(client, wanted, timeout_sec)
     show_json(answer | ({"drained": True} if wait else {}))
 
 
 @app.command("worker-resume", epilog="Example: pyoco-client worker-resume --worker-id w1")
-def worker_resume(ctx: typer.Context, worker_id: WorkerIdOption) -> None:
+def worker_resume(
+    ctx: typer.Context, worker: WorkerIdArgument = None, worker_id: WorkerIdOption = None
+) -> None:
     """Let a worker that drains take runs again."""
+    wanted = _only_worker_id(worker, worker_id, "resume")
     with connect(ctx) as client:
-        show_json(client.patch_worker_draining(worker_id, draining=False))
+        show_json(client.patch_worker_draining(wanted, draining=False))
 
 
 @app.command(epilog="Example: pyoco-client metrics")
@@ -124,7 +143,8 @@ def wheel_history(
 @app.command("wheel-upload", epilog=f"Example: {UPLOAD_EXAMPLE}")
 def wheel_upload(
     ctx: typer.Context,
-    wheel_file: Annotated[Path, typer.Option(help="Path of the *.whl file.")],
+    path: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Path of the *.whl file.")] = None,
+    wheel_file: Annotated[Path | None, typer.Option(help="Path of the *.whl file, as an option.")] = None,
     tags: Annotated[
         str | None, typer.Option(help="Comma-separated: only for workers with one of these tags.")
     ] = None,
@@ -134,35 +154,39 @@ def wheel_upload(
 ) -> None:
     """Upload a wheel. Its version must be higher than all stored versions of the package."""
     wanted = [part.strip() for part in (tags or "").split(",") if part.strip()]
+    given = only_file(path, wheel_file, "wheel", UPLOAD_EXAMPLE)
     try:
-        file = wheel_file.open("rb")
+        file = given.open("rb")
     except OSError as error:
-        message = f"--wheel-file {str(wheel_file)!r} cannot be read ({error.strerror})."
+        message = f"--wheel-file {str(given)!r} cannot be read ({error.strerror})."
         raise WrongArguments(message, hint=UPLOAD_EXAMPLE) from error
     with file, connect(ctx) as client:
-        show_json(client.upload_wheel(filename=wheel_file.name, data=file, replace=replace, tags=wanted))
+        show_json(client.upload_wheel(filename=given.name, data=file, replace=replace, tags=wanted))
 
 
 @app.command("wheel-download", epilog="Example: pyoco-client wheel-download --name x.whl --to x.whl")
 def wheel_download(
     ctx: typer.Context,
-    name: WheelNameOption,
+    wheel: WheelNameArgument = None,
+    name: WheelNameOption = None,
     to: Annotated[
         Path | None, typer.Option(help="Where to write it. [default: its own name, in this folder]")
     ] = None,
 ) -> None:
     """Download a wheel into a file."""
-    file = to or Path(Path(name).name)
+    wanted = _only_wheel_name(wheel, name, "download")
+    file = to or Path(Path(wanted).name)
     with connect(ctx) as client:
-        client.download_wheel(name, file)
-    show_json({"name": name, "file": str(file)})
+        client.download_wheel(wanted, file)
+    show_json({"name": wanted, "file": str(file)})
 
 
 @app.command("wheel-delete", epilog="Example: pyoco-client wheel-delete --name demo-1.0-py3-none-any.whl")
-def wheel_delete(ctx: typer.Context, name: WheelNameOption) -> None:
+def wheel_delete(ctx: typer.Context, wheel: WheelNameArgument = None, name: WheelNameOption = None) -> None:
     """Delete a wheel; workers remove it at their next sync."""
+    wanted = _only_wheel_name(wheel, name, "delete")
     with connect(ctx) as client:
-        show_json(client.delete_wheel(name))
+        show_json(client.delete_wheel(wanted))
 
 
 @dead_letters.command("list", epilog="Example: pyoco-client dlq list --reason execution_error --limit 20")
@@ -195,6 +219,14 @@ def redrive(
     """Run what the letter is about again, as a new run."""
     with connect(ctx) as client:
         show_json(client.redrive_dead_letter(letter_id, again=again))
+
+
+def _only_worker_id(argument: str | None, option: str | None, command: str) -> str:
+    return only_id(argument, option, f"worker-{command} --worker-id WORKER_ID", "worker")
+
+
+def _only_wheel_name(argument: str | None, option: str | None, command: str) -> str:
+    return only_id(argument, option, f"wheel-{command} --name NAME", "wheel")
 
 
 def _wait_until_drained(client: PyocoHttpClient, worker_id: str, timeout_sec: float | None) -> None:

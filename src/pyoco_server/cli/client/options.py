@@ -1,4 +1,4 @@
-"""Options and steps that the commands of `pyoco-client` share: connect, read an id, wait for a run."""
+"""Options and steps that the commands of `pyoco-client` share: connect, read a file, wait for a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 FAILED, CANCELLED, STILL_RUNNING = 2, 3, 8
 EXIT_CODES = {"COMPLETED": 0, "FAILED": FAILED, "CANCELLED": CANCELLED}
 
-RunIdArgument = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id.")]
+RunIdArgument = Annotated[
+    str | None, typer.Argument(metavar="[RUN_ID]", help="The run's id, or its first four characters or more.")
+]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", help="The run's id, as an option.")]
 OutputOption = Annotated[
     OutputForm | None, typer.Option(help="json or table. [default: table on a terminal, else json]")
@@ -53,16 +55,20 @@ def connect(ctx: typer.Context) -> AbstractContextManager[PyocoHttpClient]:
     return gateway_client(chosen_connection(ctx.obj))
 
 
-def only_id(argument: str | None, option: str | None, example: str, noun: str = "run") -> str:
-    """The id, given once: by position or as an option."""
-    if (argument is None) == (option is None):
-        message = f"Name one {noun}." if option is None else f"Name the {noun} once."
-        raise WrongArguments(message, hint=f"pyoco-client {example}")
-    return argument or option or ""
+def check_timeout(wait: bool, timeout_sec: float | None, example: str) -> None:
+    """A limit of a wait that was not asked for is a mistake: the command would return at once."""
+    if timeout_sec is not None and not wait:
+        raise WrongArguments("--timeout-sec is the limit of --wait: give both.", hint=example)
 
 
-def only_run_id(argument: str | None, option: str | None, command: str) -> str:
-    return only_id(argument, option, f"{command} --run-id RUN_ID")
+def only_file(argument: Path | None, option: Path | None, noun: str, example: str) -> Path:
+    """The file, given once: by position or as an option."""
+    if argument is not None and option is not None:
+        raise WrongArguments(f"Name the {noun} file once.", hint=example)
+    file = argument or option
+    if file is None:
+        raise WrongArguments(f"Name the {noun} file.", hint=example)
+    return file
 
 
 def read_workflow(path: Path, example: str) -> bytes:

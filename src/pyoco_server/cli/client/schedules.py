@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from pyoco_server.cli.client.ids import only_id, whole_schedule_id
 from pyoco_server.cli.client.options import (
     LimitOption,
     OutputOption,
     RecordsOption,
     RoutingTagOption,
     connect,
-    only_id,
     read_workflow,
 )
 from pyoco_server.cli.client.output import RUNS, show_items, show_json
@@ -39,6 +39,7 @@ app.add_typer(group, name="schedule", help="Start runs by time: once, at interva
 @group.command(epilog=f"Example: {ADD_EXAMPLE}")
 def add(
     ctx: typer.Context,
+    flow: Annotated[str | None, typer.Argument(metavar="[FLOW]", help="Name of the flow.")] = None,
     workflow_file: Annotated[
         Path | None, typer.Option(help="A flow.yaml to run. [default: a flow of the workers]")
     ] = None,
@@ -72,6 +73,9 @@ def add(
         "cron": cron,
         "timezone": timezone,
     }
+    if flow is not None and flow_name is not None:
+        raise WrongArguments("Name the flow once.", hint=ADD_EXAMPLE)
+    flow_name = flow or flow_name
     _check_flow(workflow_file, flow_name, param)
     with connect(ctx) as client:
         if workflow_file is None:
@@ -89,7 +93,7 @@ def delete(ctx: typer.Context, schedule: IdArgument = None, schedule_id: IdOptio
     """Delete a schedule. Runs that it has started go on."""
     wanted = _only_schedule_id(schedule, schedule_id, "delete")
     with connect(ctx) as client:
-        show_json(client.delete_schedule(wanted))
+        show_json(client.delete_schedule(whole_schedule_id(client, wanted)))
 
 
 @app.command("schedules", hidden=True)
@@ -114,6 +118,7 @@ def runs(
     """List the runs of a schedule, those that changed last first."""
     wanted = _only_schedule_id(schedule, schedule_id, "runs")
     with connect(ctx) as client:
+        wanted = whole_schedule_id(client, wanted)
         found = client.list_schedule_runs(wanted, include_records=records, limit=limit)
     show_items(found, RUNS, output)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pyoco_server.cli.client.ids import only_run_id, whole_run_id
 from pyoco_server.cli.client.options import (
     EXIT_CODES,
     STILL_RUNNING,
@@ -27,8 +28,8 @@ from pyoco_server.cli.client.options import (
     TagOption,
     WaitOption,
     WaitTimeoutOption,
+    check_timeout,
     connect,
-    only_run_id,
     show_accepted,
     wait_for_run,
 )
@@ -38,6 +39,8 @@ from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.printable import json_text
 
 LIST_EXAMPLE = "pyoco-client list-vnext --updated-after 1767225600 --limit 20"
+RETRY_EXAMPLE = "pyoco-client retry --run-id RUN_ID --wait"
+RESULT_EXAMPLE = "pyoco-client result --run-id RUN_ID --wait"
 FORK_EXAMPLE = "pyoco-client retry --run-id RUN_ID --from-task NAME"
 WATCH_EXAMPLE = "pyoco-client watch --run-id RUN_ID --until-terminal --output status"
 
@@ -115,6 +118,7 @@ def watch(
     """Follow one run: its tasks as they change, or one line per change."""
     wanted = only_run_id(run, run_id, "watch")
     with connect(ctx) as client:
+        wanted = whole_run_id(client, wanted)
         follow = client.follow_run if until_terminal else client.watch_run
         form = output or (ShownRun.TREE if sys.stdout.isatty() else ShownRun.JSON)
         with_records = records or form is ShownRun.TREE
@@ -126,7 +130,7 @@ def watch(
         raise typer.Exit(EXIT_CODES.get(status, STILL_RUNNING))
 
 
-@app.command(epilog="Example: pyoco-client result --run-id RUN_ID --wait")
+@app.command(epilog=f"Example: {RESULT_EXAMPLE}")
 def result(
     ctx: typer.Context,
     run: RunIdArgument = None,
@@ -136,7 +140,9 @@ def result(
 ) -> None:
     """Show the result of a run: the output of its last task."""
     wanted = only_run_id(run, run_id, "result")
+    check_timeout(wait, timeout_sec, RESULT_EXAMPLE)
     with connect(ctx) as client:
+        wanted = whole_run_id(client, wanted)
         found = wait_for_run(client, wanted, timeout_sec if wait else 0.0)
         if found["status"] == "COMPLETED":
             return show_json(client.result(wanted, 0.0))
@@ -144,7 +150,7 @@ def result(
     raise typer.Exit(EXIT_CODES.get(found["status"], STILL_RUNNING))
 
 
-@app.command(epilog=f"Examples: pyoco-client retry --run-id RUN_ID --wait; {FORK_EXAMPLE}")
+@app.command(epilog=f"Examples: {RETRY_EXAMPLE}; {FORK_EXAMPLE}")
 def retry(
     ctx: typer.Context,
     run: RunIdArgument = None,
@@ -170,10 +176,11 @@ def retry(
     wanted = only_run_id(run, run_id, "retry")
     if begin is not None and from_task is not None:
         raise WrongArguments("Give --from or --from-task, not both.", hint=FORK_EXAMPLE)
+    check_timeout(wait, timeout_sec, RETRY_EXAMPLE)
     is_given = params_file is not None or params is not None
     others = merged_params(params_file, params, None) if is_given else None
     with connect(ctx) as client:
-        from_start = begin is Begin.START
+        from_start, wanted = begin is Begin.START, whole_run_id(client, wanted)
         accepted = client.retry(wanted, from_start=from_start, from_task=from_task, params=others)
         show_accepted(client, accepted, wait, timeout_sec)
 

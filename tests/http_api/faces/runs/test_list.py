@@ -6,8 +6,10 @@ import httpx
 import pytest
 
 from pyoco_server.store.store import Store
+from tests.conftest import NatsServer
 from tests.engine.building import raising
 from tests.http_api.serving import expect_error, submit
+from tests.http_api.tenants import as_tenants
 from tests.worker.stage import Flows, one_task, working
 from tests.worker.wait_stage import release_flow
 
@@ -141,3 +143,13 @@ async def test_a_short_id_is_a_range_of_the_primary_key(client: httpx.AsyncClien
     refused = await client.get("/runs", params={"id_prefix": ids[0][:3]})
     assert refused.status_code == 422
     assert "at least 4 characters" in refused.text
+
+
+async def test_a_short_id_finds_no_run_of_another_tenant(nats_server: NatsServer) -> None:
+    async with as_tenants(nats_server, "acme", "other") as (_, (acme, other)):
+        run_id = await submit(acme)
+        asked = {"id_prefix": run_id[:8]}
+        found = (await acme.get("/runs", params=asked)).json()["items"]
+        assert [run["run_id"] for run in found] == [run_id]
+        assert (await other.get("/runs", params=asked)).json() == {"items": [], "next_cursor": None}
+        assert (await other.get("/runs", params={"id_prefix": run_id})).json()["items"] == []
