@@ -35,7 +35,7 @@ async def entered(store: Store, worker_id: str, **members: Any) -> None:
 
 
 async def names(store: Store) -> list[str]:
-    return [entry["worker_id"] for entry in await store.registry.list()]
+    return [str(entry["worker_id"]) for entry in await store.registry.list()]
 
 
 async def messages(store: Store) -> int:

@@ -12,6 +12,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig, field_names
 from pyoco_server.errors import Unavailable
 from pyoco_server.jetstream.api import NANOSECONDS, JetStream
+from pyoco_server.jetstream.descriptions import StreamSettings
 from pyoco_server.jetstream.errors import BrokerRefused, StreamDoesNotFit
 from pyoco_server.jetstream.requests import Requests
 from pyoco_server.store import resources
@@ -268,7 +269,8 @@ async def test_other_foreign_settings_will_do_and_are_said(
 def test_a_log_with_fewer_copies_than_configured_is_refused_and_more_will_do(
     is_log: bool, level: ProblemLevel
 ) -> None:
-    wanted = {"name": "S", "subjects": ["s"], "retention": "limits", "storage": "file", "num_replicas": 3}
+    wanted: StreamSettings = {"name": "S", "subjects": ["s"], "retention": "limits", "storage": "file"}
+    wanted["num_replicas"] = 3
     [problem] = problems(wanted | {"num_replicas": 1}, wanted, is_log=is_log)
     assert (problem.level, "has 1 copies" in problem.what) == (level, True)
     assert list(problems(wanted | {"num_replicas": 5}, wanted, is_log=True)) == []

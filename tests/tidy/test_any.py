@@ -33,19 +33,17 @@ USES_MAX = {
     # Answers of the gateway, and values of the caller.
     "http_client": 164,
     # Answers of the broker; members of the NATS client that have no types.
-    "jetstream": 21,
+    "jetstream": 5,
     # Params, results and prompts, which only pass through.
     "lifecycle": 39,
     # The modules directly in the package: JSON, log records.
     MODULES: 57,
     # Tokens, answers of other systems, heartbeats.
-    "operations": 80,
+    "operations": 73,
     # Rows of SQLite.
     "read_model": 10,
     # Request bodies and results of strategies.
     "recheck": 53,
-    # Settings of streams, heartbeats of workers.
-    "store": 43,
     # The work of a task.
     "supervision": 3,
     # Values of user code, messages between processes.
@@ -71,8 +69,6 @@ ALIASES = {
     "log_lines.py:EventDict",
     "operations/fleet/workers.py:Entry",
     "operations/live/worker_changes.py:Entry",
-    "store/fleet/registry.py:Record",
-    "store/resource_checks.py:Settings",
     "worker/flows/params.py:Params",
     "worker/recording/values.py:Types",
 }

@@ -9,12 +9,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from pyoco_server.jetstream.descriptions import (
+    AccountInfo,
+    ConsumerInfo,
+    ConsumerList,
+    ConsumerSettings,
+    StreamInfo,
+    StreamNames,
+    StreamSettings,
+)
 from pyoco_server.jetstream.errors import BrokerRefused, NoStorage, ProposalInFlight, WrongSequence
 from pyoco_server.jetstream.headers import number_of, value_of
 from pyoco_server.jetstream.requests import Reply, answer_of
@@ -33,11 +42,13 @@ STORE_FAILED = 10077
 NO_MESSAGE = 10037
 STREAM_NOT_FOUND = 10059
 BATCH_MAX = 256
-_INFO, _CREATE = "STREAM.INFO.", "STREAM.CREATE."
 # The broker disconnects a client with 64 MiB of unread data, and a batch must arrive within one timeout.
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 END_OF_BATCH = 204
 NOT_FOUND = 404
+
+
+T = TypeVar("T")
 
 
 class StoredMessage(NamedTuple):
@@ -75,6 +86,10 @@ class PubAck(msgspec.Struct):
     error: ApiError | None = None
 
 
+class _Refusal(msgspec.Struct):
+    error: ApiError | None = None
+
+
 class _Message(msgspec.Struct):
     subject: str
     seq: int
@@ -89,6 +104,7 @@ class _MessageAnswer(msgspec.Struct):
 
 
 _decode_ack = msgspec.json.Decoder(PubAck).decode
+_decode_refusal = msgspec.json.Decoder(_Refusal).decode
 _decode_message = msgspec.json.Decoder(_MessageAnswer).decode
 
 
@@ -158,10 +174,10 @@ class JetStream:
                 return found
             seq = found[-1].seq
 
-    async def _batch(self, stream: str, ask: dict[str, Any]) -> _Batch:
+    async def _batch(self, stream: str, ask: Mapping[str, object]) -> _Batch:
         where = f"$JS.API.DIRECT.GET.{stream}"
-        ask = ask | {"max_bytes": BATCH_BYTES_MAX}
-        replies = await self._requests.ask_for_many(where, msgspec.json.encode(ask))
+        payload = msgspec.json.encode({**ask, "max_bytes": BATCH_BYTES_MAX})
+        replies = await self._requests.ask_for_many(where, payload)
         answer_of(where, replies)
         end = replies[-1]
         if end.status not in (END_OF_BATCH, NOT_FOUND):
@@ -187,15 +203,43 @@ class JetStream:
             seq = message.seq
         return found
 
-    async def api(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Any other request of the JetStream API; its error is raised."""
+    async def api(self, name: str, payload: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """A request whose answer has no type of its own; its error is raised."""
+        return await self._ask(name, payload, dict[str, Any])
+
+    async def stream_info(self, stream: str, asked: Mapping[str, object] | None = None) -> StreamInfo:
+        return self._described(await self._ask(f"STREAM.INFO.{stream}", asked, StreamInfo))
+
+    async def create_stream(self, wanted: StreamSettings) -> StreamInfo:
+        return self._described(await self._ask(f"STREAM.CREATE.{wanted['name']}", wanted, StreamInfo))
+
+    async def stream_names(self, offset: int) -> list[str]:
+        return (await self._ask("STREAM.NAMES", {"offset": offset}, StreamNames)).streams or []
+
+    async def consumer_info(self, stream: str, name: str) -> ConsumerInfo:
+        return await self._ask(f"CONSUMER.INFO.{stream}.{name}", None, ConsumerInfo)
+
+    async def consumers(self, stream: str) -> list[ConsumerInfo]:
+        """The first page of them."""
+        return (await self._ask(f"CONSUMER.LIST.{stream}", {"offset": 0}, ConsumerList)).consumers or []
+
+    async def create_consumer(self, stream: str, name: str, wanted: ConsumerSettings) -> None:
+        """`name`: with its subject, if it has only one."""
+        asked = {"stream_name": stream, "config": wanted, "action": "create"}
+        await self.api(f"CONSUMER.CREATE.{stream}.{name}", asked)
+
+    async def account_info(self) -> AccountInfo:
+        return await self._ask("INFO", None, AccountInfo)
+
+    async def _ask(self, name: str, payload: Mapping[str, object] | None, answer: type[T]) -> T:
         reply = await self._requests.ask(f"$JS.API.{name}", msgspec.json.encode(payload) if payload else b"")
-        answer: dict[str, Any] = msgspec.json.decode(reply.data)
-        if error := answer.get("error"):
-            raise BrokerRefused(str(error.get("description")), int(error.get("err_code", 0)))
-        if name.startswith((_INFO, _CREATE)):
-            self.replicas[answer["config"]["name"]] = int(answer["config"].get("num_replicas", 1))
-        return answer
+        if (error := _decode_refusal(reply.data).error) is not None:
+            raise BrokerRefused(error.description, error.err_code)
+        return msgspec.json.decode(reply.data, type=answer)
+
+    def _described(self, info: StreamInfo) -> StreamInfo:
+        self.replicas[info.config["name"]] = info.config.get("num_replicas", 1)
+        return info
 
     async def purge(self, stream: str, subject: str, *, upto: int | None = None) -> None:
         """Remove all messages of the subject; with `upto`, those up to this sequence."""
@@ -206,17 +250,16 @@ class JetStream:
 
     async def subjects(self, stream: str, subjects: str) -> dict[str, int]:
         """Subjects that have messages, and how many. Of very many the broker returns only some."""
-        info = await self.api(f"STREAM.INFO.{stream}", {"subjects_filter": subjects})
-        return info["state"].get("subjects") or {}
+        return (await self.stream_info(stream, {"subjects_filter": subjects})).state.subjects or {}
 
     async def last_seq(self, stream: str) -> int:
-        return int((await self.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
+        return (await self.stream_info(stream)).state.last_seq
 
     async def clock(self, stream: str) -> float:
         """The time of the broker that leads this stream."""
-        return _instant((await self.api(f"STREAM.INFO.{stream}"))["ts"])
+        return _instant((await self.stream_info(stream)).ts)
 
-    async def _at_leader(self, stream: str, ask: dict[str, Any]) -> StoredMessage | None:
+    async def _at_leader(self, stream: str, ask: Mapping[str, object]) -> StoredMessage | None:
         reply = await self._requests.ask(f"$JS.API.STREAM.MSG.GET.{stream}", msgspec.json.encode(ask))
         answer = _decode_message(reply.data)
         if answer.error is not None:
@@ -249,7 +292,7 @@ class _Publishing:
         self._on_no_storage = on_no_storage
         self._future = requests.send(subject, payload, headers)
 
-    def __await__(self) -> Generator[Any, None, PubAck]:
+    def __await__(self) -> Generator[object, None, PubAck]:
         answers = yield from self._future.__await__()
         try:
             return parse_ack(self._subject, answer_of(self._subject, answers))
@@ -268,7 +311,7 @@ class _Publishing:
         raise ProposalInFlight(self._subject)
 
 
-def _after(subject: str, seq: int, count: int) -> dict[str, Any]:
+def _after(subject: str, seq: int, count: int) -> dict[str, object]:
     return {"next_by_subj": subject, "seq": max(seq + 1, 1), "batch": count}
 
 

@@ -11,9 +11,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
 
-from nats.aio.client import Client
+from nats.aio.client import Client, Srv
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import StaleConnectionError
@@ -168,7 +167,7 @@ class BrokerClient(Client):
         if isinstance(self._transport, Transport):
             self._transport.abort()
 
-    async def _connect_to_server(self, server: Any) -> None:
+    async def _connect_to_server(self, server: Srv) -> None:
         """Before Python 3.12 a cancel during a connect may be lost. The reconnect loop would then never end,
         and the process waits for it when it exits."""
         if self._is_leaving:

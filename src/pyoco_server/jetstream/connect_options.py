@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
@@ -13,16 +13,24 @@ RECONNECT_PAUSE_SEC = 0.1
 _ENCRYPTED = ("tls://", "wss://")
 
 
-def connect_options(config: NatsBackendConfig) -> dict[str, Any]:
+class ConnectOptions(TypedDict, total=False):
+    reconnect_time_wait: Any  # nats-py declares int, and sleeps for a part of a second too
+    user_credentials: str
+    user: str
+    password: str
+    tls: ssl.SSLContext
+
+
+def connect_options(config: NatsBackendConfig) -> ConnectOptions:
     """Raises ConfigError for files that cannot be read."""
-    options: dict[str, Any] = {"reconnect_time_wait": RECONNECT_PAUSE_SEC}
+    options: ConnectOptions = {"reconnect_time_wait": RECONNECT_PAUSE_SEC}
     if config.nats_creds_file:
         _check_readable(config.nats_creds_file)
-        options |= {"user_credentials": config.nats_creds_file}
+        options["user_credentials"] = config.nats_creds_file
     elif config.nats_user:
-        options |= {"user": config.nats_user, "password": config.nats_password}
+        options["user"], options["password"] = config.nats_user, config.nats_password
     if _wants_tls(config):
-        options |= {"tls": _tls(config)}
+        options["tls"] = _tls(config)
     return options
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -56,7 +55,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_info(info: ObjectInfo) -> bytes:
-    meta: dict[str, Any] = {
+    meta: dict[str, object] = {
         "name": info.name,
         "bucket": info.bucket,
         "nuid": info.nuid,
@@ -121,11 +120,11 @@ class _Meta(msgspec.Struct):
     digest: str | None = ""
     mtime: str | None = ""
     deleted: bool | None = False
-    headers: dict[str, Any] | None = None
+    headers: dict[str, object] | None = None
     options: _Options | None = None
 
 
-def _flat(headers: dict[str, Any]) -> dict[str, str]:
+def _flat(headers: dict[str, object]) -> dict[str, str]:
     return {name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
             for name, value in headers.items()}  # fmt: skip
 

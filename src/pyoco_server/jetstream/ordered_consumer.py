@@ -13,12 +13,12 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 from pyoco_server.clock import elapsed
 from pyoco_server.jetstream.api import NANOSECONDS, JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.confirmed_reads import MARK, is_mark, wait_for_majority
+from pyoco_server.jetstream.descriptions import ConsumerSettings
 from pyoco_server.jetstream.errors import BrokerAway, BrokerRefused
 from pyoco_server.jetstream.headers import position_of, status_of, value_of
 from pyoco_server.jetstream.stream_position import Step, StreamPosition
@@ -164,7 +164,7 @@ class OrderedConsumer:
             self._confirmed = max(self._confirmed, seq)
             return
         try:
-            await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+            await self._jetstream.consumer_info(self._stream, self._name)
         except BrokerRefused:
             self._restart()  # the consumer is lost: detected here before its heartbeats are missed
 
@@ -185,12 +185,12 @@ class OrderedConsumer:
     async def _verify(self) -> None:
         """Check the messages that were read. Nothing is delivered meanwhile: there is no consumer."""
         connection_no, stream_position = self._client.connection_no, self.stream_position
-        info = await self._info()
+        info = await self._jetstream.stream_info(self._stream)
         stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
         if not stands and self._mark and await wait_for_majority(self._jetstream, self._stream, self._mark):
-            info = await self._info()
+            info = await self._jetstream.stream_info(self._stream)
             stands = await stream_position.stands(self._jetstream, self._stream, self._subjects, info)
-        created, last_seq = str(info["created"]), int(info["state"]["last_seq"])
+        created, last_seq = info.created, info.state.last_seq
         if not stands:
             if self.stream_position is not stream_position:
                 raise BrokerAway  # another position was set meanwhile: verify that one
@@ -203,23 +203,17 @@ class OrderedConsumer:
         self._verified_on = connection_no
         self.moved.set()
 
-    async def _info(self) -> dict[str, Any]:
-        return await self._jetstream.api(f"STREAM.INFO.{self._stream}")
-
     async def _subscribe(self) -> None:
         self._consumer_seq = 0
         self._received_at = elapsed()
         inbox = self._client.new_inbox()
         self._sid = sid = await self._client.listen(inbox, lambda *message: self._on_message(sid, *message))
         self._name = f"feed_{secrets.token_hex(6)}"
-        await self._jetstream.api(
-            f"CONSUMER.CREATE.{self._stream}.{self._name}",
-            {"stream_name": self._stream, "config": self._consumer(inbox), "action": "create"},
-        )
+        await self._jetstream.create_consumer(self._stream, self._name, self._consumer(inbox))
         self.subscribed.set()
         self.restarts += 1
 
-    def _consumer(self, inbox: str) -> dict[str, object]:
+    def _consumer(self, inbox: str) -> ConsumerSettings:
         return {
             "name": self._name,
             "deliver_subject": inbox,

@@ -7,7 +7,6 @@ the protocol (INFO, PING, an error) goes to the base class.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from nats.protocol.parser import AWAITING_CONTROL_LINE, MAX_CONTROL_LINE_SIZE, Parser
 
@@ -19,7 +18,7 @@ HandOver = Callable[[int, bytes, bytes, bytes, bytes], bool]
 
 
 class MessageParser(Parser):
-    def __init__(self, client: Any, hand_over: HandOver = lambda *_: False) -> None:
+    def __init__(self, client: object, hand_over: HandOver = lambda *_: False) -> None:
         super().__init__(client)
         self._hand_over = hand_over
         # Whether anything was received since this was last set to False.

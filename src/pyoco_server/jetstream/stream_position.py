@@ -19,6 +19,7 @@ import msgspec
 
 from pyoco_server.jetstream.api import JetStream, StoredMessage
 from pyoco_server.jetstream.confirmed_reads import is_mark
+from pyoco_server.jetstream.descriptions import StreamInfo
 
 # How many messages are remembered. If all of them are gone, everything is read again.
 STEPS_MAX = 16
@@ -64,14 +65,12 @@ class StreamPosition:
         self.position = step.seq
         self._steps.append(step)
 
-    async def stands(self, jetstream: JetStream, stream: str, subjects: str, info: dict[str, object]) -> bool:
+    async def stands(self, jetstream: JetStream, stream: str, subjects: str, info: StreamInfo) -> bool:
         """Whether everything that was read is in the stream, or replaced by messages still to be read.
 
         `subjects`: of the messages that are read. `info`: the stream, as its leader describes it.
         """
-        state = info["state"]
-        assert isinstance(state, dict)
-        if self.created not in ("", info["created"]) or self.position > int(state["last_seq"]):
+        if self.created not in ("", info.created) or self.position > info.state.last_seq:
             return False
         for step in reversed(self._steps):
             found = await jetstream.at_leader(stream, step.seq)

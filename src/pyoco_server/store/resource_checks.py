@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
-Settings = dict[str, Any]
+from pyoco_server.jetstream.descriptions import StreamSettings
+
+_Limit = Literal["max_age", "max_bytes", "max_msgs", "max_msgs_per_subject"]
 # The limits at which a stream drops its oldest messages, or refuses new ones.
-_SIZES = ("max_bytes", "max_msgs", "max_msgs_per_subject")
+_SIZES: tuple[_Limit, ...] = ("max_bytes", "max_msgs", "max_msgs_per_subject")
 
 
 class ProblemLevel(StrEnum):
@@ -31,7 +33,7 @@ class StreamProblem(NamedTuple):
 class _Row(NamedTuple):
     """`in_log`: how bad it is for the event log; `elsewhere`: for any other stream, None if it is nothing."""
 
-    is_wrong: Callable[[Settings, Settings], bool]
+    is_wrong: Callable[[StreamSettings, StreamSettings], bool]
     in_log: ProblemLevel
     elsewhere: ProblemLevel | None
     public: str
@@ -39,36 +41,36 @@ class _Row(NamedTuple):
     remedy: str
 
 
-def _lacks_subjects(existing: Settings, wanted: Settings) -> bool:
-    return not set(wanted["subjects"]) <= set(existing.get("subjects") or ())
+def _lacks_subjects(existing: StreamSettings, wanted: StreamSettings) -> bool:
+    return not set(wanted["subjects"] or ()) <= set(existing.get("subjects") or ())
 
 
-def _has_age_limit(existing: Settings, wanted: Settings) -> bool:
+def _has_age_limit(existing: StreamSettings, wanted: StreamSettings) -> bool:
     return _limit(existing, "max_age") > 0 and not _limit(wanted, "max_age")
 
 
-def _drops_the_oldest(existing: Settings, wanted: Settings) -> bool:
+def _drops_the_oldest(existing: StreamSettings, wanted: StreamSettings) -> bool:
     if existing.get("discard", "old") != "old":
         return False
     return any(_limit(existing, size) > 0 and not _limit(wanted, size) for size in _SIZES)
 
 
-def _may_fill_up(existing: Settings, wanted: Settings) -> bool:
+def _may_fill_up(existing: StreamSettings, wanted: StreamSettings) -> bool:
     if existing.get("discard", "old") != "new":
         return False
     return any(_limit(existing, size) > 0 and not _limit(wanted, size) for size in _SIZES)
 
 
-def _is_kept_otherwise(existing: Settings, wanted: Settings) -> bool:
-    return bool(existing.get("retention", "limits") != wanted["retention"])
+def _is_kept_otherwise(existing: StreamSettings, wanted: StreamSettings) -> bool:
+    return existing.get("retention", "limits") != wanted["retention"]
 
 
-def _is_in_memory(existing: Settings, wanted: Settings) -> bool:
-    return bool(existing.get("storage", "file") == "memory" and wanted["storage"] == "file")
+def _is_in_memory(existing: StreamSettings, wanted: StreamSettings) -> bool:
+    return existing.get("storage", "file") == "memory" and wanted["storage"] == "file"
 
 
-def _has_fewer_replicas(existing: Settings, wanted: Settings) -> bool:
-    return int(existing.get("num_replicas", 1)) < int(wanted["num_replicas"])
+def _has_fewer_replicas(existing: StreamSettings, wanted: StreamSettings) -> bool:
+    return existing.get("num_replicas", 1) < wanted["num_replicas"]
 
 
 _TABLE = (
@@ -131,7 +133,7 @@ _TABLE = (
 )
 
 
-def problems(existing: Settings, wanted: Settings, *, is_log: bool) -> Iterator[StreamProblem]:
+def problems(existing: StreamSettings, wanted: StreamSettings, *, is_log: bool) -> Iterator[StreamProblem]:
     for row in _TABLE:
         level = row.in_log if is_log else row.elsewhere
         if level is not None and row.is_wrong(existing, wanted):
@@ -141,6 +143,6 @@ def problems(existing: Settings, wanted: Settings, *, is_log: bool) -> Iterator[
             yield StreamProblem(level, said.format(existing=existing, wanted=wanted), public)
 
 
-def _limit(settings: Settings, name: str) -> int:
+def _limit(settings: StreamSettings, name: _Limit) -> int:
     """0 for none; the broker writes -1 for some of them."""
-    return max(0, int(settings.get(name) or 0))
+    return max(0, settings.get(name) or 0)

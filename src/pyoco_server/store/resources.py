@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import Any
 
 from nats.js import JetStreamContext
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import NANOSECONDS, STREAM_NOT_FOUND, JetStream
+from pyoco_server.jetstream.descriptions import ConsumerSettings, StreamSettings
 from pyoco_server.jetstream.errors import (
     AnswerLost,
     BrokerRefused,
@@ -42,7 +42,7 @@ REFUSED_KEPT_SEC = 7 * 86_400.0
 REFUSED_MAX = 1_000_000
 
 
-def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
+def streams(config: NatsBackendConfig) -> list[StreamSettings]:
     return [
         {
             "name": config.events_stream,
@@ -99,7 +99,7 @@ def streams(config: NatsBackendConfig) -> list[dict[str, Any]]:
     ]
 
 
-def consumer(config: NatsBackendConfig, tag: str) -> dict[str, Any]:
+def consumer(config: NatsBackendConfig, tag: str) -> ConsumerSettings:
     """The durable consumer of one tag."""
     return {
         "durable_name": f"{config.consumer_prefix}_{tag}",
@@ -126,7 +126,7 @@ async def ensure(
     `created` gets the names of the streams that were missing, also if the check of another one failed.
     Raises StreamsSilent at the end for streams that exist and do not answer: only requests to them must wait.
     """
-    wanted = [_kept(config) | one for one in streams(config)]
+    wanted = [_kept(one, config) for one in streams(config)]
     found = await asyncio.gather(*(_settings_if_answered(jetstream, one["name"]) for one in wanted))
     warnings: list[StreamProblem] = []
     missing, silent = [], []
@@ -134,7 +134,7 @@ async def ensure(
         if existing is None:
             missing.append(one)
         elif isinstance(existing, AnswerLost):
-            silent.append(str(one["name"]))
+            silent.append(one["name"])
         else:
             warnings += _check(existing, one, config)
     if silent:
@@ -143,7 +143,7 @@ async def ensure(
         await _check_no_log_is_lost(jetstream, config)
     await asyncio.gather(*(_create_if_missing(jetstream, one) for one in missing))
     if created is not None:
-        created += [str(one["name"]) for one in missing]
+        created += [one["name"] for one in missing]
     if silent:
         raise StreamsSilent(silent)
     return warnings
@@ -152,7 +152,7 @@ async def ensure(
 async def accept_lost_log(jetstream: JetStream, config: NatsBackendConfig) -> bool:
     """Create an empty event log on purpose after the log was lost. False: there is a log."""
     wanted = next(one for one in streams(config) if one["name"] == config.events_stream)
-    return await _ensure_stream(jetstream, _kept(config) | wanted, config)
+    return await _ensure_stream(jetstream, _kept(wanted, config), config)
 
 
 async def _check_no_log_is_lost(jetstream: JetStream, config: NatsBackendConfig) -> None:
@@ -197,23 +197,23 @@ async def _has_snapshot_of_ours(jetstream: JetStream, config: NatsBackendConfig)
 
 async def ensure_snapshots(jetstream: JetStream, config: NatsBackendConfig) -> bool:
     """Create the bucket of the snapshots if it is missing. Returns whether this call created it."""
-    return await _ensure_stream(jetstream, _kept(config) | _bucket(config.runs_kv_bucket), config)
+    return await _ensure_stream(jetstream, _kept(_bucket(config.runs_kv_bucket), config), config)
 
 
-def _kept(config: NatsBackendConfig) -> dict[str, Any]:
-    return {"storage": "file", "num_replicas": config.nats_replicas}
+def _kept(wanted: StreamSettings, config: NatsBackendConfig) -> StreamSettings:
+    return {"storage": "file", "num_replicas": config.nats_replicas, **wanted}
 
 
 async def ensure_consumer(jetstream: JetStream, config: NatsBackendConfig, tag: str) -> str:
     """Create the consumer if it is missing, and return its name. An existing one keeps its settings."""
     wanted = consumer(config, tag)
-    name = str(wanted["durable_name"])
+    name = wanted["durable_name"]
     try:
-        await jetstream.api(f"CONSUMER.INFO.{config.work_stream}.{name}")
+        await jetstream.consumer_info(config.work_stream, name)
     except BrokerRefused as refused:
         if refused.code != CONSUMER_NOT_FOUND:
             raise
-        await _create_consumer(jetstream, config.work_stream, wanted | {"name": name})
+        await _create_consumer(jetstream, config.work_stream, name, wanted | {"name": name})
     return name
 
 
@@ -242,7 +242,7 @@ class _OverNatsPy:
         return [await self.ask(subject, payload, headers)]
 
 
-def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
+def _buckets(config: NatsBackendConfig) -> list[StreamSettings]:
     return [
         _bucket(config.runs_kv_bucket),
         _bucket(config.workers_kv_bucket),
@@ -272,7 +272,7 @@ def _buckets(config: NatsBackendConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _bucket(name: str) -> dict[str, Any]:
+def _bucket(name: str) -> StreamSettings:
     """A key-value bucket of nats clients, with history 1."""
     return {
         "name": f"KV_{name}",
@@ -287,7 +287,7 @@ def _bucket(name: str) -> dict[str, Any]:
     }
 
 
-def _object_bucket(name: str) -> dict[str, Any]:
+def _object_bucket(name: str) -> StreamSettings:
     """An object store of nats clients."""
     return {
         "name": f"OBJ_{name}",
@@ -299,20 +299,17 @@ def _object_bucket(name: str) -> dict[str, Any]:
     }
 
 
-async def _create_consumer(jetstream: JetStream, stream: str, wanted: dict[str, Any]) -> None:
+async def _create_consumer(jetstream: JetStream, stream: str, name: str, wanted: ConsumerSettings) -> None:
     try:
-        await jetstream.api(
-            f"CONSUMER.CREATE.{stream}.{wanted['name']}.{wanted['filter_subject']}",
-            {"stream_name": stream, "config": wanted, "action": "create"},
-        )
-        log.info("consumer created", extra={"consumer": wanted["name"]})
+        await jetstream.create_consumer(stream, f"{name}.{wanted['filter_subject']}", wanted)
+        log.info("consumer created", extra={"consumer": name})
     except BrokerRefused as refused:
         # Another worker that started at the same time created it. Its settings remain.
         if refused.code != CONSUMER_EXISTS:
             raise
 
 
-async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any], config: NatsBackendConfig) -> bool:
+async def _ensure_stream(jetstream: JetStream, wanted: StreamSettings, config: NatsBackendConfig) -> bool:
     """Whether this call created it."""
     existing = await _settings(jetstream, wanted["name"])
     if existing is not None:
@@ -321,17 +318,16 @@ async def _ensure_stream(jetstream: JetStream, wanted: dict[str, Any], config: N
     return await _create_if_missing(jetstream, wanted)
 
 
-async def _settings(jetstream: JetStream, name: str) -> dict[str, Any] | None:
+async def _settings(jetstream: JetStream, name: str) -> StreamSettings | None:
     try:
-        found: dict[str, Any] = (await jetstream.api(f"STREAM.INFO.{name}"))["config"]
+        return (await jetstream.stream_info(name)).config
     except BrokerRefused as refused:
         if refused.code != STREAM_NOT_FOUND:
             raise
         return None
-    return found
 
 
-async def _settings_if_answered(jetstream: JetStream, name: str) -> dict[str, Any] | AnswerLost | None:
+async def _settings_if_answered(jetstream: JetStream, name: str) -> StreamSettings | AnswerLost | None:
     try:
         return await _settings(jetstream, name)
     except AnswerLost as silence:
@@ -341,13 +337,13 @@ async def _settings_if_answered(jetstream: JetStream, name: str) -> dict[str, An
 async def _check_existence(jetstream: JetStream, config: NatsBackendConfig, silent: Collection[str]) -> None:
     """The list of streams also has those without a leader. The event log itself must have answered."""
     names = set[str]()
-    while page := (await jetstream.api("STREAM.NAMES", {"offset": len(names)})).get("streams"):
+    while page := await jetstream.stream_names(len(names)):
         names.update(page)
     if unknown := set(silent) - (names - {config.events_stream}):
         raise AnswerLost(f"$JS.API.STREAM.INFO.{min(unknown)}")
 
 
-async def _create_if_missing(jetstream: JetStream, wanted: dict[str, Any]) -> bool:
+async def _create_if_missing(jetstream: JetStream, wanted: StreamSettings) -> bool:
     try:
         await _create_stream(jetstream, wanted)
     except BrokerRefused as refused:
@@ -359,11 +355,11 @@ async def _create_if_missing(jetstream: JetStream, wanted: dict[str, Any]) -> bo
     return True
 
 
-async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
+async def _create_stream(jetstream: JetStream, wanted: StreamSettings) -> None:
     """The broker reserves `max_bytes` at once. On a small disk it is halved until the stream fits."""
     while True:
         try:
-            await jetstream.api(f"STREAM.CREATE.{wanted['name']}", wanted)
+            await jetstream.create_stream(wanted)
             return
         except BrokerRefused as refused:
             room = wanted.get("max_bytes", 0) // 2
@@ -375,7 +371,7 @@ async def _create_stream(jetstream: JetStream, wanted: dict[str, Any]) -> None:
 
 
 def _check(
-    existing: dict[str, Any], wanted: dict[str, Any], config: NatsBackendConfig
+    existing: StreamSettings, wanted: StreamSettings, config: NatsBackendConfig
 ) -> list[StreamProblem]:
     """The problems that deserve a warning. Raises StreamDoesNotFit for a stream that cannot be used."""
     found = list(problems(existing, wanted, is_log=wanted["name"] == config.events_stream))

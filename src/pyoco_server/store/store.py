@@ -11,7 +11,6 @@ import logging
 import random
 import ssl
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 from nats.errors import Error as NatsError
@@ -21,7 +20,8 @@ from pyoco_server.errors import Unavailable, message_id_of
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.broker_clock import BrokerClock
 from pyoco_server.jetstream.client import BrokerClient
-from pyoco_server.jetstream.connect_options import connect_options
+from pyoco_server.jetstream.connect_options import ConnectOptions, connect_options
+from pyoco_server.jetstream.descriptions import StreamInfo
 from pyoco_server.jetstream.errors import LogLost, StreamDoesNotFit, StreamsSilent
 from pyoco_server.jetstream.objects import Objects
 from pyoco_server.jetstream.requests import Requests
@@ -178,10 +178,10 @@ class Store:
         """Call this when the connection is lost, but not when `close` closes it."""
         self._hooks_of_loss.append(hook)
 
-    async def streams(self) -> dict[str, dict[str, Any]]:
+    async def streams(self) -> dict[str, StreamInfo]:
         """The streams and buckets of this server as the broker describes them, by name."""
         names = [wanted["name"] for wanted in resources.streams(self.config)]
-        found = await asyncio.gather(*(self.jetstream.api(f"STREAM.INFO.{name}") for name in names))
+        found = await asyncio.gather(*(self.jetstream.stream_info(name) for name in names))
         return dict(zip(names, found, strict=True))
 
     def forget_reconnect(self, hook: Callable[[], None]) -> None:
@@ -216,7 +216,7 @@ class Store:
             failures += 1
             await asyncio.sleep(PROBE_BACKOFF.after(failures))
 
-    async def _connect(self, options: dict[str, Any]) -> None:
+    async def _connect(self, options: ConnectOptions) -> None:
         await self.client.connect(
             servers=random.sample(self.config.nats_servers, len(self.config.nats_servers)),
             # Shuffled once, above: so after a loss the lost server is tried last.

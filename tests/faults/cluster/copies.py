@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyoco_server.jetstream.api import StoredMessage
@@ -30,7 +31,7 @@ async def show_as_of_now(store: Store) -> None:
     ends = {one["name"]: await jetstream.last_seq(one["name"]) for one in streams(store.config)}
     at_leader = jetstream._at_leader
 
-    async def old(stream: str, ask: dict[str, Any]) -> StoredMessage | None:
+    async def old(stream: str, ask: Mapping[str, Any]) -> StoredMessage | None:
         found = await at_leader(stream, ask)
         if found is None or found.seq <= ends[stream]:
             return found

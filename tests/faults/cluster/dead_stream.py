@@ -19,7 +19,7 @@ def stream_names(config: NatsBackendConfig) -> dict[str, str]:
 def kill(faults: Faults, config: NatsBackendConfig, short_name: str) -> None:
     name = stream_names(config)[short_name]
     subjects = next(wanted["subjects"] for wanted in streams(config) if wanted["name"] == name)
-    published = "|".join(re.escape(re.sub(r"\.[*>]$", ".", subject)) for subject in subjects)
+    published = "|".join(re.escape(re.sub(r"\.[*>]$", ".", subject)) for subject in subjects or ())
     asked = rf"\$JS\.API\..*\.{re.escape(name)}(\.|$)"
     faults.add(re.compile(rf"^({published})|^{asked}"), Fault.LOSE_REQUEST, times=FOR_EVER)
 

@@ -122,7 +122,7 @@ async def test_a_mark_does_not_make_a_reader_begin_again(store: Store) -> None:
     await model.catch_up()
     stream_position = model.feed.stream_position
     await erase_run(store, erased, by=None, tenant_id=None)
-    info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
+    info = await store.jetstream.stream_info(store.config.events_stream)
     prefix = store.config.events_subject_prefix
     assert await stream_position.stands(store.jetstream, store.config.events_stream, f"{prefix}.>", info)
     await model.catch_up()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -13,6 +13,7 @@ from pyoco_server.clock import elapsed
 from pyoco_server.engine import WaitAnswer
 from pyoco_server.errors import Unavailable
 from pyoco_server.housekeeping.missing_letters import MissingLetters
+from pyoco_server.jetstream.descriptions import StreamInfo
 from pyoco_server.lifecycle.commands import ClaimRun, CompleteRun, FailRun, ReportLoss, SucceedTask
 from pyoco_server.lifecycle.status import LossCause, OutputKept
 from pyoco_server.operations.fleet.publish_dead_letter import EXECUTION_ERROR
@@ -164,15 +165,15 @@ async def test_a_list_is_not_thrown_away_because_one_node_has_less(
 
 
 def _shows_an_empty_log(monkeypatch: pytest.MonkeyPatch, store: Store, faults: Faults) -> None:
-    ask = store.jetstream.api
+    ask = store.jetstream.stream_info
 
-    async def api(name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
-        answer = await ask(name, payload)
-        if faults.is_on and name == f"STREAM.INFO.{store.config.events_stream}":
-            answer["state"]["last_seq"] = 0
-        return answer
+    async def stream_info(stream: str, asked: Mapping[str, object] | None = None) -> StreamInfo:
+        info = await ask(stream, asked)
+        if faults.is_on and stream == store.config.events_stream:
+            return msgspec.structs.replace(info, state=msgspec.structs.replace(info.state, last_seq=0))
+        return info
 
-    monkeypatch.setattr(store.jetstream, "api", api)
+    monkeypatch.setattr(store.jetstream, "stream_info", stream_info)
 
 
 class _Engine:

@@ -456,7 +456,7 @@ async def test_a_worker_inside_a_program_uses_new_wheels_for_its_next_run(
         await until(is_now("3"))
 
         async def told() -> bool:
-            entry = await store.registry.get("w1")
+            entry: dict[str, Any] | None = await store.registry.get("w1")
             assert entry is not None
             wheels = entry["wheel_sync"]["installed_wheels"]
             return [wheel["wheel_name"] for wheel in wheels] == [file_name("pkg_in_program", "3")]

@@ -74,7 +74,7 @@ async def test_uploads_and_deletions_reach_a_running_worker(
             await store.wheels.delete(file_name("demo_pkg", version))
         await until(ends_with(store, "demo_pkg", "No module named"), within_sec=60)
         assert worker.poll() is None
-        entry = await store.registry.get("w1")
+        entry: dict[str, Any] | None = await store.registry.get("w1")
         assert entry is not None
         assert file_name("broken", "1") in entry["wheel_sync"]["last_error"]
         assert '"err_id":"ERR-PYOCO-0024"' in (tmp_path / "worker-w1.log").read_text().replace('": "', '":"')
@@ -140,7 +140,7 @@ async def _put_pair(store: Store, folder: Path, version: str) -> None:
 
 
 async def _wheel_sync(store: Store) -> dict[str, Any]:
-    entry = await store.registry.get("w")
+    entry: dict[str, Any] | None = await store.registry.get("w")
     return dict(entry["wheel_sync"]) if entry is not None else {}
 
 

@@ -102,10 +102,10 @@ async def _reach(store: Store) -> None:
 
 async def _jetstream(store: Store) -> Finding:
     try:
-        info = await store.jetstream.api("INFO")
+        info = await store.jetstream.account_info()
     except BrokerRefused as refused:
         return Finding("jetstream", FindingLevel.FAIL, refused.message, "Start nats-server with -js.")
-    used, most = int(info["storage"]), int(info["limits"]["max_storage"])
+    used, most = info.storage, info.limits.max_storage if info.limits else -1
     what = f"on, {_size(used)} stored" + (f" of {_size(most)}" if most > 0 else "")
     if most > 0 and used > most * STORAGE_FULL:
         return Finding(
@@ -118,12 +118,13 @@ async def _streams(store: Store) -> Finding:
     missing, short_lived = [], ""
     for wanted in streams(store.config):
         try:
-            info = await store.jetstream.api(f"STREAM.INFO.{wanted['name']}")
+            info = await store.jetstream.stream_info(wanted["name"])
         except BrokerRefused:
             missing.append(wanted["name"])
             continue
-        if wanted["name"] == f"KV_{store.config.workers_kv_bucket}" and info["config"].get("max_age"):
-            short_lived = f"{info['config']['max_age'] / NANOSECONDS:g} s"
+        max_age = info.config.get("max_age")
+        if wanted["name"] == f"KV_{store.config.workers_kv_bucket}" and max_age:
+            short_lived = f"{max_age / NANOSECONDS:g} s"
     if missing:
         what = f"missing: {', '.join(missing)}"
         return Finding("streams", FindingLevel.WARN, what, "pyoco-server-admin resources makes them.")
@@ -138,11 +139,11 @@ async def _streams(store: Store) -> Finding:
 async def _clock(store: Store) -> Finding:
     asked_at = time.time()
     try:
-        info = await store.jetstream.api(f"STREAM.INFO.{store.config.events_stream}")
+        info = await store.jetstream.stream_info(store.config.events_stream)
     except BrokerRefused:
         return Finding("clock", FindingLevel.OK, "not compared: there is no stream to ask yet")
     middle = (asked_at + time.time()) / 2
-    apart = abs(datetime.fromisoformat(info["ts"]).timestamp() - middle)
+    apart = abs(datetime.fromisoformat(info.ts).timestamp() - middle)
     what = f"{apart * 1000:.0f} ms apart from the broker's"
     warn_sec, fail_sec = CLOCKS_APART_SEC
     if apart < warn_sec:

@@ -119,9 +119,9 @@ async def _sizes(store: Store) -> list[dict[str, Any]]:
         {
             "kind": "bucket" if name.startswith("KV_") else "stream",
             "name": name.removeprefix("KV_"),
-            "messages": info["state"]["messages"],
-            "bytes": info["state"]["bytes"],
-            "replicas": info["config"]["num_replicas"],
+            "messages": info.state.messages,
+            "bytes": info.state.bytes,
+            "replicas": info.config["num_replicas"],
         }
         for name, info in found
     ]

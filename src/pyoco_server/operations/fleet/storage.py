@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco_server.broker import Disk, EmbeddedBroker
 from pyoco_server.errors import Unavailable
+from pyoco_server.jetstream.descriptions import AccountInfo, StreamInfo
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Loop
 
@@ -112,15 +113,15 @@ class StorageWatch:
     async def _ask(self) -> list[Left]:
         config, jetstream = self._store.config, self._store.jetstream
         needed = (config.events_stream, config.work_stream, f"KV_{config.runs_kv_bucket}")
-        account, *streams = await asyncio.gather(
-            jetstream.api("INFO"), *(jetstream.api(f"STREAM.INFO.{name}") for name in needed)
+        account, streams = await asyncio.gather(
+            jetstream.account_info(), asyncio.gather(*(jetstream.stream_info(name) for name in needed))
         )
-        self.used_bytes = int(account.get("storage", 0))
+        self.used_bytes = account.storage
         of_streams = (self._stream_left(name, info) for name, info in zip(needed, streams, strict=True))
         return [*self._account_left(self.used_bytes, account), *(left for left in of_streams if left)]
 
-    def _account_left(self, used_bytes: int, account: dict[str, Any]) -> list[Left]:
-        most = int((account.get("limits") or {}).get("max_storage", -1))
+    def _account_left(self, used_bytes: int, account: AccountInfo) -> list[Left]:
+        most = account.limits.max_storage if account.limits else -1
         if most > 0:
             return [self._left("the account at the broker", most - used_bytes, most)]
         disk = self.disk
@@ -129,9 +130,9 @@ class StorageWatch:
             [] if disk is None else [self._left("its store", disk.total_bytes - used_bytes, disk.total_bytes)]
         )
 
-    def _stream_left(self, name: str, info: dict[str, Any]) -> Left | None:
-        most = int(info["config"].get("max_bytes", -1))
-        return self._left(f"stream {name}", most - int(info["state"]["bytes"]), most) if most > 0 else None
+    def _stream_left(self, name: str, info: StreamInfo) -> Left | None:
+        most = info.config.get("max_bytes", -1)
+        return self._left(f"stream {name}", most - info.state.bytes, most) if most > 0 else None
 
     def _left(self, where: str, free_bytes: int, total_bytes: int) -> Left:
         return Left(where, max(0, free_bytes), min(self._reserve_bytes, total_bytes // RESERVE_SHARE))

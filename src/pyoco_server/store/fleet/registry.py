@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ NOT_FOUND = "ERR-PYOCO-0020"
 WRITE_TRIES_MAX = 20
 
 # Every entry has these members from the beginning.
-NOTHING_YET: Mapping[str, Any] = {
+NOTHING_YET: Mapping[str, object] = {
     "hidden": False,
     "current_run_id": None,
     "last_run_id": None,
@@ -39,7 +39,7 @@ NOTHING_YET: Mapping[str, Any] = {
 # missing if nothing was set, also because the entry was lost.
 DRAIN = "drain_instance_id"
 
-Record = dict[str, Any]
+Record = dict[str, object]
 
 
 class WrittenEntry(NamedTuple):
@@ -58,14 +58,14 @@ class WorkerState(StrEnum):
     DISCONNECTED = "DISCONNECTED"
 
 
-def state_when_read(entry: Mapping[str, Any], now: float, timeout_sec: float) -> WorkerState:
+def state_when_read(entry: Mapping[str, object], now: float, timeout_sec: float) -> WorkerState:
     """DISCONNECTED after a silence longer than the timeout, unless it stopped in order (appendix G)."""
     written, seen_at = entry.get("state"), entry.get("last_seen_at")
     if written == WorkerState.STOPPED_GRACEFUL:
         return WorkerState.STOPPED_GRACEFUL
     if written not in (WorkerState.RUNNING, WorkerState.IDLE) or not isinstance(seen_at, int | float):
         return WorkerState.DISCONNECTED
-    return WorkerState.DISCONNECTED if now - seen_at > timeout_sec else WorkerState(written)
+    return WorkerState.DISCONNECTED if now - seen_at > timeout_sec else WorkerState(str(written))
 
 
 class WorkerRegistry:
@@ -162,6 +162,6 @@ def _record(value: bytes | None) -> Record | None:
     if not value:
         return None
     try:
-        return msgspec.json.decode(value, type=dict[str, Any])
+        return msgspec.json.decode(value, type=dict[str, object])
     except msgspec.MsgspecError:
         return None

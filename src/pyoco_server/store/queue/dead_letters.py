@@ -76,7 +76,7 @@ class DeadLetters:
         return any(letter.run_id == run_id and letter.reason == reason for letter in letters)
 
     async def count(self) -> int:
-        return int((await self._jetstream.api(f"STREAM.INFO.{self._stream}"))["state"]["messages"])
+        return (await self._jetstream.stream_info(self._stream)).state.messages
 
     async def get(self, seq: int) -> KeptLetter | None:
         message = await self._jetstream.at_leader(self._stream, seq)
@@ -84,9 +84,9 @@ class DeadLetters:
 
     async def newest_first(self, before: int | None = None) -> AsyncIterator[KeptLetter]:
         """From the end, or from the sequence before `before`."""
-        state = (await self._jetstream.api(f"STREAM.INFO.{self._stream}"))["state"]
-        end = min(before or state["last_seq"] + 1, state["last_seq"] + 1)
-        while end > max(state["first_seq"], 1):
+        state = (await self._jetstream.stream_info(self._stream)).state
+        end = min(before or state.last_seq + 1, state.last_seq + 1)
+        while end > max(state.first_seq, 1):
             begin = max(end - READ_AT_ONCE, 1)
             page = await self._jetstream.page(self._stream, f"{self._prefix}.>", begin - 1, end - begin)
             for message in reversed([message for message in page if message.seq < end]):

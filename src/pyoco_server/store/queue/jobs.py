@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,7 +32,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_name: str
     tag: str
     submitted_at: float
-    params: dict[str, Any] = {}
+    params: dict[str, object] = {}
     tags: list[str] | None = None
     tenant_id: str | None = None
     api_key_id: str | None = None
@@ -123,29 +123,28 @@ class JobQueue:
         """The jobs of a tag that were never delivered; None if the tag has no consumer yet."""
         name, stream = f"{self._config.consumer_prefix}_{tag}", self._config.work_stream
         try:
-            info = await self._jetstream.api(f"CONSUMER.INFO.{stream}.{name}")
+            info = await self._jetstream.consumer_info(stream, name)
         except BrokerRefused:
             return None
-        waiting = int(info["num_pending"])
-        if not waiting:
+        if not info.num_pending:
             return QueueState(0, None)
-        subject, delivered = f"{self._config.work_subject_prefix}.{tag}", int(info["delivered"]["stream_seq"])
+        subject, delivered = f"{self._config.work_subject_prefix}.{tag}", info.delivered.stream_seq
         first = await self._jetstream.next_at_leader(stream, subject, delivered)
-        return QueueState(waiting, first.stored_at if first is not None else None)
+        return QueueState(info.num_pending, first.stored_at if first is not None else None)
 
     async def depths(self, tags_max: int) -> dict[str, TagQueue]:
         """By tag, also for tags that no worker has asked for. If there are many, only the fullest ones."""
         stream, prefix = self._config.work_stream, self._config.work_subject_prefix + "."
-        stored, listed = await asyncio.gather(
+        stored, consumers = await asyncio.gather(
             self._jetstream.subjects(stream, f"{prefix}>"),
-            self._jetstream.api(f"CONSUMER.LIST.{stream}", {"offset": 0}),
+            self._jetstream.consumers(stream),
         )
         queues = {subject: TagQueue(count, 0, 0, False) for subject, count in stored.items()}
-        for consumer in listed.get("consumers") or ():
-            subject = str(consumer["config"].get("filter_subject", ""))
+        for consumer in consumers:
+            subject = consumer.config.get("filter_subject", "")
             if subject.startswith(prefix):
                 queues[subject] = TagQueue(
-                    consumer["num_pending"], consumer["num_ack_pending"], consumer["num_redelivered"], True
+                    consumer.num_pending, consumer.num_ack_pending, consumer.num_redelivered, True
                 )
         fullest = sorted(queues.items(), key=lambda queue: (-queue[1].waiting, queue[0]))[:tags_max]
         return {subject.removeprefix(prefix): queue for subject, queue in fullest}

@@ -10,9 +10,8 @@ producer, or of a process that did not have the chain before; the next commit be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -69,7 +68,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_commit = msgspec.json.Decoder(_Commit).decode
 _decode_meta = msgspec.json.Decoder(CommitMeta).decode
 _decode_loosely = msgspec.json.Decoder(_LooseCommit).decode
-_decode_event: Any = msgspec.json.Decoder(Event).decode
+_decode_event: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
 _decode_loose_event = msgspec.json.Decoder(_LooseEvent).decode
 _decode_snapshot = msgspec.json.Decoder(RunSnapshot).decode
 
@@ -176,8 +175,7 @@ def _read_loosely(data: bytes) -> list[Event]:
 
 def _event(raw: bytes) -> Event:
     try:
-        event: Event = _decode_event(raw)
-        return event
+        return _decode_event(raw)
     except UNREADABLE:
         return _unknown(raw)
 

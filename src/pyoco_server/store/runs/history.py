@@ -61,12 +61,12 @@ class EventLogReader:
         offset, total = 0, 1
         while offset < total:
             asked = {"subjects_filter": f"{self._prefix}.>", "offset": offset}
-            info = await self._jetstream.api(f"STREAM.INFO.{self._stream}", asked)
-            subjects = info["state"].get("subjects") or {}
+            info = await self._jetstream.stream_info(self._stream, asked)
+            subjects = info.state.subjects or {}
             for subject in subjects:
                 if not subject.endswith(MARK):
                     yield subject.removeprefix(f"{self._prefix}.")
-            offset, total = offset + len(subjects), int(info.get("total", 0)) if subjects else 0
+            offset, total = offset + len(subjects), info.total if subjects else 0
 
     async def submission(self, run_id: str) -> RunSubmitted | None:
         """The first event, which alone has the whole submission. None only if the leader has none."""

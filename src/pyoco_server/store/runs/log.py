@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Coroutine, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -240,7 +239,7 @@ class Runs(EventLogReader):
 
     def _reads(
         self, run_id: str, at_leader: bool
-    ) -> tuple[Coroutine[Any, Any, KvEntry], Coroutine[Any, Any, StoredMessage | None]]:
+    ) -> tuple[Coroutine[object, object, KvEntry], Coroutine[object, object, StoredMessage | None]]:
         subject = self._subject(run_id)
         if at_leader:
             return self.snapshots.bucket.get_at_leader(run_id), self._jetstream.last_at_leader(

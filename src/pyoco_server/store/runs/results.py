@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterator
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,7 +40,7 @@ class Recorded(NamedTuple):
 
     run_id: str
     task: str
-    reference: Any  # as it was read; another producer may have written it
+    reference: object  # as it was read; another producer may have written it
 
 
 class ResultDamaged(Internal):
@@ -148,7 +148,7 @@ def _references(run: Run) -> Iterator[ResultReference]:
             yield reference
 
 
-def reference_of(output: Any) -> ResultReference | None:
+def reference_of(output: object) -> ResultReference | None:
     try:
         if isinstance(output, msgspec.Raw):
             return msgspec.json.decode(output, type=ResultReference)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -42,8 +41,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
     sha256_hex: str | None = None
     replace: bool | None = None
-    actor: dict[str, Any] = {}
-    source: dict[str, Any] = {}
+    actor: dict[str, object] = {}
+    source: dict[str, object] = {}
 
 
 class WheelHistory:

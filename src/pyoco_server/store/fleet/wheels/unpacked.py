@@ -9,7 +9,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from pyoco_server.errors import TooLarge
 
@@ -69,7 +69,7 @@ def _check_texts(entries: Sequence[zipfile.ZipInfo]) -> None:
 
 def _check_directory_bytes(file: IO[bytes], at_most: UnpackedMax) -> None:
     """Before the directory is read: every entry becomes an object in memory."""
-    end: list[Any] | None = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
     if end is None:
         raise zipfile.BadZipFile("File is not a zip file")
     if end[_DIRECTORY_BYTES] > at_most.files * DIRECTORY_ENTRY_BYTES_MAX:
