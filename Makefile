@@ -54,7 +54,7 @@ test: check dashboard-check chromium  ## run all checks and all tests
 
 # Tests that start no other process: the core, the engine, parsers and pure functions.
 FAST := tests/lifecycle tests/engine tests/leaves tests/config tests/expressions tests/recheck tests/workflow_yaml \
-  tests/supervision tests/flows
+  tests/supervision tests/flows tests/testing
 
 test-fast: $(READY)  ## run the tests that need no broker, browser or other process (under a minute)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not heavy and not slow and not soak" $(FAST) $(ARGS)

@@ -8,7 +8,7 @@ import pytest
 from pyoco.core.context import Context
 from pyoco.core.models import RunContext
 
-from pyoco_server.engine import Engine, OutcomeStatus
+from pyoco_server.engine import Engine, Machine, OutcomeStatus
 from pyoco_server.engine.tasks import thread_pool
 from pyoco_server.engine.tasks.current_attempt import CURRENT
 from tests.engine.building import Diary, await_signal, flow_of, make_task
@@ -46,7 +46,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(group)
         thread_pool.submit(group, events)
 
-    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.submit", submit)
+    monkeypatch.setattr("pyoco_server.engine.engine.Machine", lambda: Machine(submit=submit))
     return found
 
 

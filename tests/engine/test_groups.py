@@ -11,7 +11,7 @@ import pytest
 from pyoco.core.context import Context
 from pyoco.core.models import RunContext
 
-from pyoco_server.engine import Engine, OutcomeStatus
+from pyoco_server.engine import Engine, Machine, OutcomeStatus
 from pyoco_server.engine.tasks.current_attempt import CURRENT
 from pyoco_server.engine.walk.grouping import Grouping
 from tests.engine.building import (
@@ -121,7 +121,7 @@ def test_what_has_ended_is_reported_and_has_successors_while_its_group_goes_on()
     assert Engine().run(flow_of(quick, slow, after)).status is OutcomeStatus.COMPLETED
 
 
-def test_a_group_whose_thread_has_not_run_yet_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_whose_thread_has_not_run_yet_is_not_divided() -> None:
     """On a busy machine more threads would not begin earlier."""
     from pyoco_server.engine.tasks import thread_pool
 
@@ -131,9 +131,10 @@ def test_a_group_whose_thread_has_not_run_yet_is_not_divided(monkeypatch: pytest
         delayed.append(threading.Timer(0.05, thread_pool.submit, args))
         delayed[-1].start()
 
-    monkeypatch.setattr("pyoco_server.engine.walk.in_flight.submit", submit_later)
+    machine = Machine(submit=submit_later)
     places = Places()
-    Engine(recruit_after_sec=0.001).run(flow_of(*(places.task(f"t{index}") for index in range(8))))
+    flow = flow_of(*(places.task(f"t{index}") for index in range(8)))
+    Engine(recruit_after_sec=0.001, machine=machine).run(flow)
     assert len(delayed) == 1
     assert len(set(places.called.values())) == 1
 

@@ -46,6 +46,8 @@ USES_MAX = {
     "recheck": 53,
     # The work of a task.
     "supervision": 3,
+    # Params, prompts and results of the flow under test.
+    "testing": 10,
     # Values of user code, messages between processes.
     "worker": 123,
     # Nodes of a YAML document.

@@ -17,7 +17,7 @@ from pyoco_server.store.store import Store
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
-from pyoco_server.worker.performer import Ending
+from pyoco_server.worker.endings import Ending
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
 from tests.conftest import until

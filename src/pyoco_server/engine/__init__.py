@@ -15,6 +15,7 @@ The modules, from the public interface inwards:
 
 from pyoco_server.engine.control import Event
 from pyoco_server.engine.engine import PARALLELISM_DEFAULT, Engine
+from pyoco_server.engine.limits import Machine
 from pyoco_server.engine.listener import Listener, StopRun, WaitAnswer, WaitPrompt
 from pyoco_server.engine.outcome import OutcomeStatus, RunOutcome
 from pyoco_server.engine.tasks.failure import ERROR_BYTES_MAX, TRACEBACK_BYTES_MAX, Cancelled
@@ -27,6 +28,7 @@ __all__ = [
     "Engine",
     "Event",
     "Listener",
+    "Machine",
     "OutcomeStatus",
     "RunOutcome",
     "StopRun",

@@ -11,7 +11,7 @@ from typing import Any
 from pyoco.core.models import Flow, RunContext
 
 from pyoco_server.engine.control import Control, Event, RunRegistry
-from pyoco_server.engine.limits import RECRUIT_AFTER_SEC, Checkpoints, Receive, RunLimits, receive
+from pyoco_server.engine.limits import RECRUIT_AFTER_SEC, Checkpoints, Machine, Receive, RunLimits, receive
 from pyoco_server.engine.listener import Listener, StopRun, WaitAnswer
 from pyoco_server.engine.outcome import Ending, Halt, OutcomeStatus, RunOutcome
 from pyoco_server.engine.reporter import Reporter
@@ -41,6 +41,7 @@ class Engine:
         recruit_after_sec: float = RECRUIT_AFTER_SEC,
         mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue,
         is_quiet: Callable[[], bool] = lambda: True,
+        machine: Machine | None = None,
     ) -> None:
         """`may_start` is called before each attempt at a task, in any thread. While it returns False, no task
         is started; `wake` makes the engine call it again at once.
@@ -58,6 +59,7 @@ class Engine:
             recruit_after_sec=recruit_after_sec,
             mailbox=mailbox,
             is_quiet=is_quiet,
+            machine=machine or Machine(),
         )
         self._listener = listener if listener is not None else Listener()
         self._registry = RunRegistry()

@@ -1,12 +1,16 @@
 """What one run is given: threads, time, how it waits, and the results of earlier claims. Values only."""
 
 import math
+import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
 from pyoco_server.engine.control import Event
+from pyoco_server.engine.tasks.task_group import TaskGroup
+from pyoco_server.engine.tasks.thread_pool import submit
 
 # Returns the next event of the mailbox, or raises Empty after so many seconds (None: no limit). The last
 # argument: threads of the run may put events there too, not only other callers.
@@ -18,6 +22,18 @@ RECRUIT_AFTER_SEC = 0.001
 
 def receive(mailbox: SimpleQueue[Event], timeout_sec: float | None, _beside_others: bool) -> Event:
     return mailbox.get(timeout=timeout_sec)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a run uses of its machine. `pyoco_server.testing` replaces it: there time is virtual."""
+
+    stopwatch: Callable[[], float] = time.monotonic  # deadlines and backoffs are measured by it
+    # The random part of a backoff. Not `random.random`: flows seed that generator and rely on its sequence,
+    # and forked processes share it.
+    chance: Callable[[], float] = random.SystemRandom().random
+    # Performs the group in another thread, then puts its end into the mailbox.
+    submit: Callable[[TaskGroup, SimpleQueue[Event]], None] = submit
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,7 @@ class RunLimits:
     mailbox: Callable[[], SimpleQueue[Event]] = SimpleQueue  # makes the mailbox of a run
     # While it returns True, a task of a group may begin before its start is reported. Called in any thread.
     is_quiet: Callable[[], bool] = lambda: True
+    machine: Machine = Machine()
 
     def __post_init__(self) -> None:
         if self.parallelism < 1:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyoco_server.engine import OutcomeStatus
-from pyoco_server.lifecycle.commands import CompleteRun, FailRun, ParkRun, ReportLoss
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
-from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
+from pyoco_server.worker.endings import Ending
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
-
-# What is committed at the end: an end of the run, or of this worker's claim.
-Ending = CompleteRun | FailRun | ParkRun | ReportLoss
 
 
 class NotNow(Exception):
@@ -60,25 +55,3 @@ class Performer(Protocol):
         """Stop the runs in flight, if that is possible: `perform` then hands them back."""
 
     async def close(self) -> None: ...
-
-
-def ending_of(
-    status: OutcomeStatus,
-    fence: int,
-    reason: str,
-    error: str | None,
-    task: str | None,
-    waiting: Sequence[str] = (),
-) -> Ending:
-    """The command for the end of a run in the engine."""
-    match status:
-        case OutcomeStatus.COMPLETED:
-            return CompleteRun(fence=fence)
-        case OutcomeStatus.CANCELLED | OutcomeStatus.ABANDONED:
-            # Stopped because of a cancel or a takeover, which then refuses this command; or by its own code.
-            text = "The run was stopped from inside, without a cancel having been asked for."
-            return FailRun(fence=fence, reason=EXECUTION_ERROR, error=text)
-        case OutcomeStatus.PARKED:
-            return ParkRun(fence=fence, waiting=list(waiting))
-        case OutcomeStatus.FAILED:
-            return FailRun(fence=fence, reason=reason, error=error or "the flow failed", task=task)

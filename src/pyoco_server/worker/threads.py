@@ -24,8 +24,9 @@ from pyoco_server.lifecycle.commands import FailRun
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, cause_of, error_text
+from pyoco_server.worker.endings import Ending, ending_of
 from pyoco_server.worker.flows.source import FlowSource, Unresolved
-from pyoco_server.worker.performer import Ending, NotNow, ending_of
+from pyoco_server.worker.performer import NotNow
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.listener import CommandListener
 from pyoco_server.worker.recording.recorder import Recorder

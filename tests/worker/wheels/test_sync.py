@@ -16,7 +16,8 @@ from pyoco_server.errors import ConfigError
 from pyoco_server.store.store import Store
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
-from pyoco_server.worker.performer import Ending, NotNow
+from pyoco_server.worker.endings import Ending
+from pyoco_server.worker.performer import NotNow
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.slots.edition import ResolverBroken

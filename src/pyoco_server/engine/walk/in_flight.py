@@ -7,9 +7,7 @@ for each end.
 import heapq
 import itertools
 import math
-import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,13 +18,12 @@ from pyoco.core.context import Context
 
 from pyoco_server import clock
 from pyoco_server.engine.control import Control, Event, ResultAcknowledged
-from pyoco_server.engine.limits import RunLimits
+from pyoco_server.engine.limits import Machine, RunLimits
 from pyoco_server.engine.reporter import Reporter
 from pyoco_server.engine.tasks.attempt import AttemptEnded, TaskAttempt
 from pyoco_server.engine.tasks.context import EngineContext
 from pyoco_server.engine.tasks.failure import Failure, describe, try_call
 from pyoco_server.engine.tasks.task_group import TaskGroup
-from pyoco_server.engine.tasks.thread_pool import submit
 from pyoco_server.engine.tasks.wiring import Wiring
 from pyoco_server.engine.walk.plan import TaskSpec
 
@@ -34,8 +31,7 @@ RETRY_BACKOFF_FIRST_SEC = 0.1
 RETRY_BACKOFF_FACTOR = 2.0
 RETRY_BACKOFF_MAX_SEC = 5.0
 
-# Not `random.random`: flows seed that generator and rely on its sequence, and forked processes share it.
-_chance = random.SystemRandom().random
+_chance = Machine().chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +75,7 @@ class TasksInFlight:
         """`waiting`: the tasks that are ready and not in flight; some come back from a group."""
         self._control = control
         self._limits = limits
+        self._machine = limits.machine
         self._ctx = ctx
         self._wiring = wiring
         self._reporter = reporter
@@ -88,7 +85,7 @@ class TasksInFlight:
         self.running: dict[TaskAttempt, None] = {}  # in the order of their starts; also those in `returned`
         self.returned: deque[TaskAttempt] = deque()  # started, but taken back before their code was called
         self._groups: dict[TaskGroup, float] = {}  # with tasks that may have to be taken back, and when
-        self.timers = _Timers()
+        self.timers = _Timers(limits.machine.stopwatch)
         self.retries_due = 0
         self.signals: deque[Signal] = deque()
 
@@ -118,8 +115,8 @@ class TasksInFlight:
     def submit(self, prepared: list[TaskAttempt], further: Iterable[TaskAttempt] = ()) -> None:
         group = TaskGroup(prepared, self._may_begin, further, self._limits.is_quiet)
         if len(prepared) > 1 or group.unreported:
-            self._groups[group] = time.monotonic() + self._limits.recruit_after_sec
-        submit(group, self._control.events)
+            self._groups[group] = self._machine.stopwatch() + self._limits.recruit_after_sec
+        self._machine.submit(group, self._control.events)
 
     def perform(self, attempt: TaskAttempt) -> None:
         """Execute it from start to end in this thread."""
@@ -139,7 +136,7 @@ class TasksInFlight:
         group = next(iter(self._groups))
         if not group.has_begun:
             del self._groups[group]
-            self._groups[group] = time.monotonic() + self._limits.recruit_after_sec
+            self._groups[group] = self._machine.stopwatch() + self._limits.recruit_after_sec
         return not group.has_begun
 
     def end_group(self, group: TaskGroup) -> None:
@@ -257,7 +254,7 @@ class TasksInFlight:
         attempt.run_id = self._control.run_context.run_id
         attempt.started_at = clock.now()
         if attempt.deadline == math.inf:
-            attempt.deadline = time.monotonic() + attempt.spec.timeout_sec
+            attempt.deadline = self._machine.stopwatch() + attempt.spec.timeout_sec
         arguments = try_call(
             self._wiring.arguments, attempt.spec, lambda: self._ctx_for(attempt), on_error=describe
         )
@@ -280,7 +277,7 @@ class TasksInFlight:
         if self._ctx.is_cancelled:  # it may have raised because of the cancel: cancel wins
             self._reporter.report_cancelled(attempt.name)
             return
-        retry_at = time.monotonic() + backoff_sec(attempt.number - 1)
+        retry_at = self._machine.stopwatch() + backoff_sec(attempt.number - 1, self._machine.chance)
         will_retry = attempt.retries_left > 0 and retry_at < attempt.deadline
         self._reporter.report_failed(attempt, failure, ended_at, will_retry)
         if will_retry:
@@ -337,12 +334,13 @@ class RetryTimer:
 
 
 class _Timers:
-    """What is due at which instant of the monotonic clock.
+    """What is due at which instant of the stopwatch.
 
     Entries are never removed early: an entry without effect is ignored when it is due.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        self._stopwatch = stopwatch
         self._heap: list[tuple[float, int, Expiry | RetryTimer]] = []
         self._numbers = itertools.count()  # orders equal instants
 
@@ -353,7 +351,7 @@ class _Timers:
         return self._heap[0][0] if self._heap else math.inf
 
     def take_due(self) -> Expiry | RetryTimer | None:
-        is_due = bool(self._heap) and self._heap[0][0] <= time.monotonic()
+        is_due = bool(self._heap) and self._heap[0][0] <= self._stopwatch()
         return heapq.heappop(self._heap)[2] if is_due else None
 
 

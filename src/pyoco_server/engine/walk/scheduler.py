@@ -8,7 +8,6 @@ signals. Everything happens in the thread that called `Engine.run`; it waits onl
 """
 
 import math
-import time
 from collections import deque
 from queue import Empty
 from typing import Any, assert_never
@@ -49,7 +48,8 @@ class Scheduler:
         self._control = control
         self._reporter = reporter
         self._limits = limits
-        self._deadline = limits.deadline(time.monotonic())
+        self._stopwatch = limits.machine.stopwatch
+        self._deadline = limits.deadline(self._stopwatch())
         self._wiring = Wiring(ctx)
         self._waiting: deque[TaskAttempt] = deque()
         self._in_flight = TasksInFlight(control, ctx, self._wiring, reporter, limits, self._waiting)
@@ -83,7 +83,7 @@ class Scheduler:
                 return self._in_flight.signals.popleft()
             if self._in_flight.returned or self._room():
                 if self._is_held():
-                    self._pump(until=min(self._deadline, time.monotonic() + HELD_CHECK_SEC))
+                    self._pump(until=min(self._deadline, self._stopwatch() + HELD_CHECK_SEC))
                     continue
                 self._begin()
                 # A quick task may have returned already: then its thread takes the next one.
@@ -96,7 +96,7 @@ class Scheduler:
     def halt_if_due(self) -> None:
         if self._control.is_cancelling():
             raise Halt(Ending(OutcomeStatus.CANCELLED))
-        if self._deadline < math.inf and time.monotonic() >= self._deadline:
+        if self._deadline < math.inf and self._stopwatch() >= self._deadline:
             text = f"The run exceeded its timeout of {self._limits.timeout_sec:.15g}s"
             raise Halt(Ending(OutcomeStatus.FAILED, text))
 
@@ -117,11 +117,11 @@ class Scheduler:
         self._control.is_stopping = True
         self._in_flight.drop_unbegun()
         running = self._in_flight.running
-        give_up_at = time.monotonic() + patience_sec
+        give_up_at = self._stopwatch() + patience_sec
         for attempt in running:
             attempt.interrupt()
         self._reporter.cancel_all_but({attempt.name for attempt in running})
-        while running and not self._control.is_abandoned and time.monotonic() < give_up_at:
+        while running and not self._control.is_abandoned and self._stopwatch() < give_up_at:
             self._pump(give_up_at)
             self._in_flight.drop_unbegun()
         while running:
@@ -204,7 +204,7 @@ class Scheduler:
                 self._waiting.append(attempt)
             case None:
                 overdue_at = self._in_flight.overdue_at()
-                if overdue_at < math.inf and time.monotonic() >= overdue_at:
+                if overdue_at < math.inf and self._stopwatch() >= overdue_at:
                     self._recruit()
                 else:
                     self._receive(min(timers.next_at(), overdue_at, until))
@@ -216,7 +216,7 @@ class Scheduler:
 
     def _receive(self, until: float) -> None:
         # Without a deadline the clock is not read.
-        wait_sec = None if until == math.inf else min(max(0.0, until - time.monotonic()), WAIT_MAX_SEC)
+        wait_sec = None if until == math.inf else min(max(0.0, until - self._stopwatch()), WAIT_MAX_SEC)
         try:
             event = self._limits.receive(self._control.events, wait_sec, bool(self._in_flight.running))
         except Empty:

@@ -42,7 +42,8 @@ from pyoco_server.worker.attempt.disposition import (
 )
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR, FLOW_NOT_FOUND
-from pyoco_server.worker.performer import Ending, Performer
+from pyoco_server.worker.endings import Ending
+from pyoco_server.worker.performer import Performer
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.presence.lease_deadline import LeaseDeadline
 from pyoco_server.worker.recording.recorder import Recorder

@@ -48,11 +48,12 @@ from pyoco_server.tracing import (
 )
 from pyoco_server.worker.attempt.disposition import TOO_EARLY_DELIVERIES_MAX, AttemptOutcome
 from pyoco_server.worker.attempt.reasons import with_reason
-from pyoco_server.worker.recording.checkpoints import (
-    NOTHING_RECORDED,
+from pyoco_server.worker.recording.checkpoints import NOTHING_RECORDED, recorded_results
+from pyoco_server.worker.recording.earlier_claims import (
     awaited,
+    metadata_of,
+    numbering_of,
     recorded_failures,
-    recorded_results,
 )
 from pyoco_server.worker.recording.listener import Numbering
 
@@ -83,8 +84,7 @@ class Claimed(NamedTuple):
 
     @property
     def numbering(self) -> Numbering:
-        tasks = self.stored.run.tasks.items()
-        return Numbering(self.fence, {name: record.attempt for name, record in tasks if record.attempt})
+        return numbering_of(self.stored.run)
 
     @property
     def failures(self) -> dict[str, str]:
@@ -96,20 +96,7 @@ class Claimed(NamedTuple):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """For flows: `ctx.run_context.metadata`."""
-        submission = self.submission
-        described = {
-            "fence": self.fence,
-            "tag": submission.tag,
-            "tags": submission.tags,
-            "tenant_id": submission.tenant_id,
-            "api_key_id": submission.api_key_id,
-            "correlation_id": submission.correlation_id,
-        }
-        if submission.workflow_yaml_sha256 is not None:
-            described["workflow_yaml_sha256"] = submission.workflow_yaml_sha256
-            described["workflow_yaml_bytes"] = submission.workflow_yaml_bytes
-        return described
+        return metadata_of(self.submission, self.fence)
 
 
 class NotOurs(NamedTuple):

@@ -10,31 +10,16 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, assert_never
-
-import msgspec
-from msgspec.structs import replace
 
 from pyoco_server.engine.tasks.failure import describe
 from pyoco_server.errors import Unavailable
-from pyoco_server.lifecycle.commands import (
-    Command,
-    CompleteRun,
-    ConfirmCancelled,
-    FailRun,
-    FailTask,
-    PlanTasks,
-    PutTaskWaiting,
-    SkipTask,
-    StartTask,
-    SucceedTask,
-)
+from pyoco_server.lifecycle.commands import Command, CompleteRun, ConfirmCancelled, FailRun
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.operations.runs.apply import Applied, Attribution, Reading, apply
 from pyoco_server.store.runs.log import StoredRun, new_commit_id
 from pyoco_server.store.store import Store
 from pyoco_server.supervision import Backoff, contain, start_task
-from pyoco_server.worker.recording.listener import Acknowledge, TaskCommand
+from pyoco_server.worker.recording.facts import Fact
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +31,6 @@ LOOP = "recording of a run"
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 256 * 1024
 FRAME_BYTES = 200  # of an event, without the values of user code
-
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-class Fact(NamedTuple):
-    """A command as it is committed. One with `acknowledged` does not wait for others to join."""
-
-    command: Command
-    size: int = 0
-    acknowledged: Acknowledge | None = None
 
 
 class CommitBatcher:
@@ -179,32 +154,6 @@ class CommitBatcher:
         ids = {"err_id": f"ERR-PYOCO-{number}", "msg_id": f"MSG-PYOCO-{number}"}
         fields = {"run_id": self.stored.run.run_id, "reason": error.message} | ids
         log.warning("cannot record yet", exc_info=error, extra=fields)
-
-
-def fact_of(
-    command: TaskCommand, values: bytes | None = None, acknowledged: Acknowledge | None = None
-) -> Fact:
-    """The command with its values, and about how many bytes these have."""
-    match command:
-        case SucceedTask():
-            if values is None:
-                return Fact(command, 0, acknowledged)
-            return Fact(replace(command, output=msgspec.Raw(values)), len(values), acknowledged)
-        case StartTask():
-            inputs = None if values is None else _decode_members(values)
-            return Fact(replace(command, inputs=inputs), len(values or b""))
-        case PlanTasks():
-            needed = (name for names in (command.needs or {}).values() for name in names)
-            return Fact(command, sum(map(len, command.tasks)) + sum(map(len, needed)))
-        case FailTask():
-            return Fact(command, len(command.error) + len(command.traceback or ""))
-        case PutTaskWaiting():
-            prompt = None if values is None else _decode_members(values)
-            return Fact(replace(command, prompt=prompt), len(values or b""))
-        case SkipTask():
-            return Fact(command)
-        case _:
-            assert_never(command)
 
 
 def _next_batch(waiting: list[Fact]) -> tuple[list[Fact], list[Fact]]:

@@ -13,7 +13,7 @@ import msgspec
 
 from pyoco_server.errors import NotFound
 from pyoco_server.lifecycle.run import Run
-from pyoco_server.lifecycle.status import OutputKept, TaskStatus
+from pyoco_server.lifecycle.status import OutputKept
 from pyoco_server.store.runs.results import Recorded, ResultDamaged
 from pyoco_server.store.store import Store
 
@@ -35,17 +35,6 @@ async def recorded_results(store: Store, run: Run) -> bytes:
             if data is not None:
                 found[name] = (msgspec.Raw(data), record.types)
     return msgspec.json.encode(found)
-
-
-def recorded_failures(run: Run) -> dict[str, str]:
-    return {
-        name: record.error or "" for name, record in run.tasks.items() if record.state is TaskStatus.FAILED
-    }
-
-
-def awaited(run: Run) -> tuple[str, ...]:
-    """The waits that the run has reached, answered or not."""
-    return tuple(name for name, record in run.tasks.items() if record.waited_since is not None)
 
 
 async def _object(store: Store, recorded: Recorded) -> bytes | None:

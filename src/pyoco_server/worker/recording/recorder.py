@@ -31,7 +31,8 @@ from pyoco_server.operations.logs.notice_lines import FORMAT
 from pyoco_server.store.logs.writer import LogLine
 from pyoco_server.store.runs.log import StoredRun
 from pyoco_server.store.store import Store
-from pyoco_server.worker.recording.batcher import CommitBatcher, Fact, fact_of
+from pyoco_server.worker.recording.batcher import CommitBatcher
+from pyoco_server.worker.recording.facts import Fact, fact_of
 from pyoco_server.worker.recording.listener import Acknowledge, TaskCommand, Urgency
 from pyoco_server.worker.recording.run_log import RunLog
 from pyoco_server.worker.recording.snapshot_writer import SnapshotWriter

@@ -8,7 +8,7 @@ from pyoco_server.engine import OutcomeStatus
 from pyoco_server.lifecycle.commands import FailRun, ReportLoss
 from pyoco_server.lifecycle.status import LossCause
 from pyoco_server.worker.attempt.claim import Claimed
-from pyoco_server.worker.performer import Ending, ending_of
+from pyoco_server.worker.endings import Ending, ending_of
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.short_flows import CodeTimes, FlowKey, ShortFlows
 from pyoco_server.worker.slots import messages as m

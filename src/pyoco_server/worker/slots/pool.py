@@ -26,7 +26,7 @@ from pyoco_server.supervision import Backoff, Loop, contain, start_task
 from pyoco_server.worker.attempt.claim import Claimed
 from pyoco_server.worker.attempt.monitor import AttemptMonitor
 from pyoco_server.worker.attempt.reasons import EXECUTION_ERROR
-from pyoco_server.worker.performer import Ending
+from pyoco_server.worker.endings import Ending
 from pyoco_server.worker.places import Place
 from pyoco_server.worker.recording.recorder import Recorder
 from pyoco_server.worker.short_flows import FlowKey, ShortFlows, Wanted
