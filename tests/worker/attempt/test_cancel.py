@@ -14,6 +14,7 @@ from pyoco_server.operations.runs.cancel import cancel_run
 from pyoco_server.store.store import Store
 from pyoco_server.worker import threads
 from tests.conftest import NatsServer, until
+from tests.worker.slots.test_output import log_of
 from tests.worker.stage import (
     Flows,
     chain,
@@ -68,6 +69,20 @@ async def test_a_cancel_reaches_the_code_and_earlier_results_are_kept(store: Sto
         assert (ended.cancel_requested_by, ended.error) == ("somebody", None)
         assert await letters(store) == []
         await expect_alive(store, worker)
+
+
+async def test_the_log_does_not_report_a_success_that_the_cancel_has_refused(store: Store) -> None:
+    heedful = Heedful()
+    async with working(store.config, Flows(ticker=one_task(heedful))) as worker:
+        run_id = await submitted(store, "ticker")
+        running = asyncio.create_task(worker.run_once(timeout=20.0))
+        await until(heedful.started.is_set)
+        await cancel_run(store, run_id)
+        assert await asyncio.wait_for(running, 20.0) == run_id
+        await ended_as(store, run_id, "CANCELLED")
+        printed = [line.message for line in await log_of(store, run_id)]
+    assert "task only returned after the cancel request; its result is not recorded" in printed
+    assert not any("succeeded" in line for line in printed)
 
 
 async def test_code_that_raises_when_it_sees_the_cancel_does_not_make_it_a_failure(store: Store) -> None:

@@ -101,6 +101,7 @@ class AttemptMonitor:
         self._engine, self._recorder = engine, recorder
         self._grant()
         if self.is_cancelled:
+            recorder.is_cancelled = True
             engine.cancel(self._run_id)
         elif recorder.stored.run.cancel is not None:
             # Requested between the claim and the read that found it; its push may have been lost.
@@ -128,6 +129,8 @@ class AttemptMonitor:
         if self.is_cancelled:
             return
         self.is_cancelled = True
+        if self._recorder is not None:
+            self._recorder.is_cancelled = True
         if self._engine is not None:
             self._engine.cancel(self._run_id)
         grace_sec = self._store.config.cancel_grace_period_sec

@@ -59,6 +59,7 @@ class Recorder:
         self.waits = OpenWaits(stored.run)
         self._batcher = CommitBatcher(store, stored, self.snapshot.follow, self._stop_after)
         self.uploads = Uploads(store, run_id, self._fence, lambda: self._batcher.refuse(Reason.FENCED))
+        self.is_cancelled = False  # a cancel was requested: no further result is recorded
         self.cause: dict[str, Any] | None = None  # the exception that it failed with, as fields of a log line
 
     @property
@@ -177,7 +178,11 @@ class Recorder:
         self.uploads.begin(command.task, command.attempt, result, add)
 
     def _add(self, command: TaskCommand, fact: Fact) -> None:
-        self.log.note(command, fact.size)
+        if self.is_cancelled and isinstance(command, SucceedTask):
+            refused = "returned after the cancel request; its result is not recorded"
+            self.log.warn(f"task {command.task} {refused}")
+        else:
+            self.log.note(command, fact.size)
         self._batcher.add(fact)
 
     def _stop_after(self, reason: Reason) -> None:

@@ -37,6 +37,16 @@ async def test_a_pending_run_is_cancelled_without_a_worker(client: httpx.AsyncCl
     assert [run["run_id"] for run in (await client.get("/runs?status=CANCELLED")).json()] == [run_id]
 
 
+async def test_the_reason_of_a_cancel_is_shown(client: httpx.AsyncClient) -> None:
+    run_id, other = await submit(client), await submit(client)
+    answer = await cancel(client, run_id, json={"reason": "the wrong day"})
+    assert answer["cancel_reason"] == "the wrong day"
+    shown = (await client.get(f"/runs/{run_id}")).json()
+    assert shown["cancel_reason"] == "the wrong day"
+    # Without a reason there is no such member.
+    assert "cancel_reason" not in await cancel(client, other)
+
+
 async def test_a_running_run_is_cancelling_until_its_code_has_stopped(
     client: httpx.AsyncClient, store: Store
 ) -> None:

@@ -122,6 +122,9 @@ the first page.
 
 Pages are sorted by the latest change, newest first. No change is lost: a run that changes while pages are
 read comes, or comes again, after the oldest. `next_cursor` is null when every run was shown as it is now."""
+_SNAPSHOT = """The answer has the members of `RunSnapshot`, except `pyoco`. These it has only with a value:
+`retry_of`, `retry_from`, `start_at`, `schedule_id`, `cancel_reason` (of the cancel) and `worker_alive`
+(false from the loss of the worker until another one takes the run over)."""
 FACE = Face(
     tag="runs",
     error="Error",
@@ -157,6 +160,7 @@ FACE = Face(
             {200: json_of("The snapshot", OBJECT)},
             [params.RUN_ID, params.INCLUDE, params.WAIT],
             errors=[404, 422, 429],
+            description=_SNAPSHOT,
             is_hot=True,
         ),
         Operation(

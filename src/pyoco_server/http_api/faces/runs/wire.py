@@ -118,6 +118,8 @@ def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
     for name in ("retry_of", "retry_from", "start_at", "schedule_id"):
         if (value := getattr(stored.run, name)) is not None:
             shown[name] = value
+    if stored.run.cancel is not None and stored.run.cancel.reason is not None:
+        shown["cancel_reason"] = stored.run.cancel.reason
     if has_no_worker(stored.run):
         shown["worker_alive"] = False
     if not records:
