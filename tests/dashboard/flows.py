@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pyoco import Flow, task
 from pyoco.core.context import Context
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server import approval
 
@@ -160,8 +162,38 @@ def levels() -> Flow:
     return flow
 
 
+def wide() -> Flow:
+    """Twelve tasks side by side, then one that needs them all."""
+
+    def part(number: int) -> TaskWrapper:
+        return TaskWrapper(Task(func=lambda: number, name=f"part_{number:02}"))
+
+    @task
+    def total(part_00: int) -> int:
+        return part_00
+
+    flow: Flow = Flow("wide") >> [part(number) for number in range(12)] >> total
+    return flow
+
+
+def heedful() -> Flow:
+    """Returns as soon as it sees a cancel."""
+
+    @task
+    def tick(ctx: Context) -> str:
+        print("ticking", flush=True)
+        while not ctx.is_cancelled:
+            time.sleep(0.02)
+        return "stopped"
+
+    flow: Flow = Flow("heedful") >> tick
+    return flow
+
+
 FLOWS: dict[str, Callable[[], Flow]] = {
     "levels": levels,
+    "wide": wide,
+    "heedful": heedful,
     "described": described,
     "diamond": diamond,
     "chatty": chatty,

@@ -10,7 +10,12 @@ export type ExecutionEvent = {
     nodeId?: string
     attempt?: number
     workerId?: string
-    error?: { message?: string }
+    waitKey?: string
+    decision?: string
+    by?: string
+    comment?: string
+    canceledByExecution?: boolean
+    error?: { code?: string; message?: string }
     [more: string]: unknown
   }
 }

@@ -14,6 +14,7 @@ export type Run = Omit<components['schemas']['RunSnapshot'], 'pyoco' | 'task_rec
   start_at?: number
   schedule_id?: string
   worker_alive?: boolean
+  cancel_reason?: string
 }
 
 export const STATUSES: RunStatus[] = ['PENDING', 'RUNNING', 'CANCELLING', 'COMPLETED', 'FAILED', 'CANCELLED']

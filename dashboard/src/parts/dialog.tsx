@@ -16,7 +16,8 @@ export function Dialog(props: {
     if (dialog && !dialog.open) {
       dialog.showModal()
       // The first thing to fill in, not the cross that comes before it.
-      dialog.querySelector<HTMLElement>(FIRST)?.focus()
+      const first = dialog.querySelector<HTMLElement>('[data-first]') ?? dialog.querySelector<HTMLElement>(FIRST)
+      first?.focus()
     }
     return () => dialog?.close()
   }, [])

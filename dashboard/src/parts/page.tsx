@@ -3,17 +3,21 @@ import { type JSX, type ReactNode, useEffect } from 'react'
 
 export function Page(props: {
   title: string
+  /** In the place of the title. */
+  heading?: ReactNode
+  /** In the browser's tab, in the place of the title. */
+  tab?: string
   actions?: ReactNode
   children: ReactNode
   className?: string
 }): JSX.Element {
   useEffect(() => {
-    document.title = `${props.title} · pyoco`
-  }, [props.title])
+    document.title = `${props.tab ?? props.title} · pyoco`
+  }, [props.title, props.tab])
   return (
     <section className={`page ${props.className ?? ''}`}>
       <header className="page-head">
-        <h1>{props.title}</h1>
+        <h1>{props.heading ?? props.title}</h1>
         <div className="actions">{props.actions}</div>
       </header>
       {props.children}

@@ -12,11 +12,14 @@ const TONES: Record<string, string> = {
   CANCELLING: 'wait',
   COMPLETED: 'good',
   SUCCEEDED: 'good',
+  APPROVED: 'good',
   FAILED: 'bad',
+  REJECTED: 'bad',
   LOST: 'bad',
   UNHELD: 'wait',
   CANCELLED: 'quiet',
   CANCELED: 'quiet',
+  SKIPPED: 'quiet',
 }
 
 export function toneOf(status: string): string {
@@ -45,6 +48,7 @@ function drawn(status: string): JSX.Element {
   switch (status) {
     case 'COMPLETED':
     case 'SUCCEEDED':
+    case 'APPROVED':
       return (
         <path
           className="filled"
@@ -68,6 +72,15 @@ function drawn(status: string): JSX.Element {
       )
     case 'WAITING':
       return <path className="filled" d="M8 .8 15.2 8 8 15.2.8 8 8 .8ZM6 5v6h1.4V5H6Zm2.6 0v6H10V5H8.6Z" />
+    case 'REJECTED':
+      return <path className="filled" d="M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1Zm-4 6v2h8V7H4Z" />
+    case 'SKIPPED':
+      return (
+        <>
+          <circle className="stroked dashed" cx="8" cy="8" r="6" />
+          <path className="stroked" d="M5 8h5.5M8.3 5.6 10.8 8l-2.5 2.4" />
+        </>
+      )
     case 'LOST':
     case 'UNHELD':
       return <path className="filled" d="M8 1.2 15.4 14H.6L8 1.2Zm-.8 4.6v4h1.6v-4H7.2Zm0 5.2v1.6h1.6V11H7.2Z" />

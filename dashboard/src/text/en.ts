@@ -28,6 +28,9 @@ export const en = {
   'status.READY': 'Ready',
   'status.CANCELED': 'Cancelled',
   'status.ACTIVE': 'Active',
+  'status.REJECTED': 'Rejected',
+  'status.APPROVED': 'Approved',
+  'status.SKIPPED': 'Skipped',
   'status.LOST': 'Worker lost',
   'status.UNHELD': 'Waiting for a worker',
 

@@ -19,6 +19,14 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.params': 'パラメーター',
   'run.result': '結果',
   'run.noResult': 'まだ結果はありません。',
+  'run.noResultEver': 'この実行に結果はありません。',
+  'run.rejected': '却下: {task}',
+  'run.rejectedBy': '却下: {task} ({by})',
+  'run.traceback': 'トレースバック',
+  'run.showInLog': 'ログで表示',
+  'run.copyError': 'エラーをコピー',
+  'acts.title': '回答',
+  'acts.by': '回答者 {by}',
   'run.error': 'エラー',
   'run.failedTask': 'タスク {task} で失敗',
   'run.graph': 'グラフ',
@@ -103,5 +111,8 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'log.noneChosen': '条件に合う行はありません。',
 
   'events.goto': 'イベント {seq} の時点を表示',
+  'events.open': 'イベント {seq} の内容',
+  'events.payload': 'イベント {seq} の内容 (JSON)',
+  'events.copy': 'イベント {seq} をコピー',
   'events.none': 'イベントはありません。',
 }

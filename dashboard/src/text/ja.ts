@@ -29,6 +29,9 @@ export const ja: Record<keyof typeof en, string> = {
   'status.READY': '開始可能',
   'status.CANCELED': '取消済み',
   'status.ACTIVE': '進行中',
+  'status.REJECTED': '却下',
+  'status.APPROVED': '承認済み',
+  'status.SKIPPED': 'スキップ',
   'status.LOST': 'ワーカー応答なし',
   'status.UNHELD': 'ワーカー待ち',
 

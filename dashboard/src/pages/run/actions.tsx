@@ -25,13 +25,8 @@ export function Actions({ run, again }: { run: Run; again: () => void }): JSX.El
   useKeys(useMemo((): Keys => (stoppable ? { c: () => setAsking('cancel') } : {}), [stoppable]))
   return (
     <>
-      {!over && (
-        <button
-          type="button"
-          className="danger"
-          disabled={run.cancel_requested_at !== null}
-          onClick={() => setAsking('cancel')}
-        >
+      {stoppable && (
+        <button type="button" className="danger" onClick={() => setAsking('cancel')}>
           {t('do.cancel')}
         </button>
       )}

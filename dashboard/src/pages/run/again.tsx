@@ -1,4 +1,4 @@
-// Run it again: with what succeeded taken over, from a task on, or everything anew; with the same or other parameters.
+// Run it again: reuse what succeeded, begin from a task, or run everything; with the same or other parameters.
 import { type JSX, useId, useMemo, useState } from 'react'
 import { part, send } from '../../api/client'
 import { useDoing, useKeyOf } from '../../live/doing'
@@ -68,16 +68,34 @@ function Beginning({
 }): JSX.Element {
   const id = useId()
   const names = useMemo(() => beginnings(past), [past])
+  // Without anything that is left to execute there is nothing to resume.
+  const resumes = useMemo(() => splitOf(past, { from: 'failed' })?.again.length !== 0, [past])
   const chosen = from.from === 'task' ? from.task : (task ?? names[0] ?? '')
+  // The focus begins at what is chosen.
+  const first = (one: From['from']) => (from.from === one ? true : undefined)
   const offered = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
   return (
     <div className="choices">
+      {resumes && (
+        <label>
+          <input
+            type="radio"
+            name="from"
+            data-first={first('failed')}
+            checked={from.from === 'failed'}
+            onChange={() => setFrom({ from: 'failed' })}
+          />
+          {t('run.againSame')}
+        </label>
+      )}
       <label>
-        <input type="radio" name="from" checked={from.from === 'failed'} onChange={() => setFrom({ from: 'failed' })} />
-        {t('run.againSame')}
-      </label>
-      <label>
-        <input type="radio" name="from" checked={from.from === 'start'} onChange={() => setFrom({ from: 'start' })} />
+        <input
+          type="radio"
+          name="from"
+          data-first={first('start')}
+          checked={from.from === 'start'}
+          onChange={() => setFrom({ from: 'start' })}
+        />
         {t('run.againStart')}
       </label>
       <div className="from-task">
@@ -86,6 +104,7 @@ function Beginning({
             id={id}
             type="radio"
             name="from"
+            data-first={first('task')}
             checked={from.from === 'task'}
             disabled={offered.length === 0}
             onChange={() => setFrom({ from: 'task', task: chosen })}

@@ -22,6 +22,7 @@ export function CancelStory({ run, events }: { run: Run; events: ExecutionEvent[
   return (
     <div className={`cancel-story${TERMINAL.has(run.status) ? '' : ' live-cancel'}`} role="status">
       <p>{by ? t('cancel.acceptedBy', { at, by }) : t('cancel.accepted', { at })}</p>
+      {run.cancel_reason && <blockquote className="comment">{run.cancel_reason}</blockquote>}
       {TERMINAL.has(run.status) ? (
         <After run={run} events={events} grace={grace} />
       ) : (

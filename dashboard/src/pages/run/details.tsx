@@ -9,6 +9,7 @@ import { Status } from '../../parts/status'
 import { Span } from '../../parts/time'
 import { t } from '../../text/text'
 import { isTakenOver } from './fork'
+import { stateOf } from './story'
 
 export function Details({
   run,
@@ -39,7 +40,7 @@ function Result({ run }: { run: Run }): JSX.Element {
   if (result.isSuccess) return <Json value={result.data} label={t('run.result')} />
   const none = result.error instanceof ApiError && result.error.status === 404
   return none || run.status !== 'COMPLETED' ? (
-    <p className="faint-text">{t('run.noResult')}</p>
+    <p className="faint-text">{t(TERMINAL.has(run.status) ? 'run.noResultEver' : 'run.noResult')}</p>
   ) : (
     <Reading query={result} />
   )
@@ -52,10 +53,12 @@ function Task({ run, name, fork }: { run: Run; name: string; fork: (task: string
     <section className="stack" aria-label={t('run.task', { task: name })}>
       <h3>{t('run.task', { task: name })}</h3>
       <p>
-        <Status status={record.wait ? 'WAITING' : record.state} /> · {t('run.attempt', { n: record.attempt })} ·{' '}
+        <Status status={stateOf(run, name)} /> · {t('run.attempt', { n: record.attempt })} ·{' '}
         <Span from={record.started_at} to={record.ended_at} />
         {isTakenOver(run, name) && <> · {t('run.takenOver')}</>}
+        {record.by && <> · {t('acts.by', { by: record.by })}</>}
       </p>
+      {record.comment && <blockquote className="comment">{record.comment}</blockquote>}
       {TERMINAL.has(run.status) && (
         <p>
           <button type="button" className="small" onClick={() => fork(name)}>

@@ -157,13 +157,14 @@ function place(
 }
 
 function layout(graph: RunGraph): Laid {
-  const drawing = new dagre.graphlib.Graph()
+  const drawing = emptyDrawing()
   drawing.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 44 })
   drawing.setDefaultEdgeLabel(() => ({}))
   const edges = edgesOf(graph)
   for (const node of graph.nodes) drawing.setNode(node.id, { width: WIDTH, height: HEIGHT })
   for (const edge of edges) drawing.setEdge(edge.source, edge.target)
   dagre.layout(drawing)
+  inOrder(graph, drawing)
   const nodes = graph.nodes.map((node) => {
     const { x, y } = drawing.node(node.id)
     return {
@@ -177,6 +178,41 @@ function layout(graph: RunGraph): Laid {
   })
   const { width = WIDTH, height = HEIGHT } = drawing.graph()
   return { nodes, edges, width, height }
+}
+
+type Place = { x: number; y: number }
+type Drawing = ReturnType<typeof emptyDrawing>
+
+function emptyDrawing() {
+  return new dagre.graphlib.Graph()
+}
+
+/** The layout chooses any order within a column. Tasks are read from top to bottom as the timeline lists them. */
+function inOrder(graph: RunGraph, drawing: Drawing): void {
+  const columns = new Map<number, Place[]>()
+  const alike = new Map<string, Place[]>()
+  const heirs = new Map<string, string[]>()
+  for (const node of graph.nodes)
+    for (const before of node.after) heirs.set(before, [...(heirs.get(before) ?? []), node.id])
+  for (const node of graph.nodes) {
+    const place: Place = drawing.node(node.id)
+    const neighbours = JSON.stringify([place.x, node.after.toSorted(), heirs.get(node.id)?.toSorted()])
+    columns.set(place.x, [...(columns.get(place.x) ?? []), place])
+    alike.set(neighbours, [...(alike.get(neighbours) ?? []), place])
+  }
+  const turns = (places: Place[]) =>
+    places.slice(1).reduce((sum, { y }, i) => sum + Math.sign(y - (places[i]?.y ?? 0)), 0)
+  // Mirrored, it is the same drawing. Tasks with the same neighbours can be exchanged.
+  if ([...columns.values()].reduce((sum, places) => sum + turns(places), 0) < 0) {
+    const { height = HEIGHT } = drawing.graph()
+    for (const places of columns.values()) for (const place of places) place.y = height - place.y
+  }
+  for (const places of alike.values()) {
+    const heights = places.map(({ y }) => y).sort((a, b) => a - b)
+    places.forEach((place, index) => {
+      place.y = heights[index] ?? place.y
+    })
+  }
 }
 
 /** Where it is not known who waits for whom, tasks hang together in their order, by broken lines. */

@@ -10,6 +10,7 @@ import { say } from '../../parts/toast'
 import { sentence } from '../../parts/wrong'
 import { short } from '../../text/format'
 import { t } from '../../text/text'
+import { Failure } from './failure'
 import { type Loss, standingOf } from './loss'
 
 export function Head({ run, loss }: { run: Run; loss: Loss | null }): JSX.Element {
@@ -63,18 +64,9 @@ export function Head({ run, loss }: { run: Run; loss: Loss | null }): JSX.Elemen
           <Tags run={run} />
         </Fact>
       </dl>
-      {run.error && (
-        <div className="run-error wrong">
-          <strong>{failedTask(run) ? t('run.failedTask', { task: failedTask(run) ?? '' }) : t('run.error')}</strong>
-          <pre tabIndex={0}>{run.error}</pre>
-        </div>
-      )}
+      <Failure run={run} />
     </div>
   )
-}
-
-export function failedTask(run: Run): string | null {
-  return Object.entries(run.tasks).find(([, state]) => state === 'FAILED')?.[0] ?? null
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }): JSX.Element {

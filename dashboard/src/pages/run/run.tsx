@@ -5,15 +5,18 @@ import { get, part } from '../../api/client'
 import type { ExecutionEvent } from '../../api/executions'
 import { type RunGraph, type Run as RunNow, TERMINAL } from '../../api/types'
 import { now } from '../../live/now'
-import { rewrite, usePlace } from '../../live/place'
+import { address, rewrite, usePlace } from '../../live/place'
+import { useTabIcon } from '../../live/tab-icon'
 import { Page } from '../../parts/page'
 import { Reading } from '../../parts/reading'
+import { toneOf } from '../../parts/status'
 import { Wrong } from '../../parts/wrong'
 import { clock, short } from '../../text/format'
-import { type Key, t } from '../../text/text'
+import { type Key, t, word } from '../../text/text'
 import { RunWaits } from '../approvals/approvals'
 import { Actions } from './actions'
 import { Again } from './again'
+import { Answers } from './answers'
 import { CancelStory } from './cancel-story'
 import { Details } from './details'
 import { Events } from './events'
@@ -22,8 +25,8 @@ import { Gantt } from './gantt'
 import { Graph } from './graph'
 import { Head } from './head'
 import { Log, useRoom } from './log/log'
-import { useLoss } from './loss'
-import { type Moment, momentOf, standingAt, storyOf, storyOfRecords, withLoss } from './story'
+import { standingOf, useLoss } from './loss'
+import { type Moment, momentOf, standingAt, stateOf, storyOf, storyOfRecords, withLoss } from './story'
 import { useRun } from './use-run'
 import { WhyLine } from './why'
 
@@ -60,9 +63,11 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   })
   const standing = useMemo(() => {
     if (cursor !== null) return standingAt(story, cursor)
-    const now = (name: string, state: string) =>
-      run.task_records?.[name]?.wait ? 'WAITING' : lostAt !== null && state === 'RUNNING' ? 'LOST' : state
-    return new Map(Object.entries(run.tasks).map(([name, state]) => [name, now(name, state)]))
+    const now = (name: string) => {
+      const state = stateOf(run, name)
+      return lostAt !== null && state === 'RUNNING' ? 'LOST' : state
+    }
+    return new Map(Object.keys(run.tasks).map((name) => [name, now(name)]))
   }, [story, cursor, run, lostAt])
   const past = useMemo(
     () => ({ run, graph: graph.data ?? null, changes: hasEvents ? story.changes : [] }),
@@ -72,11 +77,20 @@ function Shown({ run, events, hasEvents }: { run: RunNow; events: ExecutionEvent
   const fork = (chosen: string) => setAgain({ task: chosen })
   const takenOver = useMemo(() => new Set(Object.keys(run.tasks).filter((name) => isTakenOver(run, name))), [run])
   const moveTo = (at: number | null) => setCursor(at === null ? null : momentOf(at, events))
+  const stands = standingOf(run, loss)
+  useTabIcon(toneOf(stands))
   return (
-    <Page title={run.flow_name} actions={<Actions run={run} again={() => setAgain({ task: null })} />} className="run">
+    <Page
+      title={run.flow_name}
+      heading={<a href={address('/runs', { flow: run.flow_name })}>{run.flow_name}</a>}
+      tab={`${word(`status.${stands}`, stands)} · ${run.flow_name} ${short(run.run_id)}`}
+      actions={<Actions run={run} again={() => setAgain({ task: null })} />}
+      className="run"
+    >
       <Head run={run} loss={loss} />
       <WhyLine run={run} />
       <CancelStory run={run} events={events} />
+      <Answers events={events} />
       <RunWaits run={run} />
       <section className="card" aria-label={t('run.graph')}>
         <div className="card-head">

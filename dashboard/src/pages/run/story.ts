@@ -27,12 +27,34 @@ const STATUS_AFTER: Record<string, string> = {
   NODE_CANCELED: 'CANCELED',
 }
 
+const REJECTED = 'REJECTED'
+
+/** A rejection is a failure with its own code. A task that the end of other tasks made superfluous is skipped. */
+function statusAfter(event: ExecutionEvent, before: Stretch[] | undefined): string | undefined {
+  const status = STATUS_AFTER[event.type]
+  if (status === 'FAILED' && event.payload.error?.code === REJECTED) return REJECTED
+  const begun = before?.some((one) => one.kind !== 'queue')
+  if (status === 'CANCELED' && event.payload.canceledByExecution === false && !begun) return 'SKIPPED'
+  return status
+}
+
+/** How a task stands now, in the words of the page. */
+export function stateOf(run: Run, name: string): string {
+  const record = run.task_records?.[name]
+  const state = run.tasks[name] ?? 'PENDING'
+  if (record?.wait) return 'WAITING'
+  if (state === 'FAILED' && record?.code === REJECTED) return REJECTED
+  const unbegun = run.status === 'FAILED' && record?.started_at === null
+  return state === 'CANCELLED' && (record?.skipped || unbegun) ? 'SKIPPED' : state
+}
+
 export function storyOf(events: ExecutionEvent[]): Story {
   const story: Story = { nodes: [], stretches: new Map(), changes: [] }
   for (const event of events) {
     const node = event.payload.nodeId
-    const status = STATUS_AFTER[event.type]
-    if (node === undefined || status === undefined) continue
+    if (node === undefined) continue
+    const status = statusAfter(event, story.stretches.get(node))
+    if (status === undefined) continue
     const at = Date.parse(event.occurredAt) / 1000
     if (!story.stretches.has(node)) {
       story.nodes.push(node)
@@ -83,7 +105,7 @@ export function storyOfRecords(run: Run): Story {
     story.nodes.push(node)
     const stretches: Stretch[] = []
     if (record.started_at !== null) {
-      const status = record.wait ? 'WAITING' : record.state
+      const status = stateOf(run, node)
       stretches.push({
         kind: record.wait ? 'wait' : 'attempt',
         from: record.started_at,
