@@ -6,9 +6,9 @@ the line itself take precedence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Any
 
 Fields = Mapping[str, Any]
@@ -27,12 +27,20 @@ def set_context(fields: Callable[[], Fields]) -> None:
     _CONTEXT.set(fields)
 
 
-@contextmanager
-def context_of(fields: Fields) -> Iterator[None]:
-    """Log lines inside have these fields and those of the surrounding context."""
-    whole = {**context_fields(), **{name: value for name, value in fields.items() if value is not None}}
-    before = _CONTEXT.set(lambda: whole)
-    try:
-        yield
-    finally:
-        _CONTEXT.reset(before)
+class context_of:
+    """Used like a function: log lines inside have these fields and those of the surrounding context."""
+
+    __slots__ = ("_before", "_fields")
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+
+    def __enter__(self) -> None:
+        given = {name: value for name, value in self._fields.items() if value is not None}
+        whole = {**context_fields(), **given}
+        self._before = _CONTEXT.set(lambda: whole)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _CONTEXT.reset(self._before)

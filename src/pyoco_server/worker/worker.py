@@ -11,7 +11,6 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
@@ -201,8 +200,7 @@ class PyocoNatsWorker:
     async def _serve_slot(self) -> None:
         while not self._stopping.is_set():
             place = await self._places.take()  # no job is pulled that could not be executed at once
-            with ExitStack() as on_exit:
-                on_exit.callback(place.release)
+            try:
                 if self._stopping.is_set():
                     return
                 if not self._may_take_work:
@@ -210,6 +208,8 @@ class PyocoNatsWorker:
                     continue
                 await self._serve_once(place)
                 await self._wheels.keep_up()
+            finally:
+                place.release()
 
     @property
     def _may_take_work(self) -> bool:
@@ -231,13 +231,13 @@ class PyocoNatsWorker:
         if not self._can_execute:
             delivery.nak(NAK_TROUBLE_SEC)
             return AttemptResult(AttemptOutcome.BROKER_TROUBLE)
-        with self._draining.track_start() as note_started:
+        with self._draining.track_start() as starting:
             if not self._quarantine.may_concern(delivery):
-                return await self._attempt(delivery, note_started, place)
+                return await self._attempt(delivery, starting.note_started, place)
             async with self._quarantine.isolate(delivery) as may_begin:
                 if not may_begin:
                     return AttemptResult(AttemptOutcome.CLAIMED)
-                return await self._attempt(delivery, note_started, place)
+                return await self._attempt(delivery, starting.note_started, place)
 
     async def _attempt(
         self, delivery: Delivery, note_started: Callable[[], None], place: Place

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
 
 from pyoco_server.store.fleet.registry import DRAIN, Record
 from pyoco_server.store.queue.job_puller import JobPuller
@@ -56,24 +57,16 @@ class Draining:
     async def stop(self) -> None:
         await self._loop.stop(self._store.config.broker_timeout_sec * 2)
 
-    @contextmanager
-    def track_start(self) -> Iterator[Callable[[], None]]:
-        """Around a delivery. Call the yielded function when the entry lists its run."""
-        is_open = True
+    def track_start(self) -> StartingDelivery:
+        """Around a delivery. Call `note_started` when the entry lists its run."""
         self._starting += 1
         self._none_starting.clear()
+        return StartingDelivery(self._note_started)
 
-        def note_started() -> None:
-            nonlocal is_open
-            self._starting -= is_open
-            is_open = False
-            if not self._starting:
-                self._none_starting.set()
-
-        try:
-            yield note_started
-        finally:
-            note_started()
+    def _note_started(self) -> None:
+        self._starting -= 1
+        if not self._starting:
+            self._none_starting.set()
 
     def _on_written(self, record: Record) -> None:
         wanted = self._is_wanted(record)
@@ -132,3 +125,27 @@ class Draining:
         finally:  # otherwise the entry still shows that it drains, and the loop retries
             self.is_draining = not is_published
         await puller.resume()
+
+
+class StartingDelivery:
+    """A delivery until its run is listed, or until it ends without one."""
+
+    __slots__ = ("_is_open", "_on_started")
+
+    def __init__(self, on_started: Callable[[], None]) -> None:
+        self._on_started = on_started
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.note_started()
+
+    def note_started(self) -> None:
+        """Callable twice."""
+        if self._is_open:
+            self._is_open = False
+            self._on_started()

@@ -45,6 +45,8 @@ class Slot:
         on_idle: Callable[[Slot], None],
     ) -> None:
         self._config = config
+        # Read once: they are parsed from the settings, and every run is sent with them.
+        self._callable_packages, self._flow_env = config.callable_packages, config.flow_env_names
         self._processes = processes
         self.edition = edition
         self.tenant: str | None = None
@@ -121,8 +123,8 @@ class Slot:
                 result_bytes_max=self._config.result_max_bytes,
                 timeout_sec=self._config.run_timeout_sec or None,
                 workflow_yaml=claimed.submission.workflow_yaml,
-                callable_packages=self._config.callable_packages,
-                flow_env=self._config.flow_env_names,
+                callable_packages=self._callable_packages,
+                flow_env=self._flow_env,
                 import_path=self._tenants_wheels(),
                 failures=claimed.failures,
                 awaited=claimed.awaited,
