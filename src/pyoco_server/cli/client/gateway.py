@@ -32,17 +32,24 @@ def gateway_client(chosen: Connection) -> Iterator[PyocoHttpClient]:
             retry_policy=RETRY_POLICY,
         ) as client:
             yield client
-    except httpx.HTTPStatusError as error:
-        raise _refusal(error.response, chosen) from error
-    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-        message = f"The server {chosen.where} is no address: {error}"
-        raise WrongArguments(message, hint=SERVER_EXAMPLE) from error
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        message = f"No gateway answers at {chosen.where}. Start one, or name it with --server."
-        raise CliRefusal(message, hint=START_COMMAND, err_id=UNREACHABLE) from error
-    except httpx.TransportError as error:
-        message = f"The gateway at {chosen.where} did not answer properly ({error or type(error).__name__})."
-        raise CliRefusal(message, hint="the same command again", err_id=UNREACHABLE) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise refusal_of(error, chosen) from error
+
+
+def refusal_of(error: httpx.HTTPError | httpx.InvalidURL, chosen: Connection) -> CliRefusal:
+    match error:
+        case httpx.HTTPStatusError():
+            return _refusal(error.response, chosen)
+        case httpx.UnsupportedProtocol() | httpx.InvalidURL():
+            message = f"The server {chosen.where} is no address: {error}"
+            return WrongArguments(message, hint=SERVER_EXAMPLE)
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            message = f"No gateway answers at {chosen.where}. Start one, or name it with --server."
+            return CliRefusal(message, hint=START_COMMAND, err_id=UNREACHABLE)
+        case _:
+            reason = error or type(error).__name__
+            message = f"The gateway at {chosen.where} did not answer properly ({reason})."
+            return CliRefusal(message, hint="the same command again", err_id=UNREACHABLE)
 
 
 def _refusal(response: httpx.Response, chosen: Connection) -> CliRefusal:

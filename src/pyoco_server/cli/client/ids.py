@@ -39,14 +39,14 @@ def whole_run_id(client: PyocoHttpClient, given: str) -> str:
         return given
     found = client.find_runs(given, limit=CANDIDATES_MAX)
     candidates = {str(run["run_id"]): f"{run['status']}  {run['flow_name']}" for run in found}
-    return _the_one(given, candidates, "run")
+    return the_one(given, candidates, "run")
 
 
 def whole_schedule_id(client: PyocoHttpClient, given: str) -> str:
     if is_whole(given) or len(given) < PREFIX_CHARS_MIN:
         return given
     ids = {str(one["schedule_id"]): str(one["flow_name"]) for one in client.list_schedules()}
-    return _the_one(given, {id_: flow for id_, flow in ids.items() if id_.startswith(given)}, "schedule")
+    return the_one(given, {id_: flow for id_, flow in ids.items() if id_.startswith(given)}, "schedule")
 
 
 def is_whole(given: str) -> bool:
@@ -58,7 +58,7 @@ def short_id(whole: str) -> str:
     return whole[:8] if is_whole(whole) else whole
 
 
-def _the_one(given: str, candidates: Mapping[str, str], noun: str) -> str:
+def the_one(given: str, candidates: Mapping[str, str], noun: str) -> str:
     if given in candidates or not candidates:
         return given
     if len(candidates) == 1:

@@ -47,6 +47,7 @@ from pyoco_server.cli.client.output import RUNS, show_items, show_run
 from pyoco_server.cli.client.params import merged_params
 from pyoco_server.cli.entry import WrongArguments
 from pyoco_server.cli.entry import run as run_program
+from pyoco_server.cli.mcp import command as mcp
 
 CANCEL_WAIT_SEC = 60.0
 FLOW_NAME = "main"
@@ -215,7 +216,7 @@ def cancel(
     raise typer.Exit(STILL_RUNNING if wait and found["status"] not in EXIT_CODES else 0)
 
 
-for commands in (operator, schedules, watch, approvals, logs, config):
+for commands in (operator, schedules, watch, approvals, logs, config, mcp):
     app.add_typer(commands.app)
 
 
