@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
 
 from pyoco_server.errors import Invalid
 from pyoco_server.printable import has_control
@@ -31,7 +30,7 @@ _routing_tag = re.compile(ROUTING_TAG_PATTERN)
 _worker_id = re.compile(WORKER_ID_PATTERN)
 
 
-def check_routing_tag(value: Any, member: str = "tag") -> str:
+def check_routing_tag(value: object, member: str = "tag") -> str:
     """The tag if it can route runs, else Invalid. `member`: where it was given."""
     if isinstance(value, str) and _routing_tag.fullmatch(value):
         return value
@@ -66,12 +65,12 @@ def check_tags(texts: Iterable[str]) -> list[str]:
     return tags
 
 
-def is_run_id(value: Any) -> bool:
+def is_run_id(value: object) -> bool:
     """The gateway creates UUIDs; other producers may use any token of a subject."""
     return isinstance(value, str) and bool(_routing_tag.fullmatch(value))
 
 
-def check_run_id(value: Any) -> str:
+def check_run_id(value: object) -> str:
     if is_run_id(value):
         return str(value)
     raise Invalid(
@@ -81,7 +80,7 @@ def check_run_id(value: Any) -> str:
     )
 
 
-def check_worker_id(value: Any) -> str:
+def check_worker_id(value: object) -> str:
     """The worker id if it can be a key of the registry, else Invalid."""
     if isinstance(value, str) and len(value) <= WORKER_ID_CHARS_MAX and _worker_id.fullmatch(value):
         return value
@@ -92,7 +91,7 @@ def check_worker_id(value: Any) -> str:
     )
 
 
-def _what_is_wrong(value: Any) -> str:
+def _what_is_wrong(value: object) -> str:
     """What to change, without repeating the value."""
     if not isinstance(value, str):
         return f"write a string instead of a {type(value).__name__}"

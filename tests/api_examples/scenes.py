@@ -11,7 +11,7 @@ from tests.api_examples.calls import FORM, File
 from tests.api_examples.tour import Tour
 from tests.conftest import until
 from tests.store.fleet.wheel_making import file_name, wheel_bytes
-from tests.worker.stage import the_run
+from tests.worker.stage import output_of, the_run
 
 WORKFLOW = "flow: {graph: hello}\ntasks: {hello: {use: noop}}\n"
 FLOW_FILE = File("flow.yaml", WORKFLOW.encode(), WORKFLOW)
@@ -82,7 +82,7 @@ async def _show_refused_results(tour: Tour) -> None:
     run_id = (await tour.show(200, "submit_run", body={"flow_name": "export"}))["run_id"]
     await tour.show(200, "get_run", run_id=run_id, wait=20)
     run = await the_run(tour.store, run_id)
-    await tour.store.results.objects.put(run.tasks["only"].output["object"], b'"something else"')
+    await tour.store.results.objects.put(output_of(run, "only")["object"], b'"something else"')
     await tour.show(500, "get_result", run_id=run_id)
 
 

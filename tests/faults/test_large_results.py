@@ -27,7 +27,7 @@ from pyoco_server.worker.recording.uploads import Uploads
 from pyoco_server.worker.recording.values import StoredResult
 from tests.conftest import NatsServer, until
 from tests.faults.faulty_client import Fault, Faults, faulty
-from tests.worker.stage import config_on, submitted, the_run
+from tests.worker.stage import config_on, output_of, submitted, the_run
 
 TASKS = 12
 SIZE = 300_000
@@ -135,7 +135,7 @@ async def test_a_worker_that_was_cut_off_changes_nothing_that_its_successor_has_
     assert both, "no task was executed by both: the test shows nothing"
     for task, (text, _) in recorded.items():
         assert text in [results[task] for results in made.by_fence.values() if task in results]
-        assert len(text) + 2 == run.tasks[task].output["bytes"]
+        assert len(text) + 2 == output_of(run, task)["bytes"]
         assert task not in both or "fence 2" in text[:40]
     assert len(recorded) == TASKS
 

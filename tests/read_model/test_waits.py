@@ -31,7 +31,7 @@ from tests.store.making import START, begun, claimed, committed
 
 
 def waiting(task: str, at: float = START + 2, key: str | None = None) -> TaskWaiting:
-    prompt = {"ask": task}
+    prompt: dict[str, object] = {"ask": task}
     return TaskWaiting(at=at, task=task, attempt=1, wait_key=key or task, prompt=prompt, deadline_at=at + 60)
 
 

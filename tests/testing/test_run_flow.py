@@ -60,6 +60,7 @@ def test_a_result_that_is_too_large_for_the_log_is_referenced_and_whole() -> Non
     assert run.result == len(many)
     assert run.task("first").output == many
     [event] = [one for one in run.events if isinstance(one, events.TaskSucceeded) and one.task == "first"]
+    assert isinstance(event.output, dict)
     assert set(event.output) == {"object", "bytes", "sha256"}
 
 

@@ -34,18 +34,8 @@ USES_MAX = {
     "http_client": 164,
     # Answers of the broker; members of the NATS client that have no types.
     "jetstream": 5,
-    # Params, results and prompts, which only pass through.
-    "lifecycle": 39,
     # The modules directly in the package: JSON, log records.
-    MODULES: 57,
-    # Tokens, answers of other systems, heartbeats.
-    "operations": 73,
-    # Rows of SQLite.
-    "read_model": 10,
-    # Request bodies and results of strategies.
-    "recheck": 53,
-    # The work of a task.
-    "supervision": 3,
+    MODULES: 53,
     # Params, prompts and results of the flow under test.
     "testing": 10,
     # Values of user code, messages between processes.
@@ -69,8 +59,6 @@ ALIASES = {
     "http_client/workers.py:Worker",
     "log_context.py:Fields",
     "log_lines.py:EventDict",
-    "operations/fleet/workers.py:Entry",
-    "operations/live/worker_changes.py:Entry",
     "worker/flows/params.py:Params",
     "worker/recording/values.py:Types",
 }

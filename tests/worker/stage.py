@@ -152,6 +152,11 @@ async def the_letter(store: Store) -> dict[str, Any]:
     return found[0]
 
 
+def output_of(run: Run, task: str) -> Any:
+    """Whatever the task returned."""
+    return run.tasks[task].output
+
+
 async def the_run(store: Store, run_id: str) -> Run:
     stored = await store.runs.load(run_id, at_leader=True, whole=True)
     assert stored is not None

@@ -5,10 +5,9 @@ Commands of clients carry none: they depend on the state of the task alone.
 Limits (of losses, of tags) are members of the command: the core reads no configuration.
 """
 
-from typing import Any
-
 import msgspec
 
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.graph import OnTimeout
 from pyoco_server.lifecycle.status import LossCause, OutputKept
@@ -67,7 +66,7 @@ class StartTask(_Command, frozen=True, kw_only=True):
     fence: int
     task: str
     attempt: int
-    inputs: dict[str, Any] | None = None
+    inputs: JsonObject | None = None
     started_at: float | None = None
 
 
@@ -77,9 +76,9 @@ class SucceedTask(_Command, frozen=True, kw_only=True):
     attempt: int
     started_at: float
     ended_at: float
-    output: Any = None
+    output: JsonValue = None
     kept: OutputKept = OutputKept.STORED
-    types: dict[str, Any] | None = None
+    types: JsonObject | None = None
 
 
 class FailTask(_Command, frozen=True, kw_only=True):
@@ -106,7 +105,7 @@ class PutTaskWaiting(_Command, frozen=True, kw_only=True):
     task: str
     attempt: int
     wait_key: str
-    prompt: dict[str, Any] | None = None
+    prompt: JsonObject | None = None
     deadline_at: float | None = None
     on_timeout: OnTimeout = OnTimeout.FAIL
     waiting_since: float | None = None
@@ -124,7 +123,7 @@ class ResumeTask(_Command, frozen=True, kw_only=True):
 
     task: str
     wait_key: str
-    payload: Any = None
+    payload: JsonValue = None
     by: str | None = None
     rejected: bool = False
     comment: str | None = None
@@ -149,12 +148,12 @@ class ReportProgress(_Command, frozen=True, kw_only=True):
 class PutWaiting(_Command, frozen=True, kw_only=True):
     task: str
     wait_key: str
-    prompt: dict[str, Any] | None = None
+    prompt: JsonObject | None = None
 
 
 class SucceedClientTask(_Command, frozen=True, kw_only=True):
     task: str
-    output: Any = None
+    output: JsonValue = None
 
 
 class FailClientTask(_Command, frozen=True, kw_only=True):

@@ -5,10 +5,9 @@ compatible; changing the meaning of one is a new event. A type this version does
 `UnknownEvent` and changes nothing, so that an old gateway can run beside a new one.
 """
 
-from typing import Any
-
 import msgspec
 
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.graph import Graph, OnTimeout
 from pyoco_server.lifecycle.status import Driver, LossCause, OutputKept
 
@@ -20,7 +19,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=Tr
 class RunSubmitted(_Event, frozen=True, kw_only=True, omit_defaults=True):
     run_id: str
     flow_name: str
-    params: dict[str, Any]
+    params: JsonObject
     tag: str
     tags: list[str]
     tenant_id: str | None = None
@@ -91,7 +90,7 @@ class TaskStarted(_Event, frozen=True, kw_only=True, omit_defaults=True):
 
     task: str
     attempt: int
-    inputs: dict[str, Any] | None = None
+    inputs: JsonObject | None = None
     worker_id: str | None = None
     deadline_at: float | None = None
 
@@ -108,9 +107,9 @@ class TaskSucceeded(_Event, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     attempt: int
     started_at: float
-    output: Any = None
+    output: JsonValue = None
     kept: OutputKept = OutputKept.STORED
-    types: dict[str, Any] | None = None  # types of the output that its JSON does not show
+    types: JsonObject | None = None  # types of the output that its JSON does not show
 
 
 class TaskFailed(_Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -134,7 +133,7 @@ class TaskWaiting(_Event, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     attempt: int
     wait_key: str
-    prompt: dict[str, Any] | None = None
+    prompt: JsonObject | None = None
     deadline_at: float | None = None
     on_timeout: OnTimeout = OnTimeout.FAIL  # its outcome at `deadline_at`
     time_left_sec: float | None = None  # of the task's own timeout, which is paused during a wait
@@ -144,7 +143,7 @@ class TaskResumed(_Event, frozen=True, kw_only=True, omit_defaults=True):
     """Its wait was answered. `deadline_at`: of a task that continues, from the time it had left."""
 
     task: str
-    payload: Any = None
+    payload: JsonValue = None
     by: str | None = None
     rejected: bool = False
     comment: str | None = None

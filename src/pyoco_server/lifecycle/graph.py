@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any
 
 import msgspec
+
+from pyoco_server.json_value import JsonObject
 
 TASKS_MAX = 1000
 ATTEMPTS_MAX = 1000
@@ -63,7 +64,7 @@ class GraphTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     join: Join = Join.ALL_SUCCESS
     retry: RetryPolicy = RetryPolicy()
     timeout_sec: float | None = None
-    prompt: dict[str, Any] | None = None
+    prompt: JsonObject | None = None
     wait_key: str | None = None
     wait_timeout_sec: float | None = None
     on_timeout: OnTimeout = OnTimeout.FAIL

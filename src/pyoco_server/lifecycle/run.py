@@ -6,11 +6,12 @@ and folding the whole log give the same bytes.
 """
 
 from enum import IntEnum
-from typing import Any, NewType
+from typing import NewType
 
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.graph import Graph, OnTimeout
 from pyoco_server.lifecycle.status import Driver, OutputKept, RunStatus, TaskStatus
 
@@ -49,7 +50,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     since: float
     attempt: int
-    prompt: dict[str, Any] | None = None
+    prompt: JsonObject | None = None
     deadline_at: float | None = None
     on_timeout: OnTimeout = OnTimeout.FAIL
 
@@ -61,10 +62,10 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     error: str | None = None
     traceback: str | None = None
-    inputs: dict[str, Any] | None = None
-    output: Any = None
+    inputs: JsonObject | None = None
+    output: JsonValue = None
     kept: OutputKept | None = None
-    types: dict[str, Any] | None = None
+    types: JsonObject | None = None
     wait: Wait | None = None
     waited_since: float | None = None  # also when the wait is over
     # The following are of client-driven runs, except the answer to a wait (`payload`, `by`, `comment`).
@@ -74,7 +75,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     time_left_sec: float | None = None  # of its timeout, while it waits
     code: str | None = None  # of the error
-    payload: Any = None
+    payload: JsonValue = None
     by: str | None = None
     comment: str | None = None
     # CANCELLED because of how other tasks ended, not with the run.
@@ -88,7 +89,7 @@ NEW_TASK = TaskRecord()
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: RunId
     flow_name: str
-    params: dict[str, Any]
+    params: JsonObject
     tag: str
     tags: tuple[str, ...]
     submitted_at: float

@@ -6,10 +6,10 @@ fitted the limit (the `bytes_*` of `Run`), and never an earlier step than that o
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.graph import Graph, named_only
 from pyoco_server.lifecycle.run import (
     CancelAsked,
@@ -73,7 +73,7 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     flow_name: str
     status: RunStatus
-    params: dict[str, Any]
+    params: JsonObject
     tasks: dict[str, TaskStatus]
     heartbeat_at: float
     updated_at: float
@@ -235,7 +235,7 @@ def run_of(snapshot: RunSnapshot) -> Run:
     )
 
 
-def compact_run_snapshot(snapshot: Mapping[str, Any], *, max_bytes: int) -> dict[str, Any]:
+def compact_run_snapshot(snapshot: Mapping[str, object], *, max_bytes: int) -> dict[str, object]:
     """Fit a snapshot made elsewhere (a plain mapping) into `max_bytes`; `tasks` stay. 0 means no limit."""
     fitted = dict(snapshot)
     if max_bytes <= 0 or len(msgspec.json.encode(fitted)) <= max_bytes:

@@ -1,11 +1,12 @@
 """One task in a snapshot: pyoco's members, then our own, and the conversion back."""
 
 from operator import attrgetter
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.run import ERROR_SLIM_CHARS, TaskRecord, Wait
 from pyoco_server.lifecycle.status import OutputKept, TaskStatus
 
@@ -16,6 +17,8 @@ _LEFT_OUT = ("message", "payload", "by", "comment")
 _RARE = (*RARE_IN_SLIM, *_LEFT_OUT)
 _rare_of = attrgetter("skipped", *_RARE)
 _NOTHING_RARE = (False, *(None,) * len(_RARE))
+
+T = TypeVar("T")
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +33,13 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: float | None
     error: str | None
     traceback: str | None
-    inputs: dict[str, Any]
-    output: Any
-    artifacts: dict[str, Any]
+    inputs: JsonObject
+    output: JsonValue
+    artifacts: JsonObject
     attempt: int
     kept: OutputKept | None = None
     wait: Wait | None = None
-    types: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    types: JsonObject | msgspec.UnsetType = msgspec.UNSET
     ready_at: float | msgspec.UnsetType = msgspec.UNSET
     worker_id: str | msgspec.UnsetType = msgspec.UNSET
     progress: float | msgspec.UnsetType = msgspec.UNSET
@@ -44,7 +47,7 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
     time_left_sec: float | msgspec.UnsetType = msgspec.UNSET
     waited_since: float | msgspec.UnsetType = msgspec.UNSET
     code: str | msgspec.UnsetType = msgspec.UNSET
-    payload: Any = msgspec.UNSET
+    payload: JsonValue = msgspec.UNSET
     by: str | msgspec.UnsetType = msgspec.UNSET
     comment: str | msgspec.UnsetType = msgspec.UNSET
     skipped: bool | msgspec.UnsetType = msgspec.UNSET
@@ -72,7 +75,16 @@ def record_from(shown: SnapshotRecord) -> TaskRecord:
         wait=shown.wait,
         types=None if shown.types is msgspec.UNSET else shown.types,
         skipped=shown.skipped is True,
-        **_values(shown, ("worker_id", *_RARE)),
+        worker_id=_or_none(shown.worker_id),
+        ready_at=_or_none(shown.ready_at),
+        progress=_or_none(shown.progress),
+        time_left_sec=_or_none(shown.time_left_sec),
+        code=_or_none(shown.code),
+        waited_since=_or_none(shown.waited_since),
+        message=_or_none(shown.message),
+        payload=_or_none(shown.payload),
+        by=_or_none(shown.by),
+        comment=_or_none(shown.comment),
     )
 
 
@@ -110,9 +122,13 @@ def _state_from(shown: SnapshotRecord) -> TaskStatus:
     return TaskStatus.READY if is_ready else shown.state
 
 
-def _values(record: TaskRecord | SnapshotRecord, members: tuple[str, ...]) -> dict[str, Any]:
+def _values(record: TaskRecord, members: tuple[str, ...]) -> dict[str, object]:
     values = ((name, getattr(record, name)) for name in members)
-    return {name: value for name, value in values if value is not None and value is not msgspec.UNSET}
+    return {name: value for name, value in values if value is not None}
+
+
+def _or_none(value: T | msgspec.UnsetType) -> T | None:
+    return None if value is msgspec.UNSET else value
 
 
 def duration_ms(record: TaskRecord) -> float | None:

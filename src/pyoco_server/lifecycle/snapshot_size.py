@@ -24,7 +24,6 @@ of 1,000 bytes it also leaves out records.
 
 from collections.abc import Callable, Collection
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -310,12 +309,12 @@ def _payload_change(old: TaskRecord, new: TaskRecord) -> int:
     return change + sum(size_of(other) - size_of(one) for one, other, size_of in rare if one is not other)
 
 
-def _inputs_bytes(inputs: dict[str, Any] | None) -> int:
+def _inputs_bytes(inputs: dict[str, object] | None) -> int:
     return json_bytes(inputs) if inputs else _EMPTY_BYTES
 
 
-def _error_tail_bytes(error: str | None) -> int:
-    if error is None or len(error) <= ERROR_SLIM_CHARS:
+def _error_tail_bytes(error: object) -> int:
+    if not isinstance(error, str) or len(error) <= ERROR_SLIM_CHARS:
         return 0
     return json_bytes(error) - json_bytes(error[:ERROR_SLIM_CHARS])
 
@@ -325,11 +324,11 @@ def _member_bytes(name: str, value: object) -> int:
     return 0 if value is None else len(name) + _MEMBER_BYTES + json_bytes(value)
 
 
-def _optional(name: str) -> Callable[[Any], int]:
+def _optional(name: str) -> Callable[[object], int]:
     return lambda value: _member_bytes(name, value)
 
 
-_RARE_SIZES: tuple[Callable[[Any], int], ...] = (
+_RARE_SIZES: tuple[Callable[[object], int], ...] = (
     json_bytes,
     _optional("types"),
     _error_tail_bytes,

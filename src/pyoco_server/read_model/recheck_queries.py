@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pyoco_server.read_model.recheck_table import RecheckTable, StrategySearch
+import msgspec
+
+from pyoco_server.read_model.recheck_table import RecheckTable, Row, StrategySearch
 from pyoco_server.recheck.catalogue import Strategy
 from pyoco_server.recheck.records import Request, Tally
 from pyoco_server.recheck.thresholds import METRICS, Profile, Rule, StrategyHealth, profile_of
@@ -89,8 +91,9 @@ class RecheckQueries:
     def tally(self, request_id: str) -> Tally:
         sums = ", ".join(f"total({name})" for name in ("success", "failed", *StrategyHealth))
         query = f"SELECT count(*), max(completed_at), {sums} FROM outcomes WHERE request_id = ?"
-        row: Any = self._table.row(query, request_id)
-        batches, last, success, failed, *by_health = row
+        row = self._table.row(query, request_id) or ()
+        batches, last = msgspec.convert(row[:2], tuple[int, float | None])
+        success, failed, *by_health = msgspec.convert(row[2:], list[float])
         health = {name.value: int(count) for name, count in zip(StrategyHealth, by_health, strict=True)}
         return Tally(
             batches=batches, success=int(success), failed=int(failed), health=health, last_update=last or 0.0
@@ -104,17 +107,13 @@ class RecheckQueries:
             f"SELECT {_RESULT} FROM results WHERE tenant = ? AND strategy = ? "
             "AND completed_at BETWEEN ? AND ? ORDER BY completed_at DESC, request_id DESC LIMIT ?"
         )
-        rows: Any = self._table.rows(query, tenant, strategy_id, begin, end, limit)
-        return [
-            PastResult(at, request_id, health, dict(zip(METRICS, measured, strict=True)), digest)
-            for at, request_id, health, *measured, digest in rows
-        ]
+        return [_past(row) for row in self._table.rows(query, tenant, strategy_id, begin, end, limit)]
 
     def averages(self, tenant: str, strategy_id: str, since: float) -> dict[str, float | None]:
         columns = ", ".join(f"avg({name})" for name in METRICS)
         query = f"SELECT {columns} FROM results WHERE tenant = ? AND strategy = ? AND completed_at >= ?"
-        row: Any = self._table.row(query, tenant, strategy_id, since)
-        return dict(zip(METRICS, row, strict=True))
+        row = self._table.row(query, tenant, strategy_id, since) or ()
+        return dict(zip(METRICS, msgspec.convert(row, list[float | None]), strict=True))
 
     def artifacts_of(self, tenant: str, strategy_id: str, limit: int) -> list[KeptArtifact]:
         query = f"SELECT {_ARTIFACT} FROM artifacts WHERE tenant = ? AND strategy = ?"
@@ -141,13 +140,19 @@ class RecheckQueries:
         return total
 
 
-def _listed(row: Any) -> ListedStrategy:
-    entry, health, checked_at = row
+def _past(row: Row) -> PastResult:
+    at, request_id, health, *measured, digest = row
+    metrics = dict(zip(METRICS, measured, strict=True))
+    return msgspec.convert((at, request_id, health, metrics, digest), PastResult)
+
+
+def _listed(row: Row) -> ListedStrategy:
+    entry, health, checked_at = msgspec.convert(row, tuple[bytes, str, float | None])
     return ListedStrategy(decode_strategy(entry), health, checked_at)
 
 
-def _artifact(row: Any) -> KeptArtifact:
-    return KeptArtifact(*row)
+def _artifact(row: Row) -> KeptArtifact:
+    return msgspec.convert(row, KeptArtifact)
 
 
 def _bytes(value: object) -> bytes:

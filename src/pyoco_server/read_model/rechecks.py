@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 
@@ -124,8 +124,9 @@ class RecheckModel:
         return self._queries
 
     def _open_batches(self) -> dict[str, OpenBatch]:
-        rows: Any = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
-        return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in rows}
+        rows = self._table.rows("SELECT run_id, request_id, batch FROM open_batches")
+        batches = msgspec.convert(rows, list[tuple[str, str, int]])
+        return {run_id: OpenBatch(request_id, batch) for run_id, request_id, batch in batches}
 
     def _stored_position(self) -> StreamPosition:
         meta = self._table.meta()

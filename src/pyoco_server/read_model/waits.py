@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.run import Run, Wait
 from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX
 
@@ -30,7 +31,7 @@ class OpenWait(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     task: str
     wait_key: str
-    prompt: dict[str, Any] | None
+    prompt: JsonObject | None
     since: float
     deadline_at: float | None
     flow_name: str

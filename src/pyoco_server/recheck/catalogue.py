@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import yaml
 
 from pyoco_server.errors import Invalid
+from pyoco_server.json_value import JsonObject
 from pyoco_server.recheck.checks import flag_at, invalid, member, object_at, text_at, texts_at
 from pyoco_server.recheck.thresholds import DEFAULT_PROFILE, Rule, parse_profiles
 
@@ -32,7 +33,7 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enabled: bool = True
     tags: tuple[str, ...] = ()
     owner: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     flow: str = FLOW
     threshold_profile: str = DEFAULT_PROFILE
 
@@ -53,7 +54,7 @@ def parse_catalogue(text: str) -> Catalogue:
     return Catalogue(strategies, profiles)
 
 
-def _loaded(text: str) -> Any:
+def _loaded(text: str) -> object:
     try:
         return msgspec.yaml.decode(text)
     except (msgspec.MsgspecError, yaml.YAMLError, RecursionError) as error:
@@ -72,13 +73,13 @@ def is_strategy_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def strategy_id_at(value: Any, place: str) -> str:
+def strategy_id_at(value: object, place: str) -> str:
     if not isinstance(value, str) or not is_strategy_id(value):
         raise invalid(place, f"must match ^[a-z0-9._-]+$ with at most {ID_CHARS_MAX} characters.")
     return value
 
 
-def parse_strategy(value: Any, place: str, profiles: Collection[str]) -> Strategy:
+def parse_strategy(value: object, place: str, profiles: Collection[str]) -> Strategy:
     """A complete entry: members that are left out get their default."""
     entry = object_at(value, place)
     strategy_id = strategy_id_at(member(entry, "id"), f"{place}.id")
@@ -98,18 +99,18 @@ def parse_strategy(value: Any, place: str, profiles: Collection[str]) -> Strateg
     )
 
 
-def _named(value: Any, place: str) -> str | None:
+def _named(value: object, place: str) -> str | None:
     """Normalised to NFC, so that a search finds it in any Unicode form."""
     return None if value is None else unicodedata.normalize("NFC", text_at(value, place, 1, TEXT_CHARS_MAX))
 
 
-def _flow(value: Any, place: str) -> str:
+def _flow(value: object, place: str) -> str:
     if not text_at(value, place, 1, TEXT_CHARS_MAX).strip():
         raise invalid(place, "must name a flow.")
     return str(value)
 
 
-def _metadata(value: Any, place: str) -> dict[str, Any]:
+def _metadata(value: object, place: str) -> dict[str, object]:
     metadata = dict(object_at(value, place))
     try:
         size = len(msgspec.json.encode(metadata))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
 
 from pyoco_server.errors import Invalid
 from pyoco_server.printable import has_control_beside_breaks
 
 DAYS_MAX = 180  # of a window
 
-_MISSING: Any = object()
+_MISSING = object()
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -22,13 +21,13 @@ def invalid(place: str, problem: str) -> Invalid:
     return Invalid(message, details=[{"loc": place.split("."), "msg": problem, "type": "value_error"}])
 
 
-def object_at(value: Any, place: str) -> Mapping[str, Any]:
+def object_at(value: object, place: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise invalid(place, "must be an object.")
     return value
 
 
-def text_at(value: Any, place: str, least: int, most: int) -> str:
+def text_at(value: object, place: str, least: int, most: int) -> str:
     if not isinstance(value, str) or not least <= len(value) <= most:
         raise invalid(place, f"must be text of {least} to {most} characters.")
     if has_control_beside_breaks(value):
@@ -36,23 +35,26 @@ def text_at(value: Any, place: str, least: int, most: int) -> str:
     return value
 
 
-def whole_number_at(value: Any, place: str, least: int, most: int) -> int:
+def whole_number_at(value: object, place: str, least: int, most: int) -> int:
     """`14.0` is accepted as 14: both have the same digest, so they must have the same meaning."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or value != value or value in (float("inf"), float("-inf")) or int(value) != value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_whole(value):
         raise invalid(place, f"must be a whole number, {least} to {most}.")
     if not least <= value <= most:
         raise invalid(place, f"must be {least} to {most}.")
     return int(value)
 
 
-def flag_at(value: Any, place: str) -> bool:
+def _is_whole(value: float) -> bool:
+    return value == value and value not in (float("inf"), float("-inf")) and int(value) == value
+
+
+def flag_at(value: object, place: str) -> bool:
     if not isinstance(value, bool):
         raise invalid(place, "must be true or false.")
     return value
 
 
-def texts_at(value: Any, place: str, *, most: int, chars_max: int) -> tuple[str, ...]:
+def texts_at(value: object, place: str, *, most: int, chars_max: int) -> tuple[str, ...]:
     """A list of strings without duplicates, in the order of first occurrence."""
     if not isinstance(value, list) or len(value) > most:
         raise invalid(place, f"must be a list of at most {most} texts.")
@@ -67,14 +69,14 @@ def check_known(texts: Collection[str], place: str, known: Collection[str]) -> N
         raise invalid(place, f"may hold {', '.join(known)}; not {strange[0]!r}.")
 
 
-def member(members: Mapping[str, Any], name: str, default: Any = _MISSING) -> Any:
+def member(members: Mapping[str, object], name: str, default: object = _MISSING) -> object:
     value = members.get(name, default)
     if value is _MISSING:
         raise invalid(name, "is missing.")
     return value
 
 
-def window_at(value: Any, place: str) -> dict[str, Any]:
+def window_at(value: object, place: str) -> dict[str, object]:
     """The time span of a recheck. Both ends are included."""
     window = object_at(value, place)
     has_ends = "from" in window or "to" in window
@@ -87,7 +89,7 @@ def window_at(value: Any, place: str) -> dict[str, Any]:
     return {"from": window["from"], "to": window["to"]}
 
 
-def instant_at(value: Any, place: str, *, ends_day: bool) -> datetime:
+def instant_at(value: object, place: str, *, ends_day: bool) -> datetime:
     """RFC 3339. A date alone is its first or, with `ends_day`, its last instant."""
     try:
         if isinstance(value, str) and _DAY.fullmatch(value):
@@ -99,7 +101,7 @@ def instant_at(value: Any, place: str, *, ends_day: bool) -> datetime:
     raise invalid(place, "must be an instant of RFC 3339, like 2025-08-24T03:34:56Z.")
 
 
-def _check_ends(window: Mapping[str, Any], place: str) -> None:
+def _check_ends(window: Mapping[str, object], place: str) -> None:
     for end in ("from", "to"):
         if end not in window:
             raise invalid(f"{place}.{end}", "is missing.")

@@ -10,7 +10,7 @@ import binascii
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco_server.canonical_json import digest
 from pyoco_server.recheck.records import StrategyResult
@@ -36,7 +36,7 @@ class ReturnedArtifact(NamedTuple):
     content: bytes
 
 
-def returned_by_strategy(output: Any, strategies: Sequence[str]) -> dict[str, Any]:
+def returned_by_strategy(output: object, strategies: Sequence[str]) -> dict[str, object]:
     """The part of the output for each strategy. With several last tasks, each may have some strategies."""
     if not isinstance(output, dict):
         return {}
@@ -47,7 +47,7 @@ def returned_by_strategy(output: Any, strategies: Sequence[str]) -> dict[str, An
     return named
 
 
-def judge(strategy: str, returned: Any, profile: Profile) -> StrategyResult:
+def judge(strategy: str, returned: object, profile: Profile) -> StrategyResult:
     metrics = returned.get("metrics") if isinstance(returned, dict) else None
     if not isinstance(metrics, dict):
         return failed_result(strategy, _why(returned))
@@ -69,15 +69,17 @@ def failed_result(strategy: str, why: str) -> StrategyResult:
     )
 
 
-def artifacts_in(returned: Any) -> list[ReturnedArtifact]:
+def artifacts_in(returned: object) -> list[ReturnedArtifact]:
     """The artifacts with a content within the limits of number and size."""
     listed = returned.get("artifacts") if isinstance(returned, dict) else None
     return list(_attached(listed))[:ARTIFACTS_MAX] if isinstance(listed, list) else []
 
 
-def _attached(listed: list[Any]) -> Iterator[ReturnedArtifact]:
+def _attached(listed: list[object]) -> Iterator[ReturnedArtifact]:
     for one in listed:
-        content = _content(one) if isinstance(one, dict) else None
+        if not isinstance(one, dict):
+            continue
+        content = _content(one)
         if content is None or len(content) > ARTIFACT_BYTES_MAX:
             continue
         kind, name, content_type = one.get("kind"), one.get("name"), one.get("content_type")
@@ -89,7 +91,7 @@ def _attached(listed: list[Any]) -> Iterator[ReturnedArtifact]:
         )
 
 
-def _content(artifact: Mapping[str, Any]) -> bytes | None:
+def _content(artifact: Mapping[str, object]) -> bytes | None:
     text, encoded = artifact.get("content"), artifact.get("content_base64")
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
@@ -101,12 +103,12 @@ def _content(artifact: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _type(value: Any) -> str:
-    usable = isinstance(value, str) and _CONTENT_TYPE.fullmatch(value)
-    return value if usable else "application/octet-stream"
+def _type(value: object) -> str:
+    is_usable = isinstance(value, str) and _CONTENT_TYPE.fullmatch(value)
+    return str(value) if is_usable else "application/octet-stream"
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -116,7 +118,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _why(returned: Any) -> str:
+def _why(returned: object) -> str:
     if isinstance(returned, dict) and isinstance(returned.get("error"), str) and returned["error"]:
         return str(returned["error"])
     return "the flow returned no metrics for it"

@@ -10,10 +10,10 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.recheck.thresholds import StrategyHealth
 
 BATCH_SIZE = 25
@@ -38,8 +38,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     strategies: int
     batches: int
     dry_run: bool
-    window: dict[str, Any] | None = None
-    params: dict[str, Any] = {}
+    window: JsonObject | None = None
+    params: JsonObject = {}
     trace_id: str | None = None
     run_tenant: str | None = None
     run_api_key_id: str | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 import msgspec
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.recheck.catalogue import strategy_id_at
 from pyoco_server.recheck.checks import (
     check_known,
@@ -43,28 +44,37 @@ class RecheckBody(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     strategies: tuple[str, ...] = ()
     filter: StrategyFilter | None = None
-    window: dict[str, Any] | None = None
+    window: JsonObject | None = None
     dry_run: bool = True
-    params: dict[str, Any] = {}
+    params: JsonObject = {}
     trace_id: str | None = None
     batch_size: int = BATCH_SIZE
 
 
-def parse_recheck(body: Any) -> RecheckBody:
+def parse_recheck(body: object) -> RecheckBody:
     members = object_at(body, "the body")
     return RecheckBody(strategies=_strategies(members), params=_params(members), **_shared(members))
 
 
-def parse_recheck_all(body: Any) -> RecheckBody:
+def parse_recheck_all(body: object) -> RecheckBody:
     members = object_at(body, "the body")
     size = whole_number_at(members.get("batch_size", BATCH_SIZE), "batch_size", *BATCH_SIZES)
     return RecheckBody(filter=_filter(members), batch_size=size, params=_params({}), **_shared(members))
 
 
-def _shared(members: Mapping[str, Any]) -> dict[str, Any]:
-    trace_id = members.get("trace_id")
+class _Shared(TypedDict):
+    """The members that both bodies have."""
+
+    reason: str
+    window: JsonObject | None
+    dry_run: bool
+    trace_id: str | None
+
+
+def _shared(members: Mapping[str, object]) -> _Shared:
+    trace_id = None
     if "trace_id" in members:
-        text_at(trace_id, "trace_id", 1, TRACE_ID_CHARS_MAX)
+        trace_id = text_at(members["trace_id"], "trace_id", 1, TRACE_ID_CHARS_MAX)
     return {
         "reason": text_at(member(members, "reason"), "reason", 1, REASON_CHARS_MAX),
         "window": window_at(members["window"], "window") if "window" in members else None,
@@ -73,7 +83,7 @@ def _shared(members: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _strategies(members: Mapping[str, Any]) -> tuple[str, ...]:
+def _strategies(members: Mapping[str, object]) -> tuple[str, ...]:
     """The limit is checked before duplicates are removed."""
     named = member(members, "strategies")
     if not isinstance(named, list) or not 1 <= len(named) <= STRATEGIES_MAX:
@@ -81,7 +91,7 @@ def _strategies(members: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(strategy_id_at(one, f"strategies.{at}") for at, one in enumerate(named)))
 
 
-def _params(members: Mapping[str, Any]) -> dict[str, Any]:
+def _params(members: Mapping[str, object]) -> dict[str, object]:
     params = object_at(members.get("params", {}), "params")
     metrics = list(METRICS)
     if "recalc_metrics" in params:
@@ -94,7 +104,7 @@ def _params(members: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _filter(members: Mapping[str, Any]) -> StrategyFilter:
+def _filter(members: Mapping[str, object]) -> StrategyFilter:
     wanted = object_at(member(members, "filter"), "filter")
     given = {
         name: _values(wanted[name], f"filter.{name}")
@@ -105,7 +115,7 @@ def _filter(members: Mapping[str, Any]) -> StrategyFilter:
     return StrategyFilter(**given)
 
 
-def _values(value: Any, place: str) -> tuple[str, ...]:
+def _values(value: object, place: str) -> tuple[str, ...]:
     """An empty list would match nothing, so it is refused as a mistake."""
     values = texts_at(value, place, most=FILTER_VALUES_MAX, chars_max=256)
     if not values:

@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -56,7 +55,7 @@ def profile_of(name: str, profiles: Profiles) -> Profile:
     return profiles.get(name) or profiles.get(DEFAULT_PROFILE) or BUILT_IN
 
 
-def parse_profiles(value: Any) -> dict[str, dict[str, Rule]]:
+def parse_profiles(value: object) -> dict[str, dict[str, Rule]]:
     """From `{name: {metric: {op, value}}}` in a catalogue."""
     named = object_at(value, "threshold_profiles")
     if len(named) > PROFILES_MAX:
@@ -64,7 +63,7 @@ def parse_profiles(value: Any) -> dict[str, dict[str, Rule]]:
     return {str(name): _rules(rules, f"threshold_profiles.{name}") for name, rules in named.items()}
 
 
-def _rules(value: Any, place: str) -> dict[str, Rule]:
+def _rules(value: object, place: str) -> dict[str, Rule]:
     rules = object_at(value, place)
     strange = [metric for metric in rules if metric not in METRICS]
     if strange or not rules:
@@ -72,7 +71,7 @@ def _rules(value: Any, place: str) -> dict[str, Rule]:
     return {metric: _rule(rule, f"{place}.{metric}") for metric, rule in rules.items()}
 
 
-def _rule(value: Any, place: str) -> Rule:
+def _rule(value: object, place: str) -> Rule:
     rule = object_at(value, place)
     op, limit = rule.get("op"), rule.get("value")
     if op not in _HOLDS:

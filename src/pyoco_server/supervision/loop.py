@@ -5,7 +5,7 @@ time the interval has passed; `wake` makes the next time come sooner. Without an
 when it was woken. A wake-up while the body is being executed is not lost: it is executed once more.
 
 A body that raises is executed again after a backoff. `Unavailable` is expected while the broker is away: it
-is logged at DEBUG first and at WARNING when it lasts. Any other error is a defect and is logged with its
+is logged at DEBUG first and at WARNING when it lasts. object other error is a defect and is logged with its
 traceback. Both are counted by the loop's name (`/metrics`).
 """
 
@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyoco_server.errors import Unavailable
 from pyoco_server.supervision.backoff import Backoff
@@ -31,7 +31,9 @@ WARN_AFTER_FAILURES = 5
 T = TypeVar("T")
 
 
-def start_task(work: Coroutine[Any, Any, T], name: str, *, context: Context | None = None) -> asyncio.Task[T]:
+def start_task(
+    work: Coroutine[object, None, T], name: str, *, context: Context | None = None
+) -> asyncio.Task[T]:
     """Start a task that is executed once. An error is logged and counted, also if nothing awaits the task."""
 
     def on_end(ended: asyncio.Task[T]) -> None:

@@ -220,7 +220,7 @@ def _about_a_task(run: Run, kind: str, intent: Intent, fence: int, at: float) ->
             )
         case _:
             assert kind == "wait"
-            prompt = {"ask": "?" * intent.size} if intent.flag else None
+            prompt: dict[str, object] | None = {"ask": "?" * intent.size} if intent.flag else None
             return c.PutTaskWaiting(
                 fence=fence,
                 task=task,

@@ -90,7 +90,7 @@ async def test_no_run_begins_after_it_said_that_it_drains_and_all_do_when_it_say
         assert (entry["state"], entry["instance_id"]) == ("IDLE", worker.instance_id)
         # No pull stands at the broker: whatever is submitted from now on, nobody is given it.
         assert not await _pulls_at_broker(store)
-        params = {"marks": str(tmp_path / "marks")}
+        params: dict[str, object] = {"marks": str(tmp_path / "marks")}
         run_ids = [
             (await submit(store, Submission(flow_name=flow, params=params))).run.run_id for _ in range(3)
         ]

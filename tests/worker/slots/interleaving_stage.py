@@ -40,7 +40,7 @@ class Stage:
         self.gate = folder / "gate"
 
     async def start(self, flow: str, who: str = "", tenant_id: str | None = None) -> str:
-        params = {"marks": str(self.marks), "gate": str(self.gate), "who": who}
+        params: dict[str, object] = {"marks": str(self.marks), "gate": str(self.gate), "who": who}
         wanted = Submission(flow_name=flow, params=params, tenant_id=tenant_id)
         return (await submit(self.store, wanted)).run.run_id
 

@@ -16,7 +16,7 @@ from pyoco_server.lifecycle.status import RunStatus
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer
 from tests.worker.slots.slot_stage import ended, serving, started
-from tests.worker.stage import config_on, foreign_job, publish_job
+from tests.worker.stage import config_on, foreign_job, output_of, publish_job
 from tests.worker.yaml.test_runs import SPEC as YAML_SPEC
 from tests.worker.yaml.test_runs import TASKS, outputs
 
@@ -61,7 +61,7 @@ async def test_a_slot_is_started_without_settings_of_the_server(store: Store, tm
     async with serving(store.config):
         run = await ended(store, await started(store, "surroundings", tmp_path / "marks"))
         others = environments_below(os.getpid())
-    found = run.tasks["look"].output
+    found = output_of(run, "look")
     assert SECRET not in json.dumps(found)
     names = {name for name in found["environ"] if name.upper().startswith("PYOCO_")}
     assert names == {"PYOCO_DISCOVERY_MODULES"}
@@ -78,7 +78,7 @@ async def test_a_slot_is_given_its_link_its_output_and_no_other_open_file(
         os.set_inheritable(secret.fileno(), True)
         async with serving(store.config):
             run = await ended(store, await started(store, "surroundings", tmp_path / "marks"))
-    files = run.tasks["look"].output["files"]
+    files = output_of(run, "look")["files"]
     known = ("pipe:", "socket:", "/dev/null", "anon_inode:", "/memfd:pyoco-slot ")
     assert not [name for name in files if not name.startswith(known)]
     assert len([name for name in files if name.startswith("socket:")]) == 1

@@ -9,6 +9,7 @@ from pyoco_server.lifecycle.run import Run
 from pyoco_server.lifecycle.status import OutputKept, RunStatus
 from pyoco_server.store.store import Store
 from tests.worker.slots.slot_stage import ended, lines, serving, started
+from tests.worker.stage import output_of
 
 SPEC = f"{Path(__file__).with_name('hostile_flows.py')}:resolve"
 
@@ -27,7 +28,7 @@ async def test_two_megabytes_are_kept_beside_the_log_and_taken_after_a_crash(
     assert lines(marks) == ["large", "measure", "measure"]
     large, measured = run.tasks["large"], run.tasks["measure"]
     assert large.kept is OutputKept.REFERENCED
-    assert large.output["bytes"] > 1_900_000
+    assert output_of(run, "large")["bytes"] > 1_900_000
     assert measured.output == [20_000, "tuple"], "the rows are tuples again, as they were returned"
 
 

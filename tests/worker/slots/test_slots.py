@@ -27,7 +27,7 @@ from pyoco_server.worker.slots.edition import ResolverBroken
 from tests.conftest import NatsServer, config_for, until
 from tests.worker.slots.slot_flows import WIDTH
 from tests.worker.slots.slot_stage import SPEC, ended, is_alive, lines, serving, started
-from tests.worker.stage import history
+from tests.worker.stage import history, output_of
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ async def test_a_slot_that_dies_while_it_is_idle_is_not_used_again(store: Store,
     marks = tmp_path / "marks"
     async with serving(store.config):
         first = await ended(store, await started(store, "pid", marks))
-        pid = first.tasks["pid"].output
+        pid = output_of(first, "pid")
         os.kill(pid, signal.SIGKILL)
         # Not only dead but gone: its last threads may outlive its first one for a moment.
         await until(lambda: not Path(f"/proc/{pid}").exists())
@@ -248,7 +248,7 @@ async def test_a_slot_with_a_thread_left_in_it_is_replaced(store: Store, tmp_pat
     marks = tmp_path / "marks"
     async with serving(store.config):
         # Known before: on a busy machine the task may be over its time before it has said anything.
-        old = (await ended(store, await started(store, "pid", marks))).tasks["pid"].output
+        old = output_of(await ended(store, await started(store, "pid", marks)), "pid")
         run = await ended(store, await started(store, "overtime", marks))
         assert (run.status, run.error) == (RunStatus.FAILED, "Task 'sleep' exceeded timeout of 0.1s")
         after = await ended(store, await started(store, "pid", marks))

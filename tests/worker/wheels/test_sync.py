@@ -24,7 +24,7 @@ from pyoco_server.worker.slots.edition import ResolverBroken
 from pyoco_server.worker.wheels.sync import WheelSync
 from tests.conftest import NatsServer, until
 from tests.store.fleet.wheel_making import file_name, made, wheel_bytes
-from tests.worker.stage import config_on, submitted, the_run, working
+from tests.worker.stage import config_on, output_of, submitted, the_run, working
 from tests.worker.wheels.wheel_flows import resolve
 
 
@@ -438,7 +438,7 @@ async def test_a_worker_inside_a_program_uses_new_wheels_for_its_next_run(
             run_id = await submitted(store, "pkg_in_program")
             assert await worker.run_once(timeout=20.0) == run_id
             run = await the_run(store, run_id)
-            return str(run.tasks["only"].output[0]) if run.tasks else str(run.error)
+            return str(output_of(run, "only")[0]) if run.tasks else str(run.error)
 
         def is_now(expected: str) -> Callable[[], Any]:
             async def condition() -> bool:

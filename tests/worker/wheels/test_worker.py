@@ -19,7 +19,7 @@ from tests.conftest import NatsServer, until
 from tests.promises.stack import Processes, processes
 from tests.store.fleet.wheel_making import file_name, made, wheel_bytes
 from tests.worker.slots.slot_stage import ended, serving
-from tests.worker.stage import config_on, submitted
+from tests.worker.stage import config_on, output_of, submitted
 
 FLOWS = Path(__file__).with_name("wheel_flows.py")
 
@@ -49,7 +49,7 @@ def ends_with(store: Store, flow: str, expected: str) -> Callable[[], Any]:
 
     async def condition() -> bool:
         run = await run_of(store, flow)
-        said = run.tasks["only"].output[0] if run.status is RunStatus.COMPLETED else str(run.error)
+        said = output_of(run, "only")[0] if run.status is RunStatus.COMPLETED else str(run.error)
         return expected in said
 
     return condition
@@ -68,7 +68,7 @@ async def test_uploads_and_deletions_reach_a_running_worker(
         await store.wheels.put(file_name("demo_pkg", "2"), made(tmp_path, "demo_pkg", "2"))
         await until(ends_with(store, "demo_pkg", "2"), within_sec=60)
         run = await run_of(store, "demo_pkg")
-        folder = Path(run.tasks["only"].output[1])
+        folder = Path(output_of(run, "only")[1])
         assert folder.is_relative_to(tmp_path / "sync" / "w1" / "editions")
         for version in ("1", "2"):
             await store.wheels.delete(file_name("demo_pkg", version))
@@ -103,11 +103,11 @@ async def test_flows_that_import_a_wheel_as_they_are_loaded_have_it_at_the_start
     name = file_name("early_pkg", "1")
     await store.wheels.put(name, made(tmp_path, "early_pkg", "1"))
     async with serving(synced, spec=f"{flows}:resolve"):
-        assert Path((await run_of(store, "early_pkg")).tasks["only"].output[1]).parts[-3] == "w"
+        assert Path(output_of(await run_of(store, "early_pkg"), "only")[1]).parts[-3] == "w"
         # Without it they could not be loaded any more, so it stays until something better comes.
         await store.wheels.delete(name)
         await until(lambda: _last_error_has(store, "early_pkg"))
-        assert (await run_of(store, "early_pkg")).tasks["only"].output[0] == "1"
+        assert output_of(await run_of(store, "early_pkg"), "only")[0] == "1"
         await store.wheels.put(file_name("early_pkg", "2"), made(tmp_path, "early_pkg", "2"))
         await until(ends_with(store, "early_pkg", "2"))
 

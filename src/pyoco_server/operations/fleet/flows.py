@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 import msgspec
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.fleet import workers
 from pyoco_server.read_model.run_table import Filter
@@ -32,48 +33,58 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     last_tag: str | None
     last_at: float | None
     # Its parameters: `{name, required, default?, type?}` each. None: no worker lists them.
-    params: list[dict[str, Any]] | None = None
+    params: list[JsonObject] | None = None
+
+
+@dataclass
+class _Listed:
+    """What live workers list about one flow."""
+
+    about: str = ""
+    tags: dict[str, None] = field(default_factory=dict)
+    workers: int = 0
+    params: list[JsonObject] | None = None
 
 
 async def known_flows(store: Store, read_model: ReadModel, tenant_id: str | None) -> list[KnownFlow]:
     await read_model.catch_up()
     listed = _listed(await workers.alive(store))
     names = sorted({*listed, *read_model.runs.flows(tenant_id, FLOWS_MAX)})[:FLOWS_MAX]
-    return [_known(read_model, name, listed.get(name, {}), tenant_id) for name in names]
+    return [_known(read_model, name, listed.get(name, _Listed()), tenant_id) for name in names]
 
 
-def _listed(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _listed(entries: Iterable[workers.Entry]) -> dict[str, _Listed]:
     """What the entries of live workers list, by name of the flow."""
-    listed: dict[str, dict[str, Any]] = {}
+    listed: dict[str, _Listed] = {}
     for entry in entries:
         flows = entry.get("flows")
         for name, about in (flows if isinstance(flows, dict) else {}).items():
-            known = listed.setdefault(name, {"about": str(about), "tags": {}, "workers": 0, "params": None})
-            known["tags"] |= dict.fromkeys(entry["tags"])
-            known["workers"] += 1
-            known["params"] = known["params"] or _params(entry, name)
+            known = listed.setdefault(name, _Listed(str(about)))
+            known.tags |= dict.fromkeys(workers.tags_of(entry))
+            known.workers += 1
+            known.params = known.params or _params(entry, name)
     return listed
 
 
-def _known(read_model: ReadModel, name: str, listed: Mapping[str, Any], tenant_id: str | None) -> KnownFlow:
+def _known(read_model: ReadModel, name: str, listed: _Listed, tenant_id: str | None) -> KnownFlow:
     runs = read_model.runs.page(Filter(flow=name, tenant=tenant_id), LOOKED_AT_MAX)
     last = runs[0] if runs else None
     return KnownFlow(
         flow_name=name,
-        description=listed.get("about", ""),
-        tags=list(listed.get("tags", ())),
-        workers=listed.get("workers", 0),
+        description=listed.about,
+        tags=list(listed.tags),
+        workers=listed.workers,
         ended=_ended(runs),
         durations_sec=[_duration(run) for run in reversed(runs) if run.ended == "COMPLETED"],
         last_run_id=last.run_id if last else None,
         last_status=last.status.value if last else None,
         last_tag=last.tag if last else None,
         last_at=last.updated_at if last else None,
-        params=listed.get("params"),
+        params=listed.params,
     )
 
 
-def _params(entry: Mapping[str, Any], name: str) -> list[dict[str, Any]] | None:
+def _params(entry: Mapping[str, object], name: str) -> list[dict[str, object]] | None:
     by_flow = entry.get("flow_params")
     params = by_flow.get(name) if isinstance(by_flow, dict) else None
     return params if isinstance(params, list) else None

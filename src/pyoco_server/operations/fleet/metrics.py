@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyoco_server import clock
 from pyoco_server.errors import Unavailable
@@ -79,13 +79,13 @@ async def fleet_figures(store: Store, read_model: ReadModel) -> FleetFigures:
     )
 
 
-def _figures(read_model: ReadModel, alive: list[dict[str, Any]] | None, tenant_id: str | None) -> Figures:
+def _figures(read_model: ReadModel, alive: list[dict[str, object]] | None, tenant_id: str | None) -> Figures:
     counts, today = read_model.tally.of(tenant_id), read_model.days.of(tenant_id, clock.now())
     return Figures(
         runs={status.value: counts.get(status.value, 0) for status in RunStatus},
         runs_today={status.value: today.get(status.value, 0) for status in RunStatus},
         workers_alive=None if alive is None else len(alive),
-        workers_draining=None if alive is None else sum(entry["draining"] for entry in alive),
+        workers_draining=None if alive is None else sum(bool(entry["draining"]) for entry in alive),
         slots=None if alive is None else _sum(alive, "slots"),
         slots_free=None
         if alive is None
@@ -113,5 +113,5 @@ async def _caught_up(store: Store, read_model: ReadModel) -> bool:
     return True
 
 
-def _sum(entries: list[dict[str, Any]], member: str) -> int:
-    return sum(entry[member] for entry in entries if isinstance(entry.get(member), int))
+def _sum(entries: list[dict[str, object]], member: str) -> int:
+    return sum(value for entry in entries if isinstance(value := entry.get(member), int))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco_server import clock
 from pyoco_server.errors import Conflict, Invalid, NotFound, Unavailable
@@ -22,9 +22,9 @@ LEASE_OVERDUE = 2.5
 # How many workers a live list contains at most.
 LIVE_LIST_MAX = 500
 
-Entry = dict[str, Any]
+Entry = dict[str, object]
 
-_ALWAYS: Mapping[str, Any] = {
+_ALWAYS: Mapping[str, object] = {
     "instance_id": "",
     "last_seen_at": None,
     "last_heartbeat_at": None,
@@ -127,6 +127,11 @@ async def lease_overdue_sec(store: Store, instance_id: str) -> float | None:
     return silent_sec if silent_sec is not None and silent_sec > allowed_sec else None
 
 
+def tags_of(entry: Entry) -> list[str]:
+    tags = entry.get("tags")
+    return tags if isinstance(tags, list) else []
+
+
 def is_gone(store: Store, entry: Entry, now: float) -> bool:
     """The worker has stopped, or has sent no heartbeat for too long."""
     return state_when_read(entry, now, store.config.worker_disconnect_timeout_sec) not in ACTIVE
@@ -168,12 +173,12 @@ def _last_seen(entry: Entry) -> float:
 
 
 def _for_tenant(entry: Entry, tenant_id: str, read_model: ReadModel, own_wheels: set[str]) -> Entry:
-    def is_own(run_id: Any) -> bool:
+    def is_own(run_id: object) -> bool:
         run = read_model.find(run_id) if isinstance(run_id, str) else None
         return run is not None and run.tenant_id == tenant_id
 
-    running = [run_id for run_id in entry.get("current_run_ids") or () if is_own(run_id)]
-    current = entry["current_run_id"]
+    listed, current = entry.get("current_run_ids"), entry["current_run_id"]
+    running = [run_id for run_id in listed if is_own(run_id)] if isinstance(listed, list) else []
     shown = entry | {
         "current_run_id": current if is_own(current) else next(iter(running), None),
         "current_run_ids": running,
@@ -182,15 +187,15 @@ def _for_tenant(entry: Entry, tenant_id: str, read_model: ReadModel, own_wheels:
         shown |= dict.fromkeys(_OF_THE_LAST_RUN)
     if entry.get("problem"):
         shown["problem"] = "It cannot execute runs now."  # the text may name files and modules of others
-    if isinstance(entry.get("wheel_sync"), dict):
-        shown["wheel_sync"] = _own_wheels_only(entry["wheel_sync"], own_wheels)
+    if isinstance(report := entry.get("wheel_sync"), dict):
+        shown["wheel_sync"] = _own_wheels_only(report, own_wheels)
     return shown
 
 
 def _own_wheels_only(report: Entry, own_wheels: set[str]) -> Entry:
     """Removes names of others' wheels, and texts that may contain them. Counts are not secret."""
 
-    def is_own(item: Any) -> bool:
+    def is_own(item: object) -> bool:
         return (item.get("wheel_name") if isinstance(item, dict) else item) in own_wheels
 
     lists = {name: list(filter(is_own, items)) for name, items in report.items() if isinstance(items, list)}

@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -97,7 +96,7 @@ class KeyedRequest:
         self,
         store: Store,
         key: IdempotencyKey,
-        asked: bytes | Mapping[str, Any] | RequestDigest,
+        asked: bytes | Mapping[str, object] | RequestDigest,
         *,
         resource_id: str | None = None,
         needs_room: bool = False,

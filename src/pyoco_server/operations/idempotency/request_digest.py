@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -33,7 +32,7 @@ class RequestDigest(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, str] = {}
 
 
-async def digest_of(asked: bytes | Mapping[str, Any], *, size: int = 0) -> RequestDigest:
+async def digest_of(asked: bytes | Mapping[str, object], *, size: int = 0) -> RequestDigest:
     """Of a body as received (empty means `{}`), or of its value, which was `size` bytes."""
     if (len(asked) if isinstance(asked, bytes) else size) > ASIDE_BYTES:
         return await asyncio.to_thread(_digest, asked)
@@ -45,7 +44,7 @@ def differing(first: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in first.keys() | now.keys() if first.get(name) != now.get(name))
 
 
-def _digest(asked: bytes | Mapping[str, Any]) -> RequestDigest:
+def _digest(asked: bytes | Mapping[str, object]) -> RequestDigest:
     try:
         value = parse(asked if asked.strip() else b"{}") if isinstance(asked, bytes) else dict(asked)
         plain = msgspec.json.decode(canonical_bytes(value))
@@ -55,10 +54,10 @@ def _digest(asked: bytes | Mapping[str, Any]) -> RequestDigest:
     return RequestDigest(digest=digest(value), members=_members(plain) if isinstance(plain, dict) else {})
 
 
-def _members(plain: dict[str, Any]) -> dict[str, str]:
+def _members(plain: dict[str, object]) -> dict[str, str]:
     named = [name for name in plain if name not in NOT_DIGESTED and len(name) <= MEMBER_CHARS_MAX]
     return {name: _short(plain[name]) for name in named[:MEMBERS_MAX]}
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return hashlib.sha256(canonical_bytes(value)).hexdigest()[:MEMBER_DIGITS]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jwt
 
@@ -94,11 +94,11 @@ class JwtCheck:
         except (OverflowError, ValueError, TypeError):  # an instant that is no number, or no finite one
             raise InvalidToken("The token is not valid.") from None
         _check_instants(claims)
-        return self._caller(claims, kid)
+        return self._caller(claims, kid, float(claims["exp"]))
 
-    def _caller(self, claims: Mapping[str, Any], kid: str) -> Caller:
+    def _caller(self, claims: Mapping[str, object], kid: str, expires_at: float) -> Caller:
         subject, tenant = claims["sub"], claims.get("tenant_id", DEFAULT_TENANT)
-        if not 1 <= len(subject) <= SUBJECT_CHARS_MAX or has_control(subject):
+        if not isinstance(subject, str) or not 1 <= len(subject) <= SUBJECT_CHARS_MAX or has_control(subject):
             raise InvalidToken(
                 f"The token's sub must have 1 to {SUBJECT_CHARS_MAX} characters, without control characters."
             )
@@ -111,10 +111,10 @@ class JwtCheck:
             audiences=self._known_audiences(claims["aud"]),
             issuer=self._issuer,
             signed_by=kid,
-            good_until=float(claims["exp"]) + self._leeway_sec,
+            good_until=expires_at + self._leeway_sec,
         )
 
-    def _known_audiences(self, aud: Any) -> frozenset[str]:
+    def _known_audiences(self, aud: object) -> frozenset[str]:
         named = [aud] if isinstance(aud, str) else aud if isinstance(aud, list) else []
         known = self._audiences.intersection(one for one in named if isinstance(one, str))
         if not known:
@@ -140,14 +140,14 @@ def _kid(token: str) -> str:
     return kid
 
 
-def _check_instants(claims: Mapping[str, Any]) -> None:
+def _check_instants(claims: Mapping[str, object]) -> None:
     """Instants must be numbers (RFC 7519). The library also accepts strings of digits and booleans."""
     for name in INSTANTS:
         if name in claims and type(claims[name]) not in (int, float):
             raise InvalidToken(f"The token's {name} must be a number.")
 
 
-def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+def _scopes(claims: Mapping[str, object]) -> frozenset[str]:
     """A string of words or a list of strings, in upper or lower case."""
     given = claims.get("scope")
     words = given.split() if isinstance(given, str) else given

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 import httpx
 import msgspec
@@ -111,7 +110,7 @@ def keys_in(read: bytes) -> Keys:
     return {kid: key for kid, key in found if key is not None}
 
 
-def _is_for_us(jwk: dict[str, Any]) -> bool:
+def _is_for_us(jwk: dict[str, object]) -> bool:
     return (
         jwk.get("kty") == "RSA"
         and isinstance(jwk.get("kid"), str)
@@ -120,7 +119,7 @@ def _is_for_us(jwk: dict[str, Any]) -> bool:
     )
 
 
-def _public_key(jwk: dict[str, Any]) -> RSAPublicKey | None:
+def _public_key(jwk: dict[str, object]) -> RSAPublicKey | None:
     """From the public members only, even if the file contains a private key."""
     try:
         key = RSAAlgorithm.from_jwk({name: jwk[name] for name in ("kty", "n", "e")})

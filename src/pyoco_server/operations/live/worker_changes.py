@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco_server import clock
 from pyoco_server.operations.fleet import workers
@@ -24,7 +24,7 @@ SILENCE_MARGIN_SEC = 0.1
 # After a failed read. A broker that is away refuses at once, which costs nothing.
 AFTER_TROUBLE = Backoff(first_sec=NOTIFY_INTERVAL_SEC, longest_sec=1.0)
 
-Entry = dict[str, Any]
+Entry = dict[str, object]
 
 
 class WorkerChange(NamedTuple):
@@ -129,7 +129,7 @@ class WorkerChangesReader:
         await self._reading.pause_until_stopped(NOTIFY_INTERVAL_SEC)
 
     def _compare(self, found: list[Entry]) -> None:
-        now = {entry["worker_id"]: entry for entry in found}
+        now = {str(entry["worker_id"]): entry for entry in found}
         changed = {name: entry for name, entry in now.items() if self._seen.get(name) != entry}
         gone = dict.fromkeys(name for name in self._seen if name not in now)
         self._waiting = {name: one for name, one in (self._waiting | changed).items() if name not in gone}

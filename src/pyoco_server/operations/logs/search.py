@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import re2
@@ -49,6 +49,15 @@ class Looked(NamedTuple):
 
     lines: list[bytes]
     place: LogPosition
+
+
+class _Pattern(Protocol):
+    """A compiled pattern of RE2, whose module has no types. The sizes are in steps."""
+
+    programsize: int
+    reverseprogramsize: int
+
+    def search(self, text: str) -> object | None: ...
 
 
 class LogSearch:
@@ -103,7 +112,7 @@ def _as_stored(text: str) -> bytes:
     return msgspec.json.encode(text)[1:-1]
 
 
-def _pattern(text: str) -> Any:
+def _pattern(text: str) -> _Pattern:
     if text.count("\\p") + text.count("\\P") > UNICODE_CLASSES_MAX:
         raise _refused(f"q has more than {UNICODE_CLASSES_MAX} classes like \\p{{L}}. {_SMALLER}")
     first = _compiled(text, FIRST_MEMORY_BYTES)
@@ -118,12 +127,13 @@ def _pattern(text: str) -> Any:
     return _compiled(text, PATTERN_MEMORY_BYTES)
 
 
-def _compiled(text: str, memory_bytes: int) -> Any:
+def _compiled(text: str, memory_bytes: int) -> _Pattern:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = memory_bytes
     try:
-        return re2.compile(text, options=options)
+        compiled: _Pattern = re2.compile(text, options=options)
+        return compiled
     except re2.error as error:
         why = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
         advice = f" {_SMALLER}" if "too large" in why or "repetition" in why else ""

@@ -12,7 +12,6 @@ import contextlib
 import json
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 import httpx
 
@@ -93,7 +92,7 @@ class Airflow:
     async def stop(self) -> None:
         await self._client.aclose()
 
-    async def _read_output(self, run_id: str) -> Any:
+    async def _read_output(self, run_id: str) -> object:
         where = f"{_address(run_id)}/taskInstances/{TASK}/xcomEntries/return_value?stringify=false"
         answer = await self._ask("xcomEntries.get", "GET", where, fine=(404,))
         value = _object(answer).get("value") if answer.status_code != 404 else None
@@ -106,7 +105,7 @@ class Airflow:
         endpoint: str,
         method: str,
         where: str,
-        body: Any = None,
+        body: object = None,
         *,
         fine: tuple[int, ...] = (),
         headers: dict[str, str] | None = None,
@@ -130,7 +129,7 @@ class Airflow:
         endpoint: str,
         method: str,
         where: str,
-        body: Any,
+        body: object,
         fine: tuple[int, ...],
         headers: dict[str, str] | None,
     ) -> httpx.Response:
@@ -189,7 +188,7 @@ def _reason(status: int) -> AirflowReason:
     return AirflowReason.ERROR
 
 
-def _object(answer: httpx.Response) -> dict[str, Any]:
+def _object(answer: httpx.Response) -> dict[str, object]:
     try:
         value = answer.json()
     except ValueError:
@@ -199,7 +198,7 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
     return value
 
 
-def _instant(text: Any) -> float:
+def _instant(text: object) -> float:
     with contextlib.suppress(ValueError, TypeError):
-        return datetime.fromisoformat(text).timestamp()
+        return datetime.fromisoformat(str(text)).timestamp()
     return clock.now()

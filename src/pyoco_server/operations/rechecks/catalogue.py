@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoco_server.errors import ConfigError, Invalid, NotFound
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT
@@ -28,7 +28,7 @@ class Imported(NamedTuple):
     unchanged: int
 
 
-async def put_entry(context: RecheckContext, tenant: str, strategy_id: str, entry: Any) -> Strategy:
+async def put_entry(context: RecheckContext, tenant: str, strategy_id: str, entry: object) -> Strategy:
     """Replace an entry. Members that are left out get their default, not their former value."""
     profiles = (await context.model.catch_up()).profiles(tenant)
     named = {"id": strategy_id} | entry if isinstance(entry, dict) else entry

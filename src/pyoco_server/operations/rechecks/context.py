@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum, auto
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pyoco_server.operations.fleet.counters import Histogram
 from pyoco_server.operations.identity.callers import DEFAULT_TENANT, Caller
@@ -20,7 +20,7 @@ class EndedBatch(NamedTuple):
     """How the run of a batch ended: the output of its flow, or why there is none."""
 
     at: float
-    output: Any = None
+    output: object = None
     error: str | None = None
 
 

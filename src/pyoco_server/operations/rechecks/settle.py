@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from hashlib import sha256
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -74,7 +73,7 @@ async def _results(
     return results
 
 
-async def _store_artifacts(store: Store, where: str, returned: Any) -> tuple[Artifact, ...]:
+async def _store_artifacts(store: Store, where: str, returned: object) -> tuple[Artifact, ...]:
     attached = artifacts_in(returned)
     return tuple(
         [await _store_artifact(store, f"{where}/{number}", one) for number, one in enumerate(attached)]

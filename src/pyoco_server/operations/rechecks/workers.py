@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 from pyoco_server import clock
 from pyoco_server.errors import NotFound
@@ -67,7 +66,7 @@ class OwnWorkers:
         return None
 
 
-def flow_params(request: Request, batch: Batch) -> dict[str, Any]:
+def flow_params(request: Request, batch: Batch) -> dict[str, object]:
     """The parameters of a flow that evaluates a batch."""
     return {
         "request_id": request.request_id,
@@ -88,7 +87,7 @@ def _why(run: Run) -> str:
     )
 
 
-async def _parse(text: bytes) -> Any:
+async def _parse(text: bytes) -> object:
     try:
         return json.loads(text) if len(text) < ASIDE_BYTES else await asyncio.to_thread(json.loads, text)
     except (ValueError, RecursionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pyoco_server import clock
 from pyoco_server.errors import Conflict, Invalid, NotFound, TooLarge
 from pyoco_server.ids import new_uuid
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.events import RunSubmitted, TaskStarted, TaskSucceeded
 from pyoco_server.lifecycle.retry import NoFork, carry_over, fork_refused, retry_refused, reused_results
 from pyoco_server.lifecycle.run import Run, TaskRecord
@@ -41,7 +42,7 @@ class RetryRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     from_start: bool = False
     task: str | None = None
-    params: dict[str, Any] | None = None
+    params: JsonObject | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
 

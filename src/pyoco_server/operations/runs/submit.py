@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -23,6 +22,7 @@ from pyoco_server.canonical_json import DEPTH_MAX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Conflict, Invalid, TooLarge, Unavailable
 from pyoco_server.ids import new_uuid
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.commands import CarryResults, DiscardRun, SubmitRun
 from pyoco_server.lifecycle.commit_meta import CommitMeta
 from pyoco_server.lifecycle.decide import Refused, decide
@@ -48,7 +48,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a caller, not validated yet."""
 
     flow_name: str
-    params: dict[str, Any] = {}
+    params: JsonObject = {}
     tag: str | None = None
     tags: list[str] | None = None
     run_id: str | None = None
@@ -114,7 +114,7 @@ def validate(wanted: Submission, config: NatsBackendConfig) -> RunSubmitted:
     )
 
 
-def check_params(params: dict[str, Any], config: NatsBackendConfig) -> None:
+def check_params(params: dict[str, object], config: NatsBackendConfig) -> None:
     encoded = _encoded(params)
     size = len(encoded)
     if _is_nested_too_deeply(encoded, params):
@@ -127,18 +127,18 @@ def check_params(params: dict[str, Any], config: NatsBackendConfig) -> None:
         )
 
 
-def _encoded(params: dict[str, Any]) -> bytes:
+def _encoded(params: dict[str, object]) -> bytes:
     try:
         return msgspec.json.encode(params)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise Invalid.at(["params"], f"params must be JSON: {error}.") from error
 
 
-def _is_nested_too_deeply(encoded: bytes, params: dict[str, Any]) -> bool:
+def _is_nested_too_deeply(encoded: bytes, params: dict[str, object]) -> bool:
     """Deeper values can be encoded here, but not deeper in the call stack elsewhere."""
     if encoded.count(b"[") + encoded.count(b"{") <= DEPTH_MAX:
         return False  # the usual case: nothing to measure
-    level: list[Any] = [params]
+    level: list[JsonObject | list[object]] = [params]
     for _ in range(DEPTH_MAX):
         within = (outer.values() if isinstance(outer, dict) else outer for outer in level)
         level = [inner for values in within for inner in values if isinstance(inner, dict | list)]

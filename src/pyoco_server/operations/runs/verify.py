@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -135,21 +134,21 @@ def _folded(commits: Sequence[Commit]) -> Run | None:
     return fold(None, [event for commit in commits for event in commit.events])
 
 
-def _plain(snapshot: RunSnapshot) -> dict[str, Any]:
+def _plain(snapshot: RunSnapshot) -> dict[str, object]:
     """Without heartbeats, which are not in the log, and without positions, which were compared before."""
-    members: dict[str, Any] = msgspec.to_builtins(snapshot)
+    members: dict[str, object] = msgspec.to_builtins(snapshot)
     del members["heartbeat_at"]
-    core = members["pyoco"]
+    core: dict[str, object] = msgspec.to_builtins(snapshot.pyoco)
     members["pyoco"] = {name: value for name, value in core.items() if name not in _POSITIONS}
     return members
 
 
-def _members_that_differ(stored: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:
+def _members_that_differ(stored: dict[str, object], expected: dict[str, object]) -> Iterator[str]:
     for name, value in expected.items():
         if stored.get(name) != value:
             yield f"{name}: the snapshot has {_short(stored.get(name))}, the log says {_short(value)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -12,7 +11,7 @@ from pyoco_server import clock
 from pyoco_server.lifecycle.graph import Join
 from pyoco_server.lifecycle.run import Claim, Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
-from pyoco_server.operations.fleet.workers import Entry, alive, lease_overdue_sec
+from pyoco_server.operations.fleet.workers import Entry, alive, lease_overdue_sec, tags_of
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.store.store import Store
@@ -29,7 +28,7 @@ class Because(msgspec.Struct, frozen=True):
     """The name of a sentence, and the values in it."""
 
     name: str
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
 
 
 async def why(store: Store, read_model: ReadModel, run: Run) -> list[Because]:
@@ -72,14 +71,14 @@ async def _of_workers(store: Store, read_model: ReadModel, run: Run) -> list[Bec
         return [*await _at_worker(store, run.claim), *_tried_again(run), *waits]
     if run.start_at is not None and run.start_at > clock.now():
         return [Because("not_yet", {"at": run.start_at})]
-    workers = [one for one in await alive(store) if run.tag in (one["tags"] or ())]
+    workers = [one for one in await alive(store) if run.tag in tags_of(one)]
     return [_in_line(run, await _with_lease(store, workers), read_model)]
 
 
 async def _with_lease(store: Store, workers: list[Entry]) -> list[Entry]:
     """Without workers whose lease is overdue: their registry entries look alive for longer."""
     read, others = workers[:LEASES_READ_MAX], workers[LEASES_READ_MAX:]
-    overdue = await asyncio.gather(*(lease_overdue_sec(store, one["instance_id"]) for one in read))
+    overdue = await asyncio.gather(*(lease_overdue_sec(store, str(one["instance_id"] or "")) for one in read))
     return [one for one, sec in zip(read, overdue, strict=True) if sec is None] + others
 
 

@@ -16,6 +16,7 @@ from pyoco_server.jetstream.api import STREAM_NOT_FOUND, JetStream
 from pyoco_server.jetstream.client import BrokerClient
 from pyoco_server.jetstream.errors import AnswerLost, BrokerRefused
 from pyoco_server.jetstream.headers import header_block, traced
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.store import resources
 from pyoco_server.store.queue.job_puller import JobPuller
@@ -32,7 +33,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_name: str
     tag: str
     submitted_at: float
-    params: dict[str, object] = {}
+    params: JsonObject = {}
     tags: list[str] | None = None
     tenant_id: str | None = None
     api_key_id: str | None = None

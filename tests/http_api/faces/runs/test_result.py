@@ -20,7 +20,7 @@ from pyoco_server.store.store import Store
 from tests.conftest import until
 from tests.engine.building import raising
 from tests.http_api.serving import expect_error, submit
-from tests.worker.stage import Flows, chain, one_task, the_run, waiting, working
+from tests.worker.stage import Flows, chain, one_task, output_of, the_run, waiting, working
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LARGE = [f"line {number} of many" for number in range(100_000)]
@@ -165,7 +165,7 @@ async def test_a_run_that_is_not_there_has_no_result(client: httpx.AsyncClient) 
 async def replaced(store: Store, run_id: str, task: str = "only") -> None:
     """Its object has other bytes than those that were recorded."""
     run = await the_run(store, run_id)
-    await store.results.objects.put(run.tasks[task].output["object"], b'"something else"')
+    await store.results.objects.put(output_of(run, task)["object"], b'"something else"')
 
 
 async def without_chunks(store: Store, run_id: str, task: str = "only") -> None:

@@ -27,6 +27,7 @@ from tests.worker.stage import (
     commits_of,
     history,
     lawful,
+    output_of,
     the_run,
     working,
 )
@@ -177,7 +178,7 @@ async def test_a_large_result_that_is_not_what_was_recorded_is_made_again(
     async with working(store.config, Flows(steps=steps.build)) as worker:
         failed = await submit(client, "steps")
         await worker.run_once(timeout=20.0)
-        reference = (await the_run(store, failed)).tasks["t1"].output
+        reference = output_of(await the_run(store, failed), "t1")
         await store.results.objects.put(reference["object"], b'"something else"')
         steps.broken = False
         answer = await client.post(f"/runs/{failed}/retry", json=wanted)
@@ -192,7 +193,7 @@ async def test_a_copied_large_result_is_as_it_was_recorded(client: httpx.AsyncCl
         failed = await submit(client, "steps")
         await worker.run_once(timeout=20.0)
         new = await retried(client, failed)
-    was, now = [(await the_run(store, run_id)).tasks["t1"].output for run_id in (failed, new)]
+    was, now = [output_of(await the_run(store, run_id), "t1") for run_id in (failed, new)]
     assert now["object"].startswith(f"{new}/0/")
     assert (now["bytes"], now["sha256"]) == (was["bytes"], was["sha256"])
 

@@ -30,6 +30,7 @@ from tests.conftest import NatsServer, config_for, until
 from tests.promises.stack import environment_of
 from tests.worker.slots.slot_stage import SPEC, ended, is_alive, lines, parent_of, serving, started
 from tests.worker.slots.test_environment import below
+from tests.worker.stage import output_of
 
 pytestmark = pytest.mark.skipif(not forks_slots(NatsBackendConfig()), reason="slots are not forked here")
 
@@ -167,7 +168,7 @@ async def test_runs_go_on_without_their_zygote_and_the_next_slots_have_another(
         await until(lambda: not is_alive(slot))
         after = await ended(store, await started(store, "parent", marks))
         assert after.status is RunStatus.COMPLETED
-        assert parent_of(after.tasks["parent"].output) == os.getpid()
+        assert parent_of(output_of(after, "parent")) == os.getpid()
 
 
 async def test_a_run_that_kills_its_parent_process_harms_no_run(store: Store, tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ async def test_a_zygote_that_is_stopped_is_replaced_when_a_slot_is_needed(
     marks = tmp_path / "marks"
     async with serving(store.config):
         first = await ended(store, await started(store, "pid", marks))
-        zygote = parent_of(first.tasks["pid"].output)
+        zygote = parent_of(output_of(first, "pid"))
         os.kill(zygote, signal.SIGSTOP)
         run = await ended(store, await started(store, "leaves_child", marks))
         assert (run.status, run.crashes) == (RunStatus.FAILED, store.config.max_crashes)
@@ -226,7 +227,7 @@ async def test_slots_of_one_zygote_do_not_draw_the_same_random_numbers(store: St
     async with serving(store.config):
         for _ in range(3):
             drawn.add((await ended(store, await started(store, "draws", marks))).tasks["draw"].output)
-            slot = (await ended(store, await started(store, "pid", marks))).tasks["pid"].output
+            slot = output_of(await ended(store, await started(store, "pid", marks)), "pid")
             os.kill(slot, signal.SIGKILL)
             await until(partial(_is_gone, slot))
     assert len(drawn) == 3
@@ -294,8 +295,8 @@ async def test_an_idle_slot_that_is_killed_is_replaced_before_it_is_needed(tmp_p
 async def test_what_an_idle_slot_had_started_ends_with_it(store: Store, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     async with serving(store.config):
-        slot = (await ended(store, await started(store, "pid", marks))).tasks["pid"].output
-        child = (await ended(store, await started(store, "leaves_idle_child", marks))).tasks["start"].output
+        slot = output_of(await ended(store, await started(store, "pid", marks)), "pid")
+        child = output_of(await ended(store, await started(store, "leaves_idle_child", marks)), "start")
         assert is_alive(child)
         os.kill(slot, signal.SIGKILL)
         await until(lambda: not is_alive(child))

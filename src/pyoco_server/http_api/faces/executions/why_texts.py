@@ -117,7 +117,7 @@ def _text_of(because: Because) -> str:
             return "queued_next"
         case Because("queued", {"ahead": 1}):
             return "queued_behind_one"
-        case Because("queued", {"ahead": ahead}) if ahead >= AHEAD_MAX:
+        case Because("queued", {"ahead": int(ahead)}) if ahead >= AHEAD_MAX:
             return "queued_far"
         case _:
             return because.name

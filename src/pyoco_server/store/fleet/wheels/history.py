@@ -15,6 +15,7 @@ from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.jetstream.api import JetStream
 from pyoco_server.jetstream.kv import Bucket
+from pyoco_server.json_value import JsonObject
 
 
 class WheelAction(StrEnum):
@@ -41,8 +42,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
     sha256_hex: str | None = None
     replace: bool | None = None
-    actor: dict[str, object] = {}
-    source: dict[str, object] = {}
+    actor: JsonObject = {}
+    source: JsonObject = {}
 
 
 class WheelHistory:
