@@ -1,6 +1,7 @@
 """`python -m bench [name …]` runs the named measurements; without a name, all except the long ones.
 
-`python -m bench peers …` compares with other systems, `python -m bench page …` writes docs/measurements.md.
+`python -m bench peers …` compares with other systems, `python -m bench page …` writes
+docs/operations/measurements.md.
 """
 
 from __future__ import annotations

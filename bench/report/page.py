@@ -1,4 +1,6 @@
-"""`python -m bench page RESULTS.json …`: write stored results into docs/measurements.md and draw the chart.
+"""`python -m bench page RESULTS.json …`: write stored results into the page of measurements.
+
+It is docs/operations/measurements.md, with a chart.
 
 Each block of the page is between two marks and is replaced by the last results of its kind that were given.
 The text around the blocks is written by hand.
@@ -21,7 +23,7 @@ from bench.report.own_figures import own_table
 from bench.report.tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "measurements.md"
+PAGE = DOCS / "operations" / "measurements.md"
 CHART = DOCS / "img" / "measurements.svg"
 
 Results = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Tests of a flow that takes two weeks. They take no time: see docs/testing-flows.md."""
+"""Tests of a flow that takes two weeks. They take no time: see docs/how-to/testing-flows.md."""
 
 import pytest
 import trial_flows

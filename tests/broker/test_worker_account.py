@@ -1,4 +1,4 @@
-"""The account for workers of docs/operations.md: enough to execute runs, and not enough to read API keys."""
+"""The account for workers of the operations page: enough to execute runs, and not to read API keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ LARGE = "x" * 2_000_000
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """A broker with the users that the page shows."""
-    [written] = re.findall(r"```nats\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
+    [written] = re.findall(
+        r"```nats\n(.*?)```", (ROOT / "docs/operations/operations.md").read_text(), re.DOTALL
+    )
     users = written.replace("$GATEWAY_PASSWORD", "g").replace("$WORKER_PASSWORD", "w")
     port = free_port()
     conf = tmp_path / "nats.conf"

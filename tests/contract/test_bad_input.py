@@ -1,4 +1,4 @@
-"""docs/bad-input.md, row by row: what is sent, and exactly what is answered."""
+"""docs/reference/bad-input.md, row by row: what is sent, and exactly what is answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.contract.wheels import a_wheel
 
 Send = Callable[[httpx.AsyncClient], Coroutine[Any, Any, httpx.Response]]
 
-PAGE = Path(__file__).parents[2] / "docs/bad-input.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/bad-input.md"
 JSON = {"Content-Type": "application/json"}
 WHEEL, CONTENT = a_wheel("demo_pkg", "1.0")
 

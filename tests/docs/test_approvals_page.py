@@ -1,4 +1,4 @@
-"""The flow and the commands of docs/approvals.md, in their order, against a real `up`."""
+"""The flow and the commands of docs/how-to/approvals.md, in their order, against a real `up`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.docs.test_examples import blocks, run_id_of, typed, up
 
-PAGE = "docs/approvals.md"
+PAGE = "docs/how-to/approvals.md"
 DEADLINE_SEC = 30.0
 
 

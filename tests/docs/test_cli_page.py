@@ -1,4 +1,4 @@
-"""The commands of docs/cli.md, in their order, against a real `up`."""
+"""The commands of docs/reference/cli.md, in their order, against a real `up`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.docs.test_examples import BIN, blocks, up
 
-PAGE = "docs/cli.md"
+PAGE = "docs/reference/cli.md"
 
 
 def section(part_of_first_line: str) -> list[str]:

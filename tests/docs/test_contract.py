@@ -1,4 +1,4 @@
-"""docs/contract.md names what there is: every id of the specification, its code and its tests."""
+"""docs/reference/contract.md names what there is: every id of the specification, its code and its tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs/contract.md").read_text().splitlines()
+    for line in (ROOT / "docs/reference/contract.md").read_text().splitlines()
     if line.startswith(("| REQ", "| ERR", "| EXE-", "| JOB-", "| PDCA-"))
 ]
 

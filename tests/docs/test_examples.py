@@ -92,7 +92,7 @@ def test_the_readme_curl_lines_work(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_same_request_twice_is_one_run(tmp_path: Path) -> None:
-    (block,) = blocks("docs/idempotency.md", "sh")
+    (block,) = blocks("docs/reference/idempotency.md", "sh")
     with up(tmp_path) as port:
         first, again, known = (typed(line, port, tmp_path).stdout for line in block.splitlines())
     body = first.splitlines()[-1]
@@ -115,7 +115,7 @@ def test_the_readme_flow_runs(tmp_path: Path) -> None:
 
 
 def test_the_quickstart_python_runs(tmp_path: Path) -> None:
-    (program,) = blocks("docs/quickstart.md", "python")
+    (program,) = blocks("docs/tutorial/quickstart.md", "python")
     with up(tmp_path) as port:
         program = program.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{port}")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The programs of docs/executions.md, as they stand there, against a real `up`."""
+"""The programs of docs/reference/executions.md, as they stand there, against a real `up`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyoco_server.http_api.faces.executions.commands import FORMS
 from pyoco_server.http_api.faces.executions.errors import _CODES
 from tests.docs.test_examples import blocks, up
 
-PAGE = "docs/executions.md"
+PAGE = "docs/reference/executions.md"
 LINES_MAX = 40
 
 

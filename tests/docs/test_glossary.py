@@ -1,4 +1,4 @@
-"""docs/glossary.md: every term has a definition in two languages and code that exists."""
+"""docs/concepts/glossary.md: every term has a definition in two languages and code that exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/pyoco_server"
 # The title and text of each `###` section, without what follows the next heading.
 TERMS = re.findall(
-    r"^### ([^\n]+)\n(.*?)(?=^##|\Z)", (ROOT / "docs/glossary.md").read_text(encoding="utf-8"), re.M | re.S
+    r"^### ([^\n]+)\n(.*?)(?=^##|\Z)",
+    (ROOT / "docs/concepts/glossary.md").read_text(encoding="utf-8"),
+    re.M | re.S,
 )
 
 

@@ -1,4 +1,4 @@
-"""The commands of docs/keys.md, in their order, against a real `up` that asks for keys."""
+"""The commands of docs/operations/keys.md, in their order, against a real `up` that asks for keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs.test_examples import blocks, typed, up
 
 
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start, manage, ask = blocks("docs/keys.md", "sh")
+    start, manage, ask = blocks("docs/operations/keys.md", "sh")
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", start.split()[0].partition("=")[2])
     create, listing, scopes, rotate, revoke = (f"{line} --data-dir data" for line in manage.splitlines())
     with up(tmp_path) as port:
@@ -32,11 +32,11 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: p
 
 
 def test_every_scope_stands_on_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "operations" / "keys.md").read_text()
     assert [scope for scope in Scope if f"| `{scope}` |" not in page] == []
 
 
 def test_every_address_that_needs_no_key_stands_on_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "operations" / "keys.md").read_text()
     listed = page.partition("Everything but ")[2].partition(" then needs a key")[0]
     assert set(listed.split("`")[1::2]) == PUBLIC

@@ -1,4 +1,4 @@
-"""What docs/logs.md shows with curl, in a browser and in Python, against a real `up`."""
+"""What docs/reference/logs.md shows with curl, in a browser and in Python, against a real `up`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.docs.test_examples import blocks, typed, up
 
-PAGE = "docs/logs.md"
+PAGE = "docs/reference/logs.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What docs/recheck.md and docs/jwt.md show works: the file, the commands, what a flow returns."""
+"""What the pages about rechecks and tokens show works: the file, the commands, what a flow returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyoco_server.recheck.thresholds import BUILT_IN, StrategyHealth
 from tests import issuer
 from tests.docs.test_examples import blocks, typed, up
 
-PAGE = "docs/recheck.md"
+PAGE = "docs/how-to/recheck.md"
 ROOT = Path(__file__).parents[2]
 
 
@@ -53,7 +53,7 @@ def test_every_error_and_scope_stands_on_the_page() -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_tokens_open_a_server_that_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (start,) = blocks("docs/jwt.md", "sh")
+    (start,) = blocks("docs/operations/jwt.md", "sh")
     mode, jwks, *_ = start.split()
     issuer.write_jwks(tmp_path / "jwks.json", "k1")
     monkeypatch.setenv(*mode.split("="))

@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that exist."""
+"""docs/concepts/reliability.md names tests that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from tests.docs.test_contract import functions_in
 
 ROOT = Path(__file__).parents[2]
-ROWS = [line for line in (ROOT / "docs/reliability.md").read_text().splitlines() if line.startswith("| ")]
+ROWS = [
+    line for line in (ROOT / "docs/concepts/reliability.md").read_text().splitlines() if line.startswith("| ")
+]
 
 
 def test_every_promise_names_tests_that_exist() -> None:

@@ -1,4 +1,4 @@
-"""The flows and tests of docs/testing-flows.md, executed by pytest in an empty folder."""
+"""The flows and tests of docs/how-to/testing-flows.md, executed by pytest in an empty folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.docs.test_examples import blocks
 
-PAGE = "docs/testing-flows.md"
+PAGE = "docs/how-to/testing-flows.md"
 
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:

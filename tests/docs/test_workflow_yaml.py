@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.test_examples import blocks, run_id_of, typed, up
 
-PAGE = "docs/workflow-yaml.md"
+PAGE = "docs/reference/workflow-yaml.md"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/engine.md keeps its word: its code runs, and every test that it names exists."""
+"""docs/concepts/engine.md keeps its word: its code runs, and every test that it names exists."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from pyoco_server.engine import Engine
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parents[1] / "docs" / "engine.md").read_text(encoding="utf-8")
+PAGE = (HERE.parents[1] / "docs" / "concepts" / "engine.md").read_text(encoding="utf-8")
 
 
 def test_every_test_that_the_page_names_exists() -> None:

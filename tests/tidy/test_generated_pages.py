@@ -13,7 +13,7 @@ def test_the_committed_page_is_the_generated_one(name: str) -> None:
 
 
 def test_every_setting_stands_on_the_configuration_page_once() -> None:
-    page = PAGES["docs/configuration.md"]()
+    page = PAGES["docs/reference/configuration.md"]()
     assert [name for name in field_names() if page.count(f"| `{variable_of(name)}` |") != 1] == []
 
 

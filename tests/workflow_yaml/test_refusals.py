@@ -18,7 +18,7 @@ from pyoco_server.workflow_yaml.reading import NODES_MAX
 from tests.tidy.repository import ROOT
 
 ROW = re.compile(r"^\| `(\w+)` \| `(.+)` \| (\d+):(\d+) \| (.+) \|$", re.MULTILINE)
-ROWS = ROW.findall((ROOT / "docs" / "workflow-yaml.md").read_text(encoding="utf-8"))
+ROWS = ROW.findall((ROOT / "docs" / "reference" / "workflow-yaml.md").read_text(encoding="utf-8"))
 
 GOOD = """\
 version: 1

@@ -23,7 +23,8 @@ INTRODUCTION = """\
 # Reference of the Python clients
 
 The calls of `PyocoHttpClient`. `AsyncPyocoClient` has the same calls: each one is awaited, and streams are
-read with `async for`; the names of its handles begin with `Async`. The [guide](client.md) has examples.
+read with `async for`; the names of its handles begin with `Async`. The [guide](../how-to/client.md) has
+examples.
 """
 HANDLES: tuple[type, ...] = (RunHandle, ExecutionHandle, JobHandle, ScheduleHandle, ApprovalHandle)
 CLASSES: tuple[type, ...] = (PyocoHttpClient, *HANDLES, RequestRetryPolicy)

@@ -83,8 +83,8 @@ def openapi_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "docs/client-reference.md": client_reference_page,
-    "docs/configuration.md": configuration_page,
+    "docs/reference/client-reference.md": client_reference_page,
+    "docs/reference/configuration.md": configuration_page,
     "docs/openapi.json": openapi_page,
 }
 

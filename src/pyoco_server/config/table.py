@@ -1,7 +1,7 @@
 """Every setting: its name, unit, default, bounds and meaning. All else about settings is derived.
 
-docs/configuration.md is generated from here: the type of a setting gives the allowed values, its sentence the
-meaning.
+docs/reference/configuration.md is generated from here: the type of a setting gives the allowed values, its
+sentence the meaning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Test flows: execute a flow in the test's own process, in virtual time, and get what happened as a value.
 
 The engine, the rules of the lifecycle and the recording of results are those of a worker. There is no broker,
-no gateway and no other process. `docs/testing-flows.md` is the guide.
+no gateway and no other process. `docs/how-to/testing-flows.md` is the guide.
 
     flow_run    `run_flow`: one run from its submission to its end, claim by claim
     journal     the log of the run in memory: commands are decided, events are folded

@@ -25,7 +25,7 @@ READING = {
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "mcp.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "mcp.md"
 
 
 @asynccontextmanager

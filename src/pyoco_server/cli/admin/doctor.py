@@ -54,7 +54,8 @@ async def _examine(nats_url: str | None, data_dir: str | None) -> tuple[list[Fin
         flags = {"nats_url": nats_url, "data_dir": data_dir}
         config = settings.config_near_broker(settings.read_settings(**flags))
     except ConfigError as wrong:
-        return [Finding("configuration", FindingLevel.FAIL, wrong.message, "See docs/configuration.md.")], []
+        page = "docs/reference/configuration.md"
+        return [Finding("configuration", FindingLevel.FAIL, wrong.message, f"See {page}.")], []
     used = _settings(config, {name for name, value in flags.items() if value is not None})
     changed = sum(one["origin"] != "default" for one in used)
     findings = [Finding("configuration", FindingLevel.OK, f"{changed} settings differ from their defaults")]

@@ -15,7 +15,7 @@ from tests.engine.building import flow_of, make_task
 from tests.http_api.serving import expect_error, serving, submit
 from tests.worker.stage import Flows, config_on, working
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -1,7 +1,7 @@
 """`/metrics` in Prometheus' text format (REQ-0014): the specification's names, and better ones beside them.
 
 A tenant's caller gets the figures of its tenant; one with the scope `ops:read_all` those of the installation.
-What each number means, and how two gateways are read together, is in docs/metrics.md.
+What each number means, and how two gateways are read together, is in docs/reference/metrics.md.
 """
 
 from __future__ import annotations
