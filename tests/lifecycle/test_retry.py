@@ -163,6 +163,12 @@ def test_where_nobody_said_which_is_the_last_it_is_the_one_that_ended_last() -> 
     assert shown(replace(run, tasks=run.tasks | {"a": later})) == {"a": 1}
 
 
+def test_of_tasks_that_ended_at_one_instant_it_is_the_one_that_was_planned_last() -> None:
+    run = with_last(a=1, b=2, c=3)
+    assert len({record.ended_at for record in run.tasks.values()}) == 1
+    assert shown(run) == {"c": 3}
+
+
 def test_a_run_without_tasks_has_no_result() -> None:
     assert results(COMPLETED) == {}
 

@@ -85,11 +85,12 @@ def carry_over(name: str, record: TaskRecord) -> Iterator[TaskStarted | TaskSucc
 def results(run: Run) -> dict[str, TaskRecord]:
     """The tasks whose results are the run's: executed tasks that no other task needs.
 
-    If the log does not name these, the task that ended last.
+    If the log does not name these, the task that ended last; of several that ended at one instant, the one
+    that was planned last.
     """
     done = {name: record for name, record in run.tasks.items() if record.state is TaskStatus.SUCCEEDED}
     last = {name: done[name] for name in run.last_tasks if name in done}
     if last or not done:
         return last
-    latest = max(done, key=lambda name: done[name].ended_at or 0.0)
+    latest = max(reversed(done), key=lambda name: done[name].ended_at or 0.0)
     return {latest: done[latest]}

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyoco_server import clock
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.lifecycle.snapshot import RunSnapshot
+from pyoco_server.lifecycle.retry import results
+from pyoco_server.lifecycle.snapshot import RunSnapshot, run_of
 from pyoco_server.store.queue.job_puller import Delivery
 from pyoco_server.store.store import Store
 from tests.conftest import NatsServer, until
@@ -228,3 +230,23 @@ async def test_a_run_reads_pending_until_it_is_claimed(store: Store) -> None:
     run_id = await submitted(store)
     assert await status_of(store, run_id) == "PENDING"
     assert (await lawful(store, run_id)).worker_id is None
+
+
+async def test_a_clock_that_is_set_back_between_two_tasks_does_not_change_the_result(
+    config: NatsBackendConfig, store: Store
+) -> None:
+    def set_back() -> str:
+        clock.adopt((clock.offset() or 0.0) - 3600)
+        return "last"
+
+    known = clock.offset()
+    try:
+        async with working(config, Flows(both=chain(lambda: "first", set_back))) as worker:
+            run_id = await submitted(store, "both")
+            assert await worker.run_once()
+            run = run_of(await ended_as(store, run_id, "COMPLETED"))
+    finally:
+        clock.adopt(known)
+    ended = [run.tasks[name].ended_at or 0.0 for name in ("t1", "t2")]
+    assert ended[1] < ended[0]
+    assert {name: record.output for name, record in results(run).items()} == {"t2": "last"}

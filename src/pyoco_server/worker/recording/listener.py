@@ -182,8 +182,9 @@ def plan(
     """The plan of a run: its tasks in portions, its last tasks, and its edges."""
     if sum(len(name) for wanted in edges.needs.values() for name in wanted) > DRAWN_CHARS_MAX:
         edges = Edges()
-    # A single last task is known without this; very many last tasks make no useful result.
-    last_tasks = list(last) if 1 < len(last) <= LAST_NAMES_MAX else None
+    # Instants cannot tell which task was last: the clock may have been set back, or was still, meanwhile. A
+    # single task needs no name. Very many last tasks make no useful result.
+    last_tasks = list(last) if len(names) > 1 and len(last) <= LAST_NAMES_MAX else None
     for start in range(0, max(len(names), 1), PLAN_NAMES_MAX):
         tasks = list(names[start : start + PLAN_NAMES_MAX])
         yield PlanTasks(
