@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -35,9 +34,11 @@ from pyoco_server.http_api.middleware.guard import RequestGuard
 from pyoco_server.http_api.middleware.hot_routes import HotRoutes
 from pyoco_server.http_api.middleware.tickets import ByTicket
 from pyoco_server.http_api.routing.document import document
+from pyoco_server.http_api.routing.schemas import Schema
 from pyoco_server.http_api.server import protocol
 from pyoco_server.http_api.server.shutdown import call_before_shutdown
 from pyoco_server.http_api.streaming import live_stream
+from pyoco_server.json_value import JsonObject
 from pyoco_server.logging_config import HTTP_SERVICE, configure_if_unset, report_wrong_settings
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ FACES = [
 class GatewayApp(Starlette):
     """Starlette behind the request guard, authentication and hot routes; and its OpenAPI document."""
 
-    described: dict[str, Any] | None = None
+    described: Schema | None = None
 
     def install_middleware(self, gateway: Gateway) -> None:
         operations = [one for face in (*FACES, recheck.FACE) for one in face.operations]
@@ -80,7 +81,7 @@ class GatewayApp(Starlette):
         scope["app"] = self
         await self._front(scope, receive, send)
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> Schema:
         if self.described is None:
             gateway: Gateway = self.state.gateway
             config = gateway.config
@@ -132,7 +133,7 @@ def _configure_logging(config: NatsBackendConfig | None) -> NatsBackendConfig:
 
 
 @asynccontextmanager
-async def _lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+async def _lifespan(app: Starlette) -> AsyncIterator[JsonObject]:
     gateway: Gateway = app.state.gateway
     await gateway.start()
     server = call_before_shutdown(gateway.streams.end)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -15,6 +13,7 @@ from pyoco_server.http_api.faces.recheck import errors as recheck
 from pyoco_server.http_api.faces.runs import wire as runs
 from pyoco_server.http_api.middleware.addresses import first_step, path_of
 from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal
+from pyoco_server.json_value import JsonObject
 
 # The status that access logs commonly have for a request whose client disconnected.
 CLIENT_CLOSED_REQUEST = 499
@@ -34,7 +33,7 @@ def error_answer(request: HTTPConnection, error: Exception) -> Response:
     return table.answer(request, error)
 
 
-def refusal(error: PyocoError) -> dict[str, Any]:
+def refusal(error: PyocoError) -> JsonObject:
     """An error inside of a stream: the status that a response would have had, and the message."""
     return {"status": runs.ERRORS.status_of(error), "message": error.public_message}
 

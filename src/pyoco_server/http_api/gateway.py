@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from pyoco_server.broker import EmbeddedBroker
 from pyoco_server.config import NatsBackendConfig, without_credentials
@@ -20,6 +20,7 @@ from pyoco_server.http_api.middleware.own_hosts import OwnHosts
 from pyoco_server.http_api.middleware.start_wait import StartWait
 from pyoco_server.http_api.server.connections import Connections
 from pyoco_server.http_api.streaming.sse import Streams
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.executions.drive import CommandContext
 from pyoco_server.operations.executions.histories import Histories, Projection
 from pyoco_server.operations.fleet.counters import Counters
@@ -46,6 +47,21 @@ if TYPE_CHECKING:
 
 # Beyond this many unread commits a gateway is catching up rather than keeping up.
 READY_LAG_MAX = 5_000
+
+
+class Standing(TypedDict):
+    """The part of `/ready` that an open dashboard shows."""
+
+    ready: bool
+    reasons: list[str]
+
+
+class Readiness(Standing):
+    """`warnings`: problems that do not make the gateway unready."""
+
+    broker: JsonObject
+    read_model: JsonObject
+    warnings: NotRequired[list[str]]
 
 
 class Gateway:
@@ -112,9 +128,9 @@ class Gateway:
     def is_housekeeper(self) -> bool:
         return self._housekeeper.is_holder
 
-    def ready(self) -> dict[str, Any]:
+    def ready(self) -> Readiness:
         reasons = list(self._reasons())
-        return {
+        found: Readiness = {
             "ready": not reasons,
             "reasons": reasons,
             "broker": {
@@ -123,15 +139,12 @@ class Gateway:
                 "durability": self.config.durability if self._broker is not None else None,
             },
             "read_model": {"lag": self.read_model.lag},
-        } | self._warnings()
+        }
+        if warnings := list(dict.fromkeys(problem.public for problem in self.store.problems)):
+            found["warnings"] = warnings
+        return found
 
-    def _warnings(self) -> dict[str, Any]:
-        """Problems that do not make the gateway unready, if there are any."""
-        found = list(dict.fromkeys(problem.public for problem in self.store.problems))
-        return {"warnings": found} if found else {}
-
-    def standing(self) -> dict[str, Any]:
-        """The part of `ready` that an open dashboard shows."""
+    def standing(self) -> Standing:
         reasons = list(self._reasons())
         return {"ready": not reasons, "reasons": reasons}
 

@@ -13,7 +13,6 @@ import gzip
 import mimetypes
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,6 +24,7 @@ from pyoco_server.http_api.context import gateway_of
 from pyoco_server.http_api.error_answers import error_answer
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.document import YAML_TYPE, as_yaml
+from pyoco_server.json_value import JsonObject
 from pyoco_server.texts import choose_language
 
 BUILT = Path(__file__).parent / "dashboard"
@@ -106,9 +106,9 @@ ROUTES = [
 ]
 
 
-def _described(request: Request) -> dict[str, Any]:
+def _described(request: Request) -> JsonObject:
     """Behind a proxy that strips a prefix, paths are below that prefix."""
-    described: dict[str, Any] = request.app.openapi()
+    described: JsonObject = request.app.openapi()
     prefix = request.scope.get("root_path", "").rstrip("/")
     return described | {"servers": [{"url": prefix}]} if prefix else described
 

@@ -7,7 +7,6 @@ route is closed by default. An open stream ends when the credentials of its call
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +18,7 @@ from pyoco_server.http_api.middleware.addresses import SELF_AUTHENTICATING, firs
 from pyoco_server.http_api.middleware.callers import note_caller
 from pyoco_server.http_api.middleware.credentials import Authenticators, Credentials, Method, security_schemes
 from pyoco_server.http_api.middleware.scopes import check_scope
+from pyoco_server.http_api.routing.schemas import Schema
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.identity.tokens import InvalidToken
 
@@ -91,7 +91,7 @@ class Authentication:
         await answer(scope, receive, send)
 
 
-def with_security(schema: dict[str, Any], config: NatsBackendConfig) -> dict[str, Any]:
+def with_security(schema: Schema, config: NatsBackendConfig) -> Schema:
     """The document with security schemes, so that /docs accepts a key or a token."""
     schemes = security_schemes(config, config.auth_methods)
     schema.setdefault("components", {}).setdefault("securitySchemes", {}).update(schemes)

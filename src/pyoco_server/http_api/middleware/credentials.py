@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.types import Scope
 
 from pyoco_server.api_keys import KEY_PREFIX
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, Unauthenticated
+from pyoco_server.http_api.routing.schemas import Schema
 from pyoco_server.operations.identity.authenticate import KeyCheck
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.identity.tokens import InvalidToken
@@ -83,11 +84,11 @@ class Credentials:
         return [by_token] if self._takes_tokens else [by_key, "as Authorization: Bearer <key>"]
 
 
-def security_schemes(config: NatsBackendConfig, methods: Collection[str]) -> dict[str, Any]:
+def security_schemes(config: NatsBackendConfig, methods: Collection[str]) -> dict[str, Schema]:
     """The OpenAPI security schemes of these methods."""
     by_key = {"type": "apiKey", "in": "header", "name": config.http_api_key_header}
     by_token = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
-    known = {"api_key": by_key, "jwt": by_token}
+    known: dict[str, Schema] = {"api_key": by_key, "jwt": by_token}
     schemes = {name: known[name] for name in sorted(methods)}
     if "api_key" in schemes:
         schemes["api_key_bearer"] = {"type": "http", "scheme": "bearer", "bearerFormat": "API key"}

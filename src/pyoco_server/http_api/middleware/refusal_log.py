@@ -12,7 +12,6 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
@@ -21,6 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Forbidden, Internal, PyocoError, Unauthenticated, Unavailable
 from pyoco_server.http_api.middleware.redaction import HIDDEN, without_secrets
 from pyoco_server.http_api.requests.idempotency import HEADER, loggable_path
+from pyoco_server.json_value import JsonObject
 from pyoco_server.log_lines import exception_fields
 
 log = logging.getLogger(__name__)
@@ -100,12 +100,12 @@ class RefusalLog:
         unexpected = error if level >= logging.ERROR else None
         log.log(level, message, exc_info=unexpected, extra=fields)
 
-    def _without_secrets(self, scope: Scope, fields: dict[str, Any]) -> dict[str, Any]:
+    def _without_secrets(self, scope: Scope, fields: JsonObject) -> JsonObject:
         secrets = sorted(set(self._secrets(scope)), key=len, reverse=True)
         for name in ("exc_message", "exc_traceback"):
             for secret in secrets:
-                fields[name] = fields[name].replace(secret, HIDDEN)
-            fields[name] = without_secrets(fields[name])
+                fields[name] = str(fields[name]).replace(secret, HIDDEN)
+            fields[name] = without_secrets(str(fields[name]))
         return fields
 
     def _secrets(self, scope: Scope) -> Iterator[str]:
@@ -185,7 +185,7 @@ def _is_expected(error: Exception | None) -> bool:
     return isinstance(error, PyocoError) and not isinstance(error, Internal)
 
 
-def _place(scope: Scope, status: int) -> dict[str, Any]:
+def _place(scope: Scope, status: int) -> JsonObject:
     path = loggable_path(scope)
     method = scope.get("method", "WEBSOCKET")
     place = {"method": method, "path": path[:PATH_CHARS_MAX], "route": _route(scope, status)}
@@ -194,14 +194,14 @@ def _place(scope: Scope, status: int) -> dict[str, Any]:
 
 def _subject(scope: Scope) -> dict[str, str]:
     """The run or worker in the path, by the field names that workers use too."""
-    params: dict[str, Any] = scope.get("path_params") or {}
+    params: JsonObject = scope.get("path_params") or {}
     named = {SUBJECTS[name]: str(value) for name, value in params.items() if name in SUBJECTS}
     return {name: without_secrets(value)[:PATH_CHARS_MAX] for name, value in named.items()}
 
 
 def _route(scope: Scope, status: int) -> str | None:
     """The path with the names of its parameters. None where there is no such path."""
-    params: dict[str, Any] = scope.get("path_params") or {}
+    params: JsonObject = scope.get("path_params") or {}
     if not params:
         return None if status == 404 else loggable_path(scope)[:PATH_CHARS_MAX]
     names = {str(value): name for name, value in params.items()}
@@ -209,7 +209,7 @@ def _route(scope: Scope, status: int) -> str | None:
     return "/".join(f"{{{names[part]}}}" if part in names else part for part in parts)[:PATH_CHARS_MAX]
 
 
-def _about_caller(error: Exception | None) -> dict[str, Any]:
+def _about_caller(error: Exception | None) -> JsonObject:
     """The id of the refused key, if it is known; never the key."""
     if isinstance(error, Unauthenticated | Forbidden) and isinstance(error.details, dict):
         return error.details

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.types import Scope
 
@@ -34,7 +33,7 @@ def traceparent_of(headers: Mapping[str, str]) -> str | None:
     return usable_traceparent(headers.get(TRACEPARENT_HEADER))
 
 
-def line_fields(scope: Scope) -> Mapping[str, Any]:
+def line_fields(scope: Scope) -> Mapping[str, object]:
     """Fields of every line that is logged while this request is served."""
     sent = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _LOOKED_AT}
     fields = {

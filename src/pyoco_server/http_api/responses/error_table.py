@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from starlette.requests import HTTPConnection
@@ -29,6 +29,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.middleware.refusal_log import note_refusal
 from pyoco_server.http_api.responses.json import json_answer
+from pyoco_server.json_value import JsonObject
 from pyoco_server.texts import Language, choose_language
 
 PROBLEM = "application/problem+json"
@@ -77,8 +78,8 @@ class ErrorTable(NamedTuple):
     """`problem`: makes the members of RFC 9457 (title, detail and others) from a body."""
 
     statuses: Mapping[type[PyocoError], int]
-    body: Callable[[PyocoError, Language], dict[str, Any]]
-    problem: Callable[[dict[str, Any]], dict[str, Any]]
+    body: Callable[[PyocoError, Language], JsonObject]
+    problem: Callable[[JsonObject], JsonObject]
 
     def status_of(self, error: PyocoError) -> int:
         if isinstance(error, FrameworkRefusal):
@@ -95,7 +96,7 @@ class ErrorTable(NamedTuple):
         headers = dict(getattr(error, "headers", {})) | retry_header(error, status)
         if PROBLEM not in request.headers.get("accept", ""):
             return json_answer(body, status, headers)
-        problem: dict[str, Any] = {"type": "about:blank"} | self.problem(body) | {"status": status}
+        problem: JsonObject = {"type": "about:blank"} | self.problem(body) | {"status": status}
         return Response(msgspec.json.encode(problem), status, headers, media_type=PROBLEM)
 
 
@@ -105,18 +106,23 @@ def retry_header(error: PyocoError, status: int) -> dict[str, str]:
     return {} if after_sec is None else {"Retry-After": str(max(1, round(after_sec)))}
 
 
-def nested(codes: Mapping[type[PyocoError], str], error: PyocoError) -> dict[str, Any]:
-    """`{"error": {"code", "message", "details"}}`; details are always an object."""
+def nested(codes: Mapping[type[PyocoError], str], error: PyocoError) -> JsonObject:
+    return {"error": coded_error(codes, error)}
+
+
+def coded_error(codes: Mapping[type[PyocoError], str], error: PyocoError) -> JsonObject:
+    """`{"code", "message", "details"}`; details are always an object."""
     if isinstance(error, FrameworkRefusal):
         code = error.name
     else:
         code = next(codes[kind] for kind in type(error).__mro__ if kind in codes)
     details = {"problems": error.details} if isinstance(error.details, list) else error.details or {}
-    return {"error": {"code": code, "message": error.public_message, "details": details}}
+    return {"code": code, "message": error.public_message, "details": details}
 
 
-def nested_problem(body: dict[str, Any]) -> dict[str, Any]:
+def nested_problem(body: JsonObject) -> JsonObject:
     error = body["error"]
+    assert isinstance(error, dict)
     return {
         "title": error["code"],
         "detail": error["message"],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -23,6 +22,7 @@ from pyoco_server.http_api.responses.representations import Representation, answ
 from pyoco_server.http_api.routing.operation import Content
 from pyoco_server.http_api.routing.schemas import TEXT as STRING
 from pyoco_server.http_api.routing.schemas import Schema
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.logs.file import log_file
 from pyoco_server.operations.logs.pages import LINES_DEFAULT, LINES_MAX, LogPage
 from pyoco_server.store.runs.log import StoredRun
@@ -78,7 +78,7 @@ def _shown(page: LogPage, words: LogWords, kind: str) -> tuple[bytes, str]:
 
 def _page(page: LogPage, words: LogWords) -> bytes:
     """The lines are JSON already."""
-    rest: dict[str, Any] = {
+    rest: JsonObject = {
         words.next_token: page.token,
         "complete": page.complete,
         "truncated": page.truncated,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server.http_api.routing.schemas import Schema
+from pyoco_server.json_value import JsonObject
 
 FOLDER = Path(__file__).with_name("recorded_examples")
 ANY_KIND = "*/*"
@@ -20,9 +21,9 @@ ANY_KIND = "*/*"
 class Example(msgspec.Struct, frozen=True):
     """`params` by name. `body` and each answer by media type; an answer without a body has none."""
 
-    params: dict[str, Any]
-    body: dict[str, Any]
-    answers: dict[str, dict[str, Any]]
+    params: JsonObject
+    body: JsonObject
+    answers: dict[str, JsonObject]
 
 
 _decode = msgspec.json.Decoder(dict[str, Example]).decode

@@ -40,7 +40,7 @@ class Content:
 Refusal = Callable[[int], Content]
 
 
-def json_of(description: str, schema: Schema, **more: Any) -> Content:
+def json_of(description: str, schema: Schema, **more: object) -> Content:
     return Content(description, {JSON: schema}, more=more)
 
 

@@ -33,7 +33,7 @@ def call_before_shutdown(act: Callable[[], None]) -> uvicorn.Server | None:
     return found
 
 
-def _both(first: Callable[[], Any], then: Any) -> Callable[[int, FrameType | None], None]:
+def _both(first: Callable[[], object], then: Any) -> Callable[[int, FrameType | None], None]:
     def handle(number: int, frame: FrameType | None) -> None:
         first()
         then(number, frame)

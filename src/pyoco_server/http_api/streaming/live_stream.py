@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,6 +26,7 @@ from pyoco_server.http_api.routing.operation import events as sse_of
 from pyoco_server.http_api.routing.params import TICKET, ListParam, Param, header
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.topics import PLACE_MARK, Opener, Topic, TopicSources
+from pyoco_server.json_value import JsonObject
 
 TOPICS_MAX = 16
 STREAM_SEC_DEFAULT, STREAM_SEC_MAX = 600, 3_600
@@ -93,7 +94,7 @@ async def _open_topics(
     """A refused topic gets an event in the stream; the others go on. Without the broker all are refused."""
     caller = caller_of(request)
     found: dict[str, Topic] = {}
-    refused: dict[str, dict[str, Any]] = {}
+    refused: dict[str, JsonObject] = {}
     with contextlib.ExitStack() as on_error:
         for topic, after in asked.topics.items():
             kind, _, name = topic.partition(":")
@@ -126,7 +127,7 @@ def _read_params(request: Request, openers: Mapping[str, Opener]) -> _StreamPara
     return _StreamParams(topics | _places(places, topics), TIMEOUT_SEC.read(request))
 
 
-def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, Any]) -> dict[str, str]:
+def _places(given: Iterable[tuple[str, str]], topics: Mapping[str, object]) -> dict[str, str]:
     """The last place of each topic. Places of topics that are not asked for are left out."""
     found: dict[str, str] = {}
     for where, one in given:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streaming import sse
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.identity.callers import Caller
 
 # Between a topic and a position in it, in the ids of events.
@@ -34,7 +35,7 @@ Opener = Callable[[Gateway, Caller, str, str | None], Awaitable[Topic]]
 class TopicSources:
     """The topics of one reader, in turn: a busy topic does not delay the others."""
 
-    def __init__(self, topics: Mapping[str, Topic], refused: Mapping[str, dict[str, Any]]) -> None:
+    def __init__(self, topics: Mapping[str, Topic], refused: Mapping[str, JsonObject]) -> None:
         self._open = dict(topics)
         self._turns = deque(topics)
         self._told = [_event(name, "refused", why) for name, why in refused.items()]
@@ -89,5 +90,5 @@ def labelled(topic: str, batch: sse.EventBatch) -> sse.EventBatch:
     )
 
 
-def _event(topic: str, name: str, data: Any) -> sse.EventBatch:
+def _event(topic: str, name: str, data: object) -> sse.EventBatch:
     return labelled(topic, sse.event(name, msgspec.json.encode(data)))

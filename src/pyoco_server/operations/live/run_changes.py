@@ -45,13 +45,13 @@ class ChangeBatch(NamedTuple):
     minute: Minute
     place: At
     is_reset: bool
-    standing: dict[str, object] | None
+    standing: Mapping[str, object] | None
 
 
 class RunChanges(Changes["RunChangesReader"]):
     """`standing`: the state of the gateway and its connection to the broker."""
 
-    def __init__(self, read_model: ReadModel, standing: Callable[[], dict[str, object]]) -> None:
+    def __init__(self, read_model: ReadModel, standing: Callable[[], Mapping[str, object]]) -> None:
         super().__init__()
         self._read_model = read_model
         self._standing = standing
@@ -88,7 +88,7 @@ class RunChangesReader:
     def __init__(
         self,
         read_model: ReadModel,
-        standing: Callable[[], dict[str, object]],
+        standing: Callable[[], Mapping[str, object]],
         tenant: str | None,
         place: At | None,
     ) -> None:
@@ -99,7 +99,7 @@ class RunChangesReader:
         self._gone: list[str] = []
         self._place = self._reached() if place is None else place
         self._throttle = Throttle(NOTIFY_INTERVAL_SEC)
-        self._sent_standing: dict[str, object] | None = None
+        self._sent_standing: Mapping[str, object] | None = None
         self._is_reset = False
         self._is_first = True
         self.is_over = False
@@ -169,7 +169,7 @@ class RunChangesReader:
         theirs = (one for one in gone if self._tenant in (None, one.tenant))
         self._gone = [one.run_id for one in theirs if one.run_id not in self._waiting]
 
-    def _changed_standing(self) -> dict[str, object] | None:
+    def _changed_standing(self) -> Mapping[str, object] | None:
         standing = self._standing()
         if standing == self._sent_standing:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -95,7 +96,8 @@ async def test_a_task_that_failed_and_is_tried_again_says_with_what(
     )
     assert run is not None
     reasons = await why_module.why(store, read_model, run)
-    assert [one["message"] for one in explained(reasons, [], "en")["reasons"]] == [
+    shown: Any = explained(reasons, [], "en")
+    assert [one["message"] for one in shown["reasons"]] == [
         "Worker w runs it.",
         "Node buy failed (the shop is closed); attempt 2 follows in a moment.",
     ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pyoco_server.errors import Conflict, NotFound, PyocoError
 from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.responses.error_table import CODES, STATUSES, ErrorTable, nested, nested_problem
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.decide import Reason
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions.graphs import GraphNotFound
@@ -62,7 +62,7 @@ _REASONS: dict[Reason, tuple[str, str]] = {
 def rejection(command: str, reason: Reason, run: Run, node_id: str | None) -> CommandRejected:
     word, why = _REASONS[reason]
     record = run.tasks.get(node_id) if node_id is not None else None
-    details: dict[str, Any] = {"reason": word, "status": wire.status_of(run)}
+    details: JsonObject = {"reason": word, "status": wire.status_of(run)}
     if record is not None:
         details["nodeStatus"] = wire.node_status(record)
     if run.cancel is not None:
@@ -80,7 +80,7 @@ def word_of(reason: str) -> str:
     return _REASONS[Reason(reason)][0] if reason in _REASONS else reason
 
 
-def _body(error: PyocoError, language: Language) -> dict[str, Any]:
+def _body(error: PyocoError, language: Language) -> JsonObject:
     return nested(_CODES, error)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, canonical_bytes
 from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.faces.executions.event_mapping import EventMapping, MappedEvent
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.identity.callers import principal_of
@@ -46,7 +46,7 @@ class EventHistory:
     def _append(self, commit: Commit, event: e.Event, place: int, listed: MappedEvent) -> None:
         run = self._mapping.run
         assert run is not None, "a run exists before its events"
-        envelope: dict[str, Any] = {
+        envelope: JsonObject = {
             "eventId": event_id(commit.commit_id, place),
             "executionId": run.run_id,
             "seq": len(self.events) + 1,
@@ -75,7 +75,7 @@ def event_id(commit_id: str, place: int) -> str:
     return str(uuid.uuid5(_EVENT_IDS, f"{commit_id}.{place}"))
 
 
-def chained(before: str, envelope: dict[str, Any]) -> str:
+def chained(before: str, envelope: JsonObject) -> str:
     """A value without a canonical form (a worker's result may be anything) is encoded with sorted names."""
     plain = msgspec.to_builtins(envelope)
     try:
@@ -85,7 +85,7 @@ def chained(before: str, envelope: dict[str, Any]) -> str:
     return hashlib.sha256(before.encode() + canonical).hexdigest()
 
 
-def _actor(commit: Commit, event: e.Event) -> dict[str, Any]:
+def _actor(commit: Commit, event: e.Event) -> JsonObject:
     """The actor of the commit, or else the one that the event itself names."""
     if commit.meta is not None and commit.meta.actor is not None:
         return {"kind": commit.meta.actor.kind} | _if_set("id", commit.meta.actor.id)
@@ -100,5 +100,5 @@ def _actor(commit: Commit, event: e.Event) -> dict[str, Any]:
             return {"kind": "system"}
 
 
-def _if_set(name: str, value: Any) -> dict[str, Any]:
+def _if_set(name: str, value: object) -> JsonObject:
     return {name: value} if value else {}

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
 from pyoco_server.http_api.faces.executions import wire
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle import events as e
 from pyoco_server.lifecycle.reduce import Folding
 from pyoco_server.lifecycle.run import Run, TaskRecord
@@ -58,7 +58,7 @@ Kinds = type[e.Event] | tuple[type[e.Event], ...]
 class MappedEvent(msgspec.Struct, frozen=True):
     type: EventType
     at: float
-    payload: dict[str, Any]
+    payload: JsonObject
 
 
 class EventMapping:
@@ -125,7 +125,7 @@ class EventMapping:
 def _begun(event: e.Event) -> list[MappedEvent]:
     if not isinstance(event, e.RunSubmitted):
         return []
-    payload: dict[str, Any] = {
+    payload: JsonObject = {
         "graphId": wire.graph_id(event.flow_name, event.driver),
         "graphVersion": event.graph.version if event.graph else None,
         "driver": event.driver,
@@ -139,7 +139,7 @@ def _begun(event: e.Event) -> list[MappedEvent]:
 
 
 def _of_task(event: TaskEvent, record: TaskRecord) -> MappedEvent:
-    payload: dict[str, Any]
+    payload: JsonObject
     match event:
         case e.TaskReadied():
             return _of_node(EventType.NODE_READY, event.task, event.at)
@@ -167,15 +167,15 @@ def _of_task(event: TaskEvent, record: TaskRecord) -> MappedEvent:
     raise AssertionError(f"no type for {type(event).__name__}")
 
 
-def _answer(event: e.TaskResumed) -> dict[str, Any]:
-    payload: dict[str, Any] = {"payload": event.payload}
+def _answer(event: e.TaskResumed) -> JsonObject:
+    payload: JsonObject = {"payload": event.payload}
     if event.rejected:
         payload["decision"] = "reject"
     return payload | _if_set("by", event.by) | _if_set("comment", event.comment)
 
 
-def _failure(event: e.TaskFailed, record: TaskRecord) -> dict[str, Any]:
-    payload: dict[str, Any] = {"attempt": record.attempt, "error": wire.error_of(record)}
+def _failure(event: e.TaskFailed, record: TaskRecord) -> JsonObject:
+    payload: JsonObject = {"attempt": record.attempt, "error": wire.error_of(record)}
     payload["willRetry"] = event.will_retry
     payload |= {"startedAt": wire.instant_or_none(record.started_at)}
     return payload | _if_set("retryAt", wire.instant_or_none(event.retry_at))
@@ -188,7 +188,7 @@ def _cancel_requested(event: e.CancelRequested) -> MappedEvent:
 
 def _closed(after: Run, unfinished: Iterable[str], at: float) -> list[MappedEvent]:
     """Nodes that the end cancelled. Branches that were not taken may keep their state."""
-    payload = {"canceledByExecution": after.ended is RunStatus.CANCELLED}
+    payload: JsonObject = {"canceledByExecution": after.ended is RunStatus.CANCELLED}
     gone = (name for name in unfinished if after.tasks[name].state is TaskStatus.CANCELLED)
     return [_of_node(EventType.NODE_CANCELED, name, at, payload) for name in gone]
 
@@ -207,7 +207,7 @@ def _created(name: str, at: float) -> MappedEvent:
     return _of_node(EventType.NODE_CREATED, name, at)
 
 
-def _of_node(kind: EventType, name: str, at: float, payload: dict[str, Any] | None = None) -> MappedEvent:
+def _of_node(kind: EventType, name: str, at: float, payload: JsonObject | None = None) -> MappedEvent:
     return MappedEvent(kind, at, {"nodeId": name} | (payload or {}))
 
 
@@ -216,5 +216,5 @@ def _in_states(run: Run, event: e.Event, of: Kinds, states: Collection[TaskStatu
     return [name for name, one in run.tasks.items() if one.state in states] if isinstance(event, of) else []
 
 
-def _if_set(name: str, value: Any) -> dict[str, Any]:
+def _if_set(name: str, value: object) -> JsonObject:
     return {} if value is None else {name: value}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from pyoco_server.http_api.requests.bodies import ASIDE_BYTES
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_of
 from pyoco_server.http_api.routing.schemas import BOOLEAN, TEXT, array, count, record, ref
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.executions import drive
 from pyoco_server.operations.runs import query, verify, why
@@ -81,10 +81,10 @@ async def verify_execution(request: Request) -> Response:
     return json_answer(answer)
 
 
-async def _state_after(events: list[bytes]) -> dict[str, Any]:
+async def _state_after(events: list[bytes]) -> JsonObject:
     """In a thread if there is much to fold."""
 
-    def fold() -> dict[str, Any]:
+    def fold() -> JsonObject:
         return state_at(map(_decode, events))
 
     return fold() if sum(map(len, events)) <= ASIDE_BYTES else await asyncio.to_thread(fold)
@@ -114,7 +114,7 @@ async def list_executions(request: Request) -> Response:
     )
     shown = [wire.summary(run) for run in runs]
     # A flow may have the name that the runs of a graph have.
-    listed: dict[str, Any] = {
+    listed: JsonObject = {
         "executions": [one for one in shown if graph_id is None or one["graphId"] == graph_id]
     }
     return json_answer(listed if cursor is None else listed | {"nextCursor": cursor})

@@ -6,7 +6,7 @@ Refuses before anything is read from the store.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,7 @@ from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.requests.bodies import is_json
 from pyoco_server.http_api.responses.error_table import FrameworkRefusal
 from pyoco_server.ids import new_uuid
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX
 from pyoco_server.names import is_run_id
 from pyoco_server.operations.executions.histories import Histories
@@ -44,7 +45,7 @@ _Text = Annotated[str, Meta(max_length=4096, pattern=LINES_PATTERN)]
 
 class CreateExecution(msgspec.Struct, frozen=True, kw_only=True):
     graphId: Annotated[str, Meta(min_length=1, max_length=256 + 5)]
-    input: dict[str, Any] = {}
+    input: JsonObject = {}
     graphVersion: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     tag: str | None = None
 
@@ -69,18 +70,18 @@ class ReportNodeProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class PutNodeWaiting(msgspec.Struct, frozen=True, kw_only=True):
     waitKey: _Name
-    prompt: dict[str, Any] | None = None
+    prompt: JsonObject | None = None
 
 
 class ResumeNode(msgspec.Struct, frozen=True, kw_only=True):
     resumeKey: _Name
-    payload: Any = None
+    payload: JsonValue = None
     decision: Literal["approve", "reject"] = "approve"
     comment: _Text | None = None
 
 
 class SucceedNode(msgspec.Struct, frozen=True, kw_only=True):
-    output: Any = None
+    output: JsonValue = None
 
 
 class NodeError(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +148,7 @@ async def envelope_of(request: Request, *, bytes_max: int) -> Envelope:
     return Envelope(key=key, correlation_id=correlation_id, raw=raw)
 
 
-def body_of(raw: bytes, kind: type[B]) -> tuple[B, dict[str, Any]]:
+def body_of(raw: bytes, kind: type[B]) -> tuple[B, JsonObject]:
     """The body as `kind`, and its whole value. Strict JSON: no duplicate names, no NaN.
 
     Unknown members are ignored, but they are part of the digest of a request.
@@ -162,7 +163,7 @@ def body_of(raw: bytes, kind: type[B]) -> tuple[B, dict[str, Any]]:
         raise _explained(error) from None
 
 
-def _check_depth(raw: bytes, value: Any) -> None:
+def _check_depth(raw: bytes, value: object) -> None:
     if raw.count(b"[") + raw.count(b"{") <= DEPTH_MAX:
         return  # nearly always: it cannot be too deep
     level = [value] if isinstance(value, dict | list) else []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from pyoco_server.http_api.faces.executions.commands import FORMS
 from pyoco_server.http_api.faces.executions.event_mapping import EventType
 from pyoco_server.http_api.faces.executions.requests import CreateExecution
-from pyoco_server.http_api.routing.schemas import DATE_TIME, REF, TEXT, array, or_null, record
+from pyoco_server.http_api.routing.schemas import DATE_TIME, REF, TEXT, Schema, array, or_null, record
 from pyoco_server.lifecycle.graph import ATTEMPTS_MAX, BACKOFF_SEC_MAX, FACTOR_MAX, SPAN_SEC_MAX, TASKS_MAX
 
 _ID = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
@@ -95,7 +93,7 @@ _EVENT = {
 _OPTIONAL = frozenset({"correlationId", "causationId"})
 
 _BODIES = sorted({form.body for form in FORMS} | {CreateExecution}, key=lambda body: body.__name__)
-SCHEMAS: dict[str, Any] = {
+SCHEMAS: dict[str, Schema] = {
     **msgspec.json.schema_components(_BODIES, ref_template=REF)[1],
     "ExecutionCommandAccepted": _ACCEPTED,
     "ExecutionError": record(

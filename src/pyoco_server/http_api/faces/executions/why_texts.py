@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.faces.executions.errors import word_of
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.runs.why import AHEAD_MAX, Because
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.texts import Language
@@ -84,7 +84,7 @@ _INSTANTS = frozenset({"at", "since", "until"})
 _OPTIONAL = {"until": "until", "by": "by"}
 
 
-def explained(reasons: Sequence[Because], refused: Sequence[Refusal], language: Language) -> dict[str, Any]:
+def explained(reasons: Sequence[Because], refused: Sequence[Refusal], language: Language) -> JsonObject:
     sentences = [_sentence(one, language) for one in reasons]
     return {
         "summary": sentences[0] if sentences else "",
@@ -123,23 +123,24 @@ def _text_of(because: Because) -> str:
             return because.name
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: object) -> str:
     if value is None:
         return "–"
     if name in _INSTANTS:
+        assert isinstance(value, int | float)
         return wire.instant(value)
     if isinstance(value, list):
         return ", ".join(value[:NAMES_SHOWN]) + (", …" if len(value) > NAMES_SHOWN else "")
     return str(value)
 
 
-def _node(because: Because) -> dict[str, Any]:
+def _node(because: Because) -> JsonObject:
     task = because.fields.get("task")
     return {} if task is None else {"nodeId": task}
 
 
-def _refusal(refusal: Refusal) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _refusal(refusal: Refusal) -> JsonObject:
+    shown: JsonObject = {
         "command": refusal.command,
         "reason": word_of(refusal.reason),
         "at": wire.instant(refusal.at),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.run import Run, TaskRecord
 from pyoco_server.lifecycle.status import Driver, RunStatus, TaskStatus
 
@@ -27,12 +27,12 @@ _NODE_STATUS = {
 }
 
 
-def execution(run: Run) -> dict[str, Any]:
+def execution(run: Run) -> JsonObject:
     """The body of `GET /executions/{id}`. Its listed events fold into the same: see `state`."""
     return summary(run) | {"input": run.params, "nodes": [node(run, *one) for one in run.tasks.items()]}
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summary(run: Run) -> JsonObject:
     return {
         "executionId": run.run_id,
         "status": status_of(run),
@@ -48,7 +48,7 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
-def node(run: Run, name: str, record: TaskRecord) -> dict[str, Any]:
+def node(run: Run, name: str, record: TaskRecord) -> JsonObject:
     wait = record.wait
     canceled = record.state is TaskStatus.CANCELLED
     return {
@@ -88,11 +88,11 @@ def flow_name_of(graph_id: str) -> str:
     return graph_id.removeprefix(FLOW) if graph_id.startswith(FLOW) else GRAPH + graph_id
 
 
-def error_of(record: TaskRecord) -> dict[str, Any] | None:
+def error_of(record: TaskRecord) -> JsonObject | None:
     return None if record.error is None else {"code": record.code, "message": record.error}
 
 
-def run_error(run: Run) -> dict[str, Any] | None:
+def run_error(run: Run) -> JsonObject | None:
     if run.ended is not RunStatus.FAILED:
         return None
     return {"code": run.reason, "message": run.error, "nodeId": run.failed_task}

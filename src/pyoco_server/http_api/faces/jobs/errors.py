@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pyoco_server.errors import Invalid, NotFound, PyocoError
-from pyoco_server.http_api.responses.error_table import CODES, STATUSES, ErrorTable, nested, nested_problem
+from pyoco_server.http_api.responses.error_table import (
+    CODES,
+    STATUSES,
+    ErrorTable,
+    coded_error,
+    nested_problem,
+)
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.logs.cursors import BadToken
 from pyoco_server.operations.runs.erase import StillLive
 from pyoco_server.operations.runs.run_list import NotOfThisList
@@ -42,13 +48,12 @@ _CODES = CODES | {
 }
 
 
-def error_object(error: PyocoError) -> dict[str, Any]:
+def error_object(error: PyocoError) -> JsonObject:
     """The error object, in an answer or a WebSocket frame."""
-    shown: dict[str, Any] = nested(_CODES, error)["error"]
-    return shown
+    return coded_error(_CODES, error)
 
 
-def _body(error: PyocoError, language: Language) -> dict[str, Any]:
+def _body(error: PyocoError, language: Language) -> JsonObject:
     return {"error": error_object(error)}
 
 

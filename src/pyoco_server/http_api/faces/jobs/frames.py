@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid, PyocoError
 from pyoco_server.http_api.faces.jobs.errors import error_object
 from pyoco_server.http_api.responses.instants import rfc3339
+from pyoco_server.json_value import JsonObject
 
 FRAME_BYTES_MAX = 65_536
 
@@ -69,5 +68,5 @@ def error_frame(error: PyocoError) -> bytes:
     return _encode({"type": "error", "error": error_object(error)})
 
 
-def _encode(frame: dict[str, Any]) -> bytes:
+def _encode(frame: JsonObject) -> bytes:
     return msgspec.json.encode(frame)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyoco_server.http_api.faces.jobs.wire import STAGE_OF
-from pyoco_server.http_api.routing.schemas import DATE_TIME, TEXT, or_null, record, ref
+from pyoco_server.http_api.routing.schemas import DATE_TIME, TEXT, Schema, or_null, record, ref
 from pyoco_server.names import TAG_CHARS_MAX, TAGS_MAX
 
 TAG = {"type": "string", "minLength": 1, "maxLength": TAG_CHARS_MAX}
@@ -31,7 +29,7 @@ _ENTRY = {
     "attempt": {"type": "integer"},
     "level": TEXT,
 }
-SCHEMAS: dict[str, Any] = {
+SCHEMAS: dict[str, Schema] = {
     "Job": record(list(_JOB), _JOB),
     "JobPage": record(["jobs"], {"jobs": {"type": "array", "items": ref("Job")}, "nextToken": TEXT}),
     "JobRequest": record(

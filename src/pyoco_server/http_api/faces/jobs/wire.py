@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.faces.jobs.errors import Malformed
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.responses.instants import rfc3339, rfc3339_or_none
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.retry import results
 from pyoco_server.lifecycle.run import Lack, Run
 from pyoco_server.lifecycle.status import OutputKept, RunStatus, TaskStatus
@@ -33,7 +34,7 @@ STAGE_OF = {theirs: ours for ours, theirs in STATUS_OF.items()}
 
 
 class JobRequest(msgspec.Struct):
-    parameters: dict[str, Any]
+    parameters: JsonObject
     tags: list[str] = []
     flow: str | msgspec.UnsetType = msgspec.UNSET
     tag: str | msgspec.UnsetType = msgspec.UNSET
@@ -61,7 +62,7 @@ def tag_asked(body: bytes, headers: Mapping[str, str]) -> str:
     return _converted(body, headers, TagRequest).tag
 
 
-def job(run: Run) -> dict[str, Any]:
+def job(run: Run) -> JsonObject:
     """Every member, set or not. `run` has the tasks that its snapshot keeps."""
     return {
         "id": run.run_id,
@@ -92,7 +93,7 @@ def _progress(run: Run) -> int | None:
     return min(100 * done // len(planned), NOT_COMPLETED_MAX)
 
 
-def _result(run: Run) -> Any:
+def _result(run: Run) -> JsonValue:
     """Small results only. `/runs/{id}/result` has large ones, and those that this copy lacks."""
     if run.ended is not RunStatus.COMPLETED or run.lacks > Lack.NOTHING:
         return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +12,7 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Operation, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.idempotency.key_scope import checked_key
 from pyoco_server.operations.idempotency.lookup import Use, uses_of
 
@@ -25,7 +24,7 @@ async def get_known_key(request: Request) -> Response:
     return json_answer(first | {"others": others})
 
 
-def _shown(use: Use) -> dict[str, Any]:
+def _shown(use: Use) -> JsonObject:
     record = use.record
     return {
         "method": record.method,

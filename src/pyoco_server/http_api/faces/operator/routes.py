@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -30,7 +28,7 @@ async def health(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    state: dict[str, Any] = gateway_of(request).ready()
+    state = gateway_of(request).ready()
     if state["ready"]:
         return JSONResponse(state)
     note_refusal(request.scope, NotReady(f"Not ready: {'; '.join(state['reasons'])}."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid, NotFound, problem_at
 from pyoco_server.http_api.faces.operator import params
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery
 from pyoco_server.operations.fleet.workers import WorkerFilter
 from pyoco_server.store.fleet.registry import WorkerState
@@ -54,7 +55,7 @@ def worker_changes(body: bytes) -> dict[str, bool]:
     return changes
 
 
-def wheel(found: Wheel, bucket: str) -> dict[str, Any]:
+def wheel(found: Wheel, bucket: str) -> JsonObject:
     return {
         "name": found.name,
         "size_bytes": found.size,
@@ -100,7 +101,7 @@ def letter_id(path: Mapping[str, str]) -> int:
     return int(raw)
 
 
-def letter(kept: KeptLetter, *, whole: bool) -> dict[str, Any]:
+def letter(kept: KeptLetter, *, whole: bool) -> JsonObject:
     """In the members of appendix E. A list leaves out the message, which may be long."""
     shown = {"id": str(kept.seq)} | msgspec.structs.asdict(kept.letter)
     if not whole:
@@ -113,7 +114,7 @@ def read_again(body: bytes) -> bool:
     return _decode(body, Redrive).again if body.strip() else Redrive().again
 
 
-def redriven(kept: KeptLetter, stored: StoredRun) -> dict[str, Any]:
+def redriven(kept: KeptLetter, stored: StoredRun) -> JsonObject:
     return {"letter_id": str(kept.seq), "run_id": stored.run.run_id, "status": stored.run.status}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyoco_server.errors import (
     Conflict,
     Forbidden,
@@ -17,6 +15,7 @@ from pyoco_server.errors import (
     Unavailable,
 )
 from pyoco_server.http_api.responses.error_table import ErrorTable, FrameworkRefusal
+from pyoco_server.json_value import JsonObject
 from pyoco_server.texts import Language
 
 _SAID: dict[type[PyocoError], tuple[int, str]] = {
@@ -43,14 +42,14 @@ def word_of(error: Exception) -> str:
     return next(_SAID[kind][1] for kind in kinds if kind in _SAID)
 
 
-def _body(error: PyocoError, language: Language) -> dict[str, Any]:
-    body: dict[str, Any] = {"error": word_of(error), "message": error.public_message}
+def _body(error: PyocoError, language: Language) -> JsonObject:
+    body: JsonObject = {"error": word_of(error), "message": error.public_message}
     if isinstance(error, Limited):
         body["retry_after"] = round(error.retry_after_sec)
     return body
 
 
-def _problem(body: dict[str, Any]) -> dict[str, Any]:
+def _problem(body: JsonObject) -> JsonObject:
     more = {name: body[name] for name in ("error", "retry_after") if name in body}
     return {"title": body["error"], "detail": body["message"]} | more
 

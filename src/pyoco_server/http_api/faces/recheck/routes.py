@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -68,7 +67,7 @@ async def recheck_all(request: Request) -> Response:
     return await _accept(request, parse_recheck_all)
 
 
-async def _accept(request: Request, read: Callable[[Any], RecheckBody]) -> Response:
+async def _accept(request: Request, read: Callable[[object], RecheckBody]) -> Response:
     body = await body_of(request)
     asked = read(wire.body_in(body))
     key = key_of(request, least=KEY_CHARS[0], most=KEY_CHARS[1], required=True)
@@ -181,7 +180,7 @@ def _artifact_id(request: Request) -> int:
     return artifact_id
 
 
-def _answer(description: str, name: str, **headers: Any) -> Content:
+def _answer(description: str, name: str, **headers: object) -> Content:
     """`name`: of the schema."""
     return Content(description, {JSON: ref(name)}, more={"headers": _LIMIT_HEADERS | headers})
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from pyoco_server.canonical_json import CanonicalJsonError, parse
 from pyoco_server.errors import Invalid
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.rechecks.query import SIGNED_FOR_SEC, Detail, RequestProgress
 from pyoco_server.read_model.recheck_queries import KeptArtifact, ListedStrategy, PastResult
 from pyoco_server.recheck.catalogue import FLOW, Strategy
@@ -16,7 +16,7 @@ from pyoco_server.recheck.records import Request, run_id_of, run_ids_of
 from pyoco_server.recheck.thresholds import StrategyHealth
 
 
-def body_in(raw: bytes) -> Any:
+def body_in(raw: bytes) -> object:
     try:
         return parse(raw)
     except CanonicalJsonError as error:
@@ -24,7 +24,7 @@ def body_in(raw: bytes) -> Any:
 
 
 def accepted(request: Request) -> bytes:
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "status": "accepted",
         "request_id": request.request_id,
         "estimated": {"strategies": request.strategies, "batches": request.batches},
@@ -35,9 +35,9 @@ def accepted(request: Request) -> bytes:
     return msgspec.json.encode(body)
 
 
-def standing(found: RequestProgress) -> dict[str, Any]:
+def standing(found: RequestProgress) -> JsonObject:
     request, tally = found.request, found.tally
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "request_id": request.request_id,
         "status": found.status.value,
         "dry_run": request.dry_run,
@@ -61,7 +61,7 @@ def standing(found: RequestProgress) -> dict[str, Any]:
     return body
 
 
-def item(listed: ListedStrategy) -> dict[str, Any]:
+def item(listed: ListedStrategy) -> JsonObject:
     strategy = listed.strategy
     return {
         "id": strategy.id,
@@ -74,7 +74,7 @@ def item(listed: ListedStrategy) -> dict[str, Any]:
     }
 
 
-def entry(strategy: Strategy) -> dict[str, Any]:
+def entry(strategy: Strategy) -> JsonObject:
     return {
         "id": strategy.id,
         "title": strategy.title,
@@ -88,7 +88,7 @@ def entry(strategy: Strategy) -> dict[str, Any]:
     }
 
 
-def detail(found: Detail, window_days: int) -> dict[str, Any]:
+def detail(found: Detail, window_days: int) -> JsonObject:
     listed = found.listed
     checked = {"health": listed.health, "last_checked_at": _instant_or_null(listed.checked_at)}
     return {
@@ -103,7 +103,7 @@ def detail(found: Detail, window_days: int) -> dict[str, Any]:
     }
 
 
-def result(past: PastResult) -> dict[str, Any]:
+def result(past: PastResult) -> JsonObject:
     return {
         "completed_at": instant(past.completed_at),
         "health": past.health,
@@ -113,7 +113,7 @@ def result(past: PastResult) -> dict[str, Any]:
     }
 
 
-def artifact(kept: KeptArtifact) -> dict[str, Any]:
+def artifact(kept: KeptArtifact) -> JsonObject:
     return {
         "artifact_id": kept.artifact_id,
         "kind": kept.kind,
@@ -122,7 +122,7 @@ def artifact(kept: KeptArtifact) -> dict[str, Any]:
     }
 
 
-def signed(kept: KeptArtifact, url: str) -> dict[str, Any]:
+def signed(kept: KeptArtifact, url: str) -> JsonObject:
     return {
         "artifact_id": kept.artifact_id,
         "signed_url": url,

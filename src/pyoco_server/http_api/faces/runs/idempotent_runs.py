@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from pyoco_server.http_api.context import Store
 from pyoco_server.http_api.faces.runs import wire
 from pyoco_server.http_api.requests.idempotency import once_answer
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.events import RunSubmitted
 from pyoco_server.operations.idempotency.key_scope import IdempotencyKey
 from pyoco_server.operations.idempotency.keyed_request import KeyedRequest, RecordedAnswer
@@ -21,7 +21,7 @@ from pyoco_server.operations.runs import cancel, retry, submit
 
 
 async def submit_once(
-    store: Store, key: IdempotencyKey, asked: bytes | dict[str, Any], submission: RunSubmitted
+    store: Store, key: IdempotencyKey, asked: bytes | JsonObject, submission: RunSubmitted
 ) -> Response:
     async with KeyedRequest(store, key, asked, needs_room=True) as keyed:
         if keyed.earlier is not None:
@@ -62,7 +62,7 @@ async def cancel_once(
         return await _remember(keyed, shown, reservation.event_ids(len(applied.events)))
 
 
-def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
+def asked_in(form: FormData, workflow: bytes) -> JsonObject:
     """The content of a form for the digest. The multipart boundary differs per request, so it is left out."""
     texts: dict[str, list[str]] = {}
     for name, value in form.multi_items():
@@ -71,6 +71,6 @@ def asked_in(form: FormData, workflow: bytes) -> dict[str, Any]:
     return {**texts, "workflow": hashlib.sha256(workflow).hexdigest()}
 
 
-async def _remember(keyed: KeyedRequest, shown: dict[str, Any], event_ids: list[str]) -> Response:
+async def _remember(keyed: KeyedRequest, shown: JsonObject, event_ids: list[str]) -> Response:
     answer = RecordedAnswer(status=200, body=msgspec.json.encode(shown), event_ids=event_ids)
     return once_answer(await keyed.remember(answer))

@@ -7,7 +7,6 @@ changes since then, or `reset`: it must read the list again.
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -25,6 +24,7 @@ from pyoco_server.http_api.routing.operation import Operation, events, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT
 from pyoco_server.http_api.streaming import sse
 from pyoco_server.http_api.streaming.reader_source import ReaderSource
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.live.run_changes import At, ChangeBatch
 
 EVENT_ID = "run list events"
@@ -127,7 +127,7 @@ class _Seal:
 
 
 def _event(batch: ChangeBatch, event_id: str) -> sse.EventBatch:
-    data: dict[str, Any] = {
+    data: JsonObject = {
         "runs": [wire.summary(run) for run in batch.runs if not run.gone],
         "gone": [*batch.gone, *(run.run_id for run in batch.runs if run.gone)],
         "counts": wire.counts(batch.counts),

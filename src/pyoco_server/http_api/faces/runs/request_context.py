@@ -44,7 +44,7 @@ async def while_allowed(request: Request, gateway: Gateway, waiting: Coroutine[A
         leave()
 
 
-async def shown_in_lists(store: Store, runs: list[Run], *, detailed: bool) -> list[Any]:
+async def shown_in_lists(store: Store, runs: list[Run], *, detailed: bool) -> list[object]:
     if not detailed:
         return [wire.summary(run) for run in runs]
     stored = await query.get_many(store, [run.run_id for run in runs])

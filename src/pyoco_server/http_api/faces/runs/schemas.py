@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from pyoco_server.http_api.faces.runs.wire import RunRetryRequest, RunSubmitRequest
-from pyoco_server.http_api.routing.schemas import REF, TEXT, ref
+from pyoco_server.http_api.routing.schemas import REF, TEXT, Schema, ref
 from pyoco_server.lifecycle.snapshot import RunSnapshot, RunSummary
 
 ERROR = {
@@ -20,17 +18,17 @@ ERROR = {
         "message": {"type": "string"},
     },
 }
-ACCEPTED: dict[str, Any] = {
+ACCEPTED: Schema = {
     "type": "object",
     "required": ["run_id", "status"],
     "properties": {"run_id": {"type": "string", "format": "uuid"}, "status": {"const": "PENDING"}},
 }
-RETRIED: dict[str, Any] = ACCEPTED | {
+RETRIED: Schema = ACCEPTED | {
     "required": ["run_id", "status", "retry_of"],
     "properties": ACCEPTED["properties"]
     | {"retry_of": {"type": "string", "format": "uuid"}, "retry_from": {"type": "string"}},
 }
-YAML_FORM: dict[str, Any] = {
+YAML_FORM: Schema = {
     "type": "object",
     "required": ["workflow", "flow_name"],
     "properties": {
@@ -72,7 +70,7 @@ TICKET = {
     "properties": {"ticket": TEXT, "path": TEXT, "expires_at": {"type": "number"}},
 }
 _OR_NULL, _NUMBER_OR_NULL = {"type": ["string", "null"]}, {"type": ["number", "null"]}
-_SCHEDULE: dict[str, Any] = {
+_SCHEDULE: Schema = {
     "type": "object",
     "required": ["schedule_id", "flow_name", "tag", "status", "schedule_type", "next_at"],
     "properties": {
@@ -102,7 +100,7 @@ _SCHEDULE: dict[str, Any] = {
     },
 }
 _MODELS = [RunSubmitRequest, RunRetryRequest, RunSnapshot, RunSummary]
-SCHEMAS: dict[str, Any] = {
+SCHEMAS: dict[str, Schema] = {
     **msgspec.json.schema_components(_MODELS, ref_template=REF)[1],
     "Error": ERROR,
     "Schedule": _SCHEDULE,

@@ -18,6 +18,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
 from pyoco_server.http_api.responses.error_table import STATUSES, ErrorTable
+from pyoco_server.json_value import JsonObject, JsonValue
 from pyoco_server.lifecycle.run import Run, has_no_worker
 from pyoco_server.lifecycle.snapshot import snapshot_of, summary_of
 from pyoco_server.lifecycle.status import RunStatus
@@ -43,7 +44,7 @@ _MISSING = re.compile(r"missing required field `(\w+)`")
 
 class WhatToRun(msgspec.Struct):
     flow_name: str
-    params: dict[str, Any] = {}
+    params: JsonObject = {}
     tag: str | None = None
     tags: list[str] | None = None
 
@@ -55,7 +56,7 @@ class RunSubmitRequest(WhatToRun):
 class RunRetryRequest(msgspec.Struct):
     from_: Literal["failed", "start", "task"] = msgspec.field(name="from", default="failed")
     task: str | msgspec.UnsetType = msgspec.UNSET
-    params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    params: JsonObject | msgspec.UnsetType = msgspec.UNSET
 
 
 _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
@@ -97,17 +98,17 @@ def retry_asked(body: bytes, headers: Mapping[str, str]) -> RetryRequest:
     )
 
 
-def accepted(stored: StoredRun) -> dict[str, Any]:
+def accepted(stored: StoredRun) -> JsonObject:
     return {"run_id": stored.run.run_id, "status": RunStatus.PENDING}
 
 
-def retried(stored: StoredRun) -> dict[str, Any]:
+def retried(stored: StoredRun) -> JsonObject:
     run = stored.run
     forked = {"retry_from": run.retry_from} if run.retry_from is not None else {}
     return accepted(stored) | {"retry_of": run.retry_of} | forked
 
 
-def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
+def snapshot(stored: StoredRun, *, records: bool) -> JsonObject:
     """`task_records_truncated` is true if something that was requested is missing.
 
     Without `records` the member is left out, unless tasks are missing.
@@ -129,13 +130,13 @@ def snapshot(stored: StoredRun, *, records: bool) -> dict[str, Any]:
     return shown
 
 
-def tasks(stored: StoredRun) -> dict[str, Any]:
+def tasks(stored: StoredRun) -> JsonObject:
     shown = snapshot(stored, records=True)
     members = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
     return {name: shown[name] for name in members}
 
 
-def summary(run: Run) -> Any:
+def summary(run: Run) -> object:
     """A run with a cancel request waits for no answer."""
     shown = summary_of(run)
     if not run.waits or run.cancel is not None:
@@ -168,16 +169,16 @@ def cancel_reason(body: bytes) -> str | None:
     """The body and all its members are optional."""
     if not body.strip():
         return None
-    asked: Any = decoded(msgspec.json.decode, body)
+    asked: object = decoded(msgspec.json.decode, body)
     reason = asked.get("reason") if isinstance(asked, dict) else None
     return lines(reason[:1000]) if isinstance(reason, str) else None  # a bad reason refuses no cancel
 
 
-def error_body(error: PyocoError, language: Language) -> dict[str, Any]:
-    detail: Any = error.public_message
+def error_body(error: PyocoError, language: Language) -> JsonObject:
+    detail: JsonValue = error.public_message
     if isinstance(error, Invalid) and isinstance(error.details, list):
         detail = [_placed(problem) for problem in error.details]
-    body: dict[str, Any] = {"detail": detail}
+    body: JsonObject = {"detail": detail}
     if error.err_id:
         body["err_id"] = error.err_id
     if error.msg_id:
@@ -222,13 +223,13 @@ def _task_and_from(asked: RunRetryRequest) -> Invalid:
     return Invalid.at(["body", "task"], message, "missing" if missing else "value_error")
 
 
-def _placed(problem: dict[str, Any]) -> dict[str, Any]:
+def _placed(problem: dict[str, Any]) -> JsonObject:
     """Layers below name members only; the ones without a place came in the body."""
     loc = list(problem.get("loc", ()))
     return problem if loc[:1] in _PLACES else problem | {"loc": ["body", *loc]}
 
 
-def _problem_of(body: dict[str, Any]) -> dict[str, Any]:
+def _problem_of(body: dict[str, Any]) -> JsonObject:
     detail = body["detail"] if isinstance(body["detail"], str) else _sentence(body["detail"])
     ids = {key: body[key] for key in ("err_id", "msg_id") if body.get(key)}
     return {"title": body["message"], "detail": detail} | ids

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -13,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.middleware.tracing_headers import correlation_id_of, traceparent_of
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.runs.submit import Submission
 
 FILE = "workflow"
@@ -80,15 +80,15 @@ def text_in(form: FormData, name: str) -> str | None:
     return str(form.get(name) or "").strip() or None
 
 
-def not_single(form: FormData, names: Iterable[str]) -> list[dict[str, Any]]:
+def not_single(form: FormData, names: Iterable[str]) -> list[JsonObject]:
     return [problem(name, "Give it once, as text.") for name in names if not _is_single(form.getlist(name))]
 
 
-def problem(name: str, message: str, type_: str = "value_error") -> dict[str, Any]:
+def problem(name: str, message: str, type_: str = "value_error") -> JsonObject:
     return problem_at(["body", name], message, type_)
 
 
-def _is_single(values: list[Any]) -> bool:
+def _is_single(values: list[UploadFile | str]) -> bool:
     return len(values) <= 1 and all(isinstance(value, str) for value in values)
 
 

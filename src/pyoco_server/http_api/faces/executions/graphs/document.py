@@ -16,6 +16,7 @@ import msgspec
 from pyoco_server import canonical_json
 from pyoco_server.errors import Invalid, problem_at
 from pyoco_server.http_api.faces.executions.requests import locate, shown
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.graph import TASKS_MAX, Graph, GraphTask, RetryPolicy, TaskKind, graph_problems
 from pyoco_server.workflow_yaml.problems import Lines, Problems, WorkflowYamlValidationError
 from pyoco_server.workflow_yaml.reading import Entries, Items, Node, decoded, plain, read
@@ -114,7 +115,7 @@ def _outer_problems(value: Any, graph_id: str) -> Iterator[DocumentProblem]:
         yield DocumentProblem(("nodes",), f"it must be a list of 1 to {TASKS_MAX} nodes.")
 
 
-def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[DocumentProblem]:
+def _node_problems(written: list[object], nodes: list[GraphTask]) -> Iterator[DocumentProblem]:
     """Fills `nodes` with those that could be parsed."""
     for index, one in enumerate(written):
         name = _name_of(one)
@@ -125,11 +126,11 @@ def _node_problems(written: list[Any], nodes: list[GraphTask]) -> Iterator[Docum
             problems = problems or [_explained(error)]
         else:
             nodes.append(node)
-            problems += _without_meaning(node, one)
+            problems += _without_meaning(node, one) if isinstance(one, dict) else ()
         yield from (DocumentProblem(("nodes", index, *path), message, name) for path, message in problems)
 
 
-def _member_problems(one: Any) -> Iterator[tuple[Path, str]]:
+def _member_problems(one: object) -> Iterator[tuple[Path, str]]:
     if not isinstance(one, dict):
         return
     for member in (name for name in one if name not in _NODE_MEMBERS):
@@ -139,7 +140,7 @@ def _member_problems(one: Any) -> Iterator[tuple[Path, str]]:
         yield ("retry", member), f"a retry has no such member; it has {', '.join(_RETRY_MEMBERS)}."
 
 
-def _without_meaning(node: GraphTask, one: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def _without_meaning(node: GraphTask, one: JsonObject) -> Iterator[tuple[Path, str]]:
     """Valid members without an effect here. Ignoring them would look as if they had one."""
     if node.type is TaskKind.WAIT:
         if "retry" in one:
@@ -175,7 +176,7 @@ def _sentence(problem: DocumentProblem) -> str:
     return f"{before}: {problem.message}" if before else problem.message
 
 
-def _detail(problem: DocumentProblem, places: Places) -> dict[str, Any]:
+def _detail(problem: DocumentProblem, places: Places) -> JsonObject:
     detail = problem_at(["body", *problem.path], problem.message)
     if problem.node is not None:
         detail["nodeId"] = shown(problem.node)
@@ -189,6 +190,6 @@ def _dotted(path: Path) -> str:
     return "".join(steps).removeprefix(".")
 
 
-def _name_of(one: Any) -> str | None:
+def _name_of(one: object) -> str | None:
     name = one.get("id") if isinstance(one, dict) else None
     return name if isinstance(name, str) and name else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_of
 from pyoco_server.http_api.routing.schemas import TEXT, ref
+from pyoco_server.json_value import JsonObject
 from pyoco_server.lifecycle.graph import GraphTask
 from pyoco_server.operations.executions import graphs
 from pyoco_server.store.graphs import Head, StoredGraph
@@ -60,7 +60,7 @@ async def list_graphs(request: Request) -> Response:
     return json_answer(listed if more is None else listed | {"nextCursor": more})
 
 
-def _shown(stored: StoredGraph) -> dict[str, Any]:
+def _shown(stored: StoredGraph) -> JsonObject:
     graph = stored.graph
     return {
         "graphId": graph.id,
@@ -71,13 +71,13 @@ def _shown(stored: StoredGraph) -> dict[str, Any]:
     }
 
 
-def _node(task: GraphTask) -> dict[str, Any]:
+def _node(task: GraphTask) -> JsonObject:
     """Members with their default are left out, except these four."""
-    written: dict[str, Any] = msgspec.to_builtins(task)
+    written: JsonObject = msgspec.to_builtins(task)
     return {"id": task.id, "type": task.type, "after": task.after, "join": task.join} | written
 
 
-def _head(head: Head) -> dict[str, Any]:
+def _head(head: Head) -> JsonObject:
     return {
         "graphId": head.graph_id,
         "version": head.version,

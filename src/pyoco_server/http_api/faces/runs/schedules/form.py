@@ -13,6 +13,7 @@ from starlette.datastructures import FormData
 from pyoco_server.errors import Invalid
 from pyoco_server.http_api.faces.runs.wire import WhatToRun, decoded, submission_of
 from pyoco_server.http_api.faces.runs.yaml_form import not_single, problem, text_in
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations.identity.callers import Caller
 from pyoco_server.operations.runs.submit import Submission
 from pyoco_server.schedules import ZONE_DEFAULT, ScheduleKind, Timing, bad_cron_field, is_cron, zone_of
@@ -80,7 +81,7 @@ def timing_of(given: Mapping[str, str], now: float) -> Timing:
     return _whole(members, now)
 
 
-def _does_not_fit(given: Mapping[str, str]) -> list[dict[str, Any]]:
+def _does_not_fit(given: Mapping[str, str]) -> list[JsonObject]:
     chosen = [name for name in _KINDS if name in given]
     if len(chosen) != 1:
         return [problem(name, _ONE_OF) for name in chosen or _KINDS]
@@ -142,5 +143,5 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _invalid(problems: list[dict[str, Any]]) -> Invalid:
+def _invalid(problems: list[JsonObject]) -> Invalid:
     return Invalid("The schedule does not say when.", details=problems)

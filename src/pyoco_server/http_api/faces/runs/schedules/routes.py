@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,7 +23,8 @@ from pyoco_server.http_api.requests.bodies import params_body, read_aside
 from pyoco_server.http_api.responses.json import json_answer
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
 from pyoco_server.http_api.routing.params import path
-from pyoco_server.http_api.routing.schemas import DATE_TIME, array, ref
+from pyoco_server.http_api.routing.schemas import DATE_TIME, Schema, array, ref
+from pyoco_server.json_value import JsonObject
 from pyoco_server.operations import schedules
 from pyoco_server.schedules import Schedule
 
@@ -77,7 +76,7 @@ async def delete_schedule(request: Request) -> Response:
     return json_answer({"schedule_id": schedule_id, "deleted": True})
 
 
-_WHEN: dict[str, Any] = {
+_WHEN: Schema = {
     "run_at": DATE_TIME | {"description": "Run once, at this instant. With its offset."},
     "interval_seconds": {
         "type": "number",
@@ -99,8 +98,8 @@ _WHEN: dict[str, Any] = {
         "example": "Asia/Tokyo",
     },
 }
-_FORM: dict[str, Any] = YAML_FORM | {"properties": YAML_FORM["properties"] | _WHEN}
-_BODY: dict[str, Any] = {
+_FORM: Schema = YAML_FORM | {"properties": YAML_FORM["properties"] | _WHEN}
+_BODY: Schema = {
     "type": "object",
     "required": ["flow_name"],
     "properties": {
@@ -169,7 +168,7 @@ OPERATIONS = [
 ]
 
 
-def _shown(schedule: Schedule) -> dict[str, Any]:
+def _shown(schedule: Schedule) -> JsonObject:
     """The members of the upstream server, and `cron`, `timezone`, `next_at` and `last_at`."""
     timing = schedule.timing
     return {
