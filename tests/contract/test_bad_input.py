@@ -81,6 +81,8 @@ ROWS: dict[str, Send] = {
     "… with `status=DONE`": get("/runs?status=DONE"),
     "… with `updated_after=nan`": get("/runs?updated_after=nan"),
     "… with a made-up `cursor`": get("/runs?cursor=made-up"),
+    "… with `sort=name`": get("/runs?sort=name"),
+    "… with `sort=-updated` and `submitted_after`": get("/runs?sort=-updated&submitted_after=1"),
     "`POST /runs/yaml` with an unknown key": yaml(
         b"flow:\n  graph: a\n  colour: red\ntasks:\n  a: {use: b}\n"
     ),

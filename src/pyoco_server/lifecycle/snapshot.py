@@ -118,6 +118,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     worker_alive: bool | msgspec.UnsetType = msgspec.UNSET
     # Of a run that a schedule has started.
     schedule_id: str | msgspec.UnsetType = msgspec.UNSET
+    # Of a run that retries another one.
+    retry_of: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def summary_of(run: Run) -> RunSummary:
@@ -139,6 +141,7 @@ def summary_of(run: Run) -> RunSummary:
         cancel_requested_at=run.cancel.at if run.cancel else None,
         worker_alive=False if has_no_worker(run) else msgspec.UNSET,
         schedule_id=msgspec.UNSET if run.schedule_id is None else run.schedule_id,
+        retry_of=msgspec.UNSET if run.retry_of is None else run.retry_of,
     )
 
 

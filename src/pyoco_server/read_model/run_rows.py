@@ -88,7 +88,22 @@ def is_waiting(run: Run) -> bool:
 
 
 def submitted_row(run: Run) -> SubmittedRun:
-    return SubmittedRun(run.run_id, run.tenant_id, run.stage.value, run.submitted_at, run.tags)
+    return SubmittedRun(
+        run_id=run.run_id,
+        tenant=run.tenant_id,
+        stage=run.stage.value,
+        created=run.submitted_at,
+        tags=run.tags,
+        flow=run.flow_name,
+        took=_took(run),
+        retry_of=run.retry_of,
+    )
+
+
+def _took(run: Run) -> float | None:
+    if run.started_at is None or run.ended_at is None:
+        return None
+    return max(0.0, run.ended_at - run.started_at)
 
 
 def slim(run: Run) -> Run:

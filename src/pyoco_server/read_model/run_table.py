@@ -36,7 +36,7 @@ EXECUTING = "EXECUTING"
 LISTED_STATUSES = (*(status.value for status in RunStatus), WAITING, EXECUTING)
 
 # Raise it when the schema or what is in a row changes: an older file is deleted and filled again.
-SCHEMA = 10
+SCHEMA = 11
 
 _CREATE = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -223,14 +223,14 @@ def page_query(wanted: Filter, above: int, below: int) -> tuple[str, list[object
 def _parts(wanted: Filter) -> list[Filter]:
     """An index covers one status at a time, and either archived runs or the others."""
     if wanted.active:  # archived runs have ended
-        return [wanted._replace(status=status, archived=0) for status in _listed(_ACTIVE)]
+        return [wanted._replace(status=status, archived=0) for status in listed_as(_ACTIVE)]
     kinds = (0, 1) if wanted.archived is None else (wanted.archived,)
-    statuses = _listed(wanted.status.split(",")) if wanted.status else [None]
+    statuses = listed_as(wanted.status.split(",")) if wanted.status else [None]
     return [wanted._replace(status=status, archived=kind) for status, kind in product(statuses, kinds)]
 
 
-def _listed(statuses: Iterable[str]) -> list[str | None]:
-    """Values of the column, each once."""
+def listed_as(statuses: Iterable[str]) -> Sequence[str | None]:
+    """Values of the column `status`, each once."""
     return list(dict.fromkeys(value for status in statuses for value in _LISTED_AS.get(status, (status,))))
 
 

@@ -1,8 +1,8 @@
 """Runs by when they were submitted and by their tags, in the same SQLite file as `run_table`. Disposable.
 
 Two tables. `begun` has a row per run; its order never changes, so that a page begins right after the last run
-of the page before. `job_tags` is the inverted index from a tag to its runs, newest first. A row is written
-only when the stage or the tags of a run have changed.
+of the page before. `sorted_runs` reads it too. `job_tags` is the inverted index from a tag to its runs,
+newest first. A row is written only when the stage or the tags of a run have changed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ import msgspec
 
 CREATE = """
 CREATE TABLE begun (
-  run_id TEXT PRIMARY KEY, tenant TEXT, stage TEXT NOT NULL, created REAL NOT NULL, tags TEXT NOT NULL
+  run_id TEXT PRIMARY KEY, tenant TEXT, stage TEXT NOT NULL, created REAL NOT NULL, tags TEXT NOT NULL,
+  flow TEXT NOT NULL, took REAL, retry_of TEXT
 ) WITHOUT ROWID;
 CREATE INDEX begun_all ON begun (created, run_id);
 CREATE INDEX begun_stage ON begun (stage, created, run_id);
 CREATE INDEX begun_tenant ON begun (tenant, created, run_id) WHERE tenant IS NOT NULL;
 CREATE INDEX begun_tenant_stage ON begun (tenant, stage, created, run_id) WHERE tenant IS NOT NULL;
+CREATE INDEX begun_flow_stage ON begun (flow, stage, created, run_id);
+CREATE INDEX begun_tenant_flow_stage ON begun (tenant, flow, stage, created, run_id) WHERE tenant IS NOT NULL;
+CREATE INDEX begun_took ON begun (stage, took, run_id) WHERE took IS NOT NULL;
+CREATE INDEX begun_tenant_took ON begun (tenant, stage, took, run_id)
+  WHERE took IS NOT NULL AND tenant IS NOT NULL;
+CREATE INDEX begun_flow_took ON begun (flow, stage, took, run_id) WHERE took IS NOT NULL;
+CREATE INDEX begun_retries ON begun (retry_of, created, run_id) WHERE retry_of IS NOT NULL;
 CREATE TABLE job_tags (
   tag TEXT NOT NULL, created REAL NOT NULL, run_id TEXT NOT NULL, stage TEXT NOT NULL, tenant TEXT,
   PRIMARY KEY (tag, created, run_id)
@@ -33,20 +41,23 @@ CREATE INDEX job_tags_tenant_stage ON job_tags (tenant, tag, stage, created, run
 # The runs of a tag are counted up to this number to find the rarest of several tags.
 COUNTED_MAX = 1_000
 
-_PUT = "INSERT OR REPLACE INTO begun VALUES (?, ?, ?, ?, ?)"
+_PUT = "INSERT OR REPLACE INTO begun VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_TAG = "INSERT OR REPLACE INTO job_tags VALUES (?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM begun WHERE run_id = ?"
 _DROP_TAG = "DELETE FROM job_tags WHERE tag = ? AND created = ? AND run_id = ?"
 
 
 class SubmittedRun(NamedTuple):
-    """`stage`: its status, whether or not it was asked to stop."""
+    """`stage`: its status, whether or not it was asked to stop. `took`: from its start to its end."""
 
     run_id: str
     tenant: str | None
     stage: str
     created: float
     tags: tuple[str, ...]
+    flow: str = ""
+    took: float | None = None
+    retry_of: str | None = None
 
 
 class TagFilter(NamedTuple):
@@ -88,7 +99,7 @@ class TagTable:
         known = self._known(row.run_id)
         if known == row:
             return
-        self._db.execute(_PUT, (*row[:4], msgspec.json.encode(row.tags).decode()))
+        self._db.execute(_PUT, (*row[:4], msgspec.json.encode(row.tags).decode(), *row[5:]))
         if known is not None:
             self._untag(known, set(known.tags) - set(row.tags))
         self._db.executemany(
@@ -100,7 +111,9 @@ class TagTable:
 
     def _known(self, run_id: str) -> SubmittedRun | None:
         found = self._db.execute("SELECT * FROM begun WHERE run_id = ?", (run_id,)).fetchone()
-        return SubmittedRun._make((*found[:4], tuple(msgspec.json.decode(found[4])))) if found else None
+        if found is None:
+            return None
+        return SubmittedRun._make((*found[:4], tuple(msgspec.json.decode(found[4])), *found[5:]))
 
     def _rarest_first(self, wanted: TagFilter) -> TagFilter:
         """The runs of the first tag are scanned."""

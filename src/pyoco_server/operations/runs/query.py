@@ -100,7 +100,7 @@ async def _search(
         portion = PORTION
         while True:
             runs, goes_on = read_model.next_page(wanted, portion, place)
-            fitting = [run for run in runs if _has(run, sought)]
+            fitting = [run for run in runs if has_text(run, sought)]
             if len(found) + len(fitting) <= limit:
                 break
             portion //= 2  # too many for the page: it ends within this portion
@@ -112,8 +112,8 @@ async def _search(
     return found, place
 
 
-def _has(run: Run, sought: str) -> bool:
-    """In what a list shows of a run."""
+def has_text(run: Run, sought: str) -> bool:
+    """Whether what a list shows of a run contains this text, which is case-folded."""
     shown = (run.run_id, run.flow_name, run.tag, *run.tags, run.worker_id or "", run.error or "")
     return any(sought in one.casefold() for one in shown)
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
-
 import msgspec
 
 from pyoco_server.cursors import Scope, TokenRefused, seal, unseal
 from pyoco_server.errors import Invalid
 from pyoco_server.lifecycle.run import Run
+from pyoco_server.operations.runs.positions import packed, unpacked
 from pyoco_server.read_model.runs import ReadModel
 from pyoco_server.read_model.tag_table import SubmissionPosition, TagFilter
 from pyoco_server.store.store import Store
 
 TOKEN = "runs by tag"
-_WORD_BYTES = 8
 
 
 class NotOfThisList(Invalid):
@@ -33,9 +30,7 @@ async def newest_runs(
     runs = found[:limit]
     if len(found) <= limit:
         return runs, None
-    return runs, seal(
-        secret, TOKEN, scope, _written(SubmissionPosition(runs[-1].submitted_at, runs[-1].run_id))
-    )
+    return runs, seal(secret, TOKEN, scope, packed(runs[-1].submitted_at, runs[-1].run_id))
 
 
 def _scope(wanted: TagFilter) -> Scope:
@@ -47,24 +42,8 @@ def _opened(secret: bytes, scope: Scope, token: str | None) -> SubmissionPositio
     if token is None:
         return None
     try:
-        return _read(unseal(secret, TOKEN, scope, token))
+        return SubmissionPosition(*unpacked(unseal(secret, TOKEN, scope, token)))
     except TokenRefused:
         raise NotOfThisList(
             "This token is not one of this list: pass it on unchanged, with the same filters."
         ) from None
-
-
-def _written(last: SubmissionPosition) -> list[int]:
-    """Tokens contain integers only: the bits of the instant, and the id in pieces of eight bytes."""
-    (instant,) = struct.unpack(">q", struct.pack(">d", last.created))
-    text = last.run_id.encode()
-    pieces = (text[start : start + _WORD_BYTES] for start in range(0, len(text), _WORD_BYTES))
-    return [instant, len(text), *(int.from_bytes(piece) for piece in pieces)]
-
-
-def _read(position: Sequence[int]) -> SubmissionPosition:
-    instant, length, *pieces = position
-    (created,) = struct.unpack(">d", struct.pack(">q", instant))
-    sizes = (min(_WORD_BYTES, length - start) for start in range(0, length, _WORD_BYTES))
-    text = b"".join(piece.to_bytes(size) for piece, size in zip(pieces, sizes, strict=True))
-    return SubmissionPosition(created, text.decode())

@@ -11,6 +11,7 @@ from pyoco_server.http_api.routing.kinds import ChoiceKind, IntegerKind, NumberK
 from pyoco_server.http_api.routing.params import LAST_EVENT_ID, TICKET, AnyParam, ListParam, Param, path, text
 from pyoco_server.operations.runs.query import INVALID_LIST
 from pyoco_server.read_model.run_table import LISTED_STATUSES, Filter
+from pyoco_server.read_model.sorted_runs import BY_CHANGE, BY_SUBMISSION, ORDERS, Sorting
 
 LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 WAIT_SEC_MAX = 60.0
@@ -41,6 +42,30 @@ UPDATED_AFTER = Param[float | None](
     "Only runs that changed after this instant, in unix seconds.",
     err_id=INVALID_LIST,
 )
+SUBMITTED_AFTER = Param[float | None](
+    "submitted_after",
+    NumberKind("must be an instant in unix seconds."),
+    None,
+    "Only runs that were submitted after this instant, in unix seconds.",
+    err_id=INVALID_LIST,
+)
+SUBMITTED_BEFORE = Param[float | None](
+    "submitted_before",
+    NumberKind("must be an instant in unix seconds."),
+    None,
+    "Only runs that were submitted before this instant, in unix seconds.",
+    err_id=INVALID_LIST,
+)
+RETRY_OF = text("retry_of", "Only runs that retry this run: a whole id.")
+SORT = Param[str | None](
+    "sort",
+    ChoiceKind(ORDERS),
+    None,
+    f"What is sorted by; a minus: the greatest value first. By default {BY_CHANGE}, or {BY_SUBMISSION} "
+    "with `submitted_after`, `submitted_before` or `retry_of`. By duration: only runs that have started "
+    "and ended.",
+    err_id=INVALID_LIST,
+)
 CURSOR = text("cursor", "`next_cursor` of the previous page; opaque, valid for the same filters only.")
 YAML_SHA256 = text("workflow_yaml_sha256", "Only runs of the flow.yaml with this digest.")
 SEARCHED = Param(
@@ -65,6 +90,10 @@ LIST_PARAMS: tuple[AnyParam, ...] = (
     TAG,
     LIMIT,
     UPDATED_AFTER,
+    SUBMITTED_AFTER,
+    SUBMITTED_BEFORE,
+    RETRY_OF,
+    SORT,
     CURSOR,
     YAML_SHA256,
     SEARCHED,
@@ -90,17 +119,21 @@ LAST_ID_IN_QUERY = text("last_event_id", "Like the header, for clients that cann
 # Both streams read and check `include` and `since`.
 FOLLOW_PARAMS: tuple[AnyParam, ...] = (INCLUDE, SINCE, TIMEOUT_SEC, LAST_ID_IN_QUERY, LAST_EVENT_ID, TICKET)
 # With one of these parameters the answer is a page.
-PAGED_BY = frozenset({UPDATED_AFTER.name, CURSOR.name, YAML_SHA256.name, SEARCHED.name})
+_SORTED_BY = (SUBMITTED_AFTER.name, SUBMITTED_BEFORE.name, RETRY_OF.name)
+PAGED_BY = frozenset(
+    {UPDATED_AFTER.name, CURSOR.name, YAML_SHA256.name, SEARCHED.name, SORT.name, *_SORTED_BY}
+)
 
 
 class RunListParams(NamedTuple):
-    """`cursor` is None for the first page, and for a list without pages."""
+    """`cursor` is None for the first page, and for a list without pages. `sorting`: None by change."""
 
     wanted: Filter
     limit: int
     in_pages: bool
     cursor: str | None
     text: str | None = None
+    sorting: Sorting | None = None
 
 
 class WatchParams(NamedTuple):
@@ -127,7 +160,24 @@ def list_asked(request: Request, *, tenant_id: str | None) -> RunListParams:
     text = SEARCHED.read(request)
     in_pages = bool(asked & PAGED_BY)
     cursor = CURSOR.read(request) or None
-    return RunListParams(wanted, LIMIT.read(request), in_pages, cursor, text or None)
+    return RunListParams(wanted, LIMIT.read(request), in_pages, cursor, text or None, _sorting(request))
+
+
+def _sorting(request: Request) -> Sorting | None:
+    order = SORT.read(request)
+    sorting = Sorting(
+        order or BY_SUBMISSION,
+        SUBMITTED_AFTER.read(request),
+        SUBMITTED_BEFORE.read(request),
+        RETRY_OF.read(request) or None,
+    )
+    narrowed = [name for name in _SORTED_BY if getattr(sorting, name) is not None]
+    if order != BY_CHANGE:
+        return sorting if order or narrowed else None
+    if narrowed:
+        others = ", ".join(one for one in ORDERS if one != BY_CHANGE)
+        raise SORT.refuse(f"{BY_CHANGE} cannot be combined with {narrowed[0]}: sort by one of {others}.")
+    return None
 
 
 def id_prefix_asked(request: Request) -> str:

@@ -21,6 +21,7 @@ from pyoco_server.http_api.faces.runs.request_context import run_id_of, shown_in
 from pyoco_server.http_api.faces.runs.schedules import routes as schedules
 from pyoco_server.http_api.faces.runs.schemas import ACCEPTED, LIST, SCHEMAS, YAML_FORM
 from pyoco_server.http_api.faces.runs.yaml_form import form_of, submission_in, workflow_in
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.bodies import params_body, read_aside, small_body
 from pyoco_server.http_api.requests.idempotency import key_of, key_param
@@ -29,9 +30,11 @@ from pyoco_server.http_api.routing.face import Face
 from pyoco_server.http_api.routing.operation import Content, Operation, json_body, json_of
 from pyoco_server.http_api.routing.schemas import OBJECT, TEXT, record, ref
 from pyoco_server.lifecycle.events import RunSubmitted
+from pyoco_server.lifecycle.run import Run
 from pyoco_server.operations.fleet import workers
 from pyoco_server.operations.live.run_views import wait_for_end
 from pyoco_server.operations.runs import cancel, query, submit
+from pyoco_server.operations.runs.sorted_list import page_of_sorted_runs
 from pyoco_server.operations.runs.submit_yaml import submit_yaml, with_workflow
 
 
@@ -93,11 +96,16 @@ async def list_runs(request: Request) -> Response:
     if not asked.in_pages:
         runs = await query.list_runs(gateway.read_model, asked.wanted, asked.limit)
         return json_answer(await shown_in_lists(gateway.store, runs, detailed=detailed))
-    runs, next_cursor = await query.page_of_runs(
-        gateway.store, gateway.read_model, asked.wanted, asked.limit, asked.cursor, text=asked.text
-    )
+    runs, next_cursor = await _page(gateway, asked)
     items = await shown_in_lists(gateway.store, runs, detailed=detailed)
     return json_answer({"items": items, "next_cursor": next_cursor})
+
+
+async def _page(gateway: Gateway, asked: params.RunListParams) -> tuple[list[Run], str | None]:
+    read = gateway.store, gateway.read_model, asked.wanted
+    if asked.sorting is None:
+        return await query.page_of_runs(*read, asked.limit, asked.cursor, text=asked.text)
+    return await page_of_sorted_runs(*read, asked.sorting, asked.limit, asked.cursor, text=asked.text)
 
 
 async def cancel_run(request: Request) -> Response:
@@ -116,12 +124,16 @@ def _checked(body: bytes, request: Request, config: NatsBackendConfig) -> RunSub
     return submit.validate(wire.submission(body, request.headers, caller_of(request)), config)
 
 
-_PAGES = """With `updated_after`, `cursor`, `q`, `id_prefix` or `workflow_yaml_sha256` answers are
-`{items, next_cursor}`. Send `next_cursor` with the same filters until it is null; an empty `cursor` asks for
-the first page.
+_PAGES = """With `updated_after`, `cursor`, `q`, `id_prefix`, `workflow_yaml_sha256`, `submitted_after`,
+`submitted_before`, `retry_of` or `sort` answers are `{items, next_cursor}`. Send `next_cursor` with the same
+filters until it is null; an empty `cursor` asks for the first page.
 
 Pages are sorted by the latest change, newest first. No change is lost: a run that changes while pages are
-read comes, or comes again, after the oldest. `next_cursor` is null when every run was shown as it is now."""
+read comes, or comes again, after the oldest. `next_cursor` is null when every run was shown as it is now.
+
+Sorted by submission or duration, no run comes twice. Runs that get a place before the cursor meanwhile are
+not shown. Filters other than status, flow and `retry_of` look at a few thousand runs for a page: it may have
+few items, or none, and still a `next_cursor`."""
 _SNAPSHOT = """The answer has the members of `RunSnapshot`, except `pyoco`. These it has only with a value:
 `retry_of`, `retry_from`, `start_at`, `schedule_id`, `cancel_reason` (of the cancel) and `worker_alive`
 (false from the loss of the worker until another one takes the run over)."""
