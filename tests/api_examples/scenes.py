@@ -260,6 +260,7 @@ async def show_operator(tour: Tour) -> None:
     await tour.show(200, "get_letter", letter_id=letter)
     await tour.show(200, "redrive", letter_id=letter, body={"again": False})
     await tour.show(409, "redrive", letter_id=letter, body={"again": False})
+    await tour.show(200, "dismiss", letter_id=letter, body={"note": "the schema was fixed in 1.4"})
     waiting = (await tour.show(200, "submit_run", body={"flow_name": "release"}))["run_id"]
 
     async def waits() -> bool:

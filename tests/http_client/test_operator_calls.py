@@ -58,4 +58,9 @@ def test_dead_letters_are_listed_and_redriven(client: PyocoHttpClient) -> None:
     assert client.wait_run(redriven["run_id"], 20)["status"] == "FAILED"
     with pytest.raises(httpx.HTTPStatusError):
         client.redrive_dead_letter(letter["id"])
+    assert client.dismiss_dead_letter(letter["id"], "fixed")["dismissed"]["note"] == "fixed"
+    assert client.dismiss_dead_letter(letter["id"])["dismissed"]["note"] == "fixed"
+    assert letter["id"] not in [one["id"] for one in client.list_dead_letters(kind="execution")["items"]]
+    every = client.list_dead_letters(include_dismissed=True)["items"]
+    assert letter["id"] in [one["id"] for one in every]
     assert client.redrive_dead_letter(letter["id"], again=True)["run_id"] != redriven["run_id"]

@@ -73,6 +73,10 @@ class Names(Table):
         return f"{self._environment}_graphs"
 
     @property
+    def dismissals_kv_bucket(self) -> str:
+        return f"{self._environment}_dismissals"
+
+    @property
     def refused_stream(self) -> str:
         return f"{self._environment.upper()}_REFUSED"
 

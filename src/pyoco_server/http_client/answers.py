@@ -152,3 +152,18 @@ class ScheduleAnswer(TypedDict, total=False):
     last_run_id: str | None
     dispatch_count: int
     last_error: str | None
+
+
+class DismissalAnswer(TypedDict):
+    """Who dismissed a dead letter first, when (unix seconds) and why."""
+
+    at: float
+    by: str | None
+    note: str | None
+
+
+class DismissAnswer(TypedDict):
+    """A dead letter that was dismissed."""
+
+    letter_id: str
+    dismissed: DismissalAnswer

@@ -149,3 +149,4 @@ class AsyncPyocoClient:
     list_dead_letters = Awaited(operator.list_dead_letters)
     get_dead_letter = Awaited(operator.get_dead_letter)
     redrive_dead_letter = Awaited(operator.redrive_dead_letter)
+    dismiss_dead_letter = Awaited(operator.dismiss_dead_letter)

@@ -150,3 +150,4 @@ class PyocoHttpClient:
     list_dead_letters = Blocking(operator.list_dead_letters)
     get_dead_letter = Blocking(operator.get_dead_letter)
     redrive_dead_letter = Blocking(operator.redrive_dead_letter)
+    dismiss_dead_letter = Blocking(operator.dismiss_dead_letter)

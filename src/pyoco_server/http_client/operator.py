@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import httpx
 
+from pyoco_server.http_client.answers import DismissAnswer
 from pyoco_server.http_client.calls import given, path_of
 from pyoco_server.http_client.script import ApiRequest, NextChunk, Open, Script, ask, send
 
@@ -72,10 +73,16 @@ def delete_wheel(wheel_name: str) -> Script[dict[str, Any]]:
 
 
 def list_dead_letters(
-    *, limit: int | None = None, reason: str | None = None, cursor: str | None = None
+    *,
+    limit: int | None = None,
+    reason: str | None = None,
+    kind: str | None = None,
+    include_dismissed: bool | None = None,
+    cursor: str | None = None,
 ) -> Script[dict[str, Any]]:
-    """`{"items", "next_cursor"}`, the newest first."""
-    return ask(ApiRequest("GET", "/dlq", given(limit=limit, reason=reason, cursor=cursor)))
+    """`{"items", "next_cursor"}`, the newest first. `kind`: `delivery` or `execution`."""
+    query = given(limit=limit, reason=reason, kind=kind, include_dismissed=include_dismissed, cursor=cursor)
+    return ask(ApiRequest("GET", "/dlq", query))
 
 
 def get_dead_letter(letter_id: str) -> Script[dict[str, Any]]:
@@ -87,3 +94,11 @@ def redrive_dead_letter(letter_id: str, *, again: bool = False) -> Script[dict[s
     """`{"letter_id", "run_id", "status"}` of a new run; `again`: also if it was redriven."""
     path = path_of("dlq", letter_id, "redrive")
     return ask(ApiRequest("POST", path, json={"again": again}, repeatable=False))
+
+
+def dismiss_dead_letter(letter_id: str, note: str | None = None) -> Script[DismissAnswer]:
+    """Leave the letter out of lists: `{"letter_id", "dismissed": {"at", "by", "note"}}`.
+
+    The first dismissal counts: a repetition changes nothing and returns it.
+    """
+    return ask(ApiRequest("POST", path_of("dlq", letter_id, "dismiss"), json=given(note=note)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -173,6 +173,14 @@ class JetStream:
             if not batch.goes_on or len(found) >= count:
                 return found
             seq = found[-1].seq
+
+    async def last_of(self, stream: str, subjects: Sequence[str]) -> list[StoredMessage]:
+        """The last message of each of these subjects that has one."""
+        found: list[StoredMessage] = []
+        for first in range(0, len(subjects), BATCH_MAX):
+            wanted = subjects[first : first + BATCH_MAX]
+            found += (await self._batch(stream, {"multi_last": wanted, "batch": len(wanted)})).messages
+        return found
 
     async def _batch(self, stream: str, ask: Mapping[str, object]) -> _Batch:
         where = f"$JS.API.DIRECT.GET.{stream}"

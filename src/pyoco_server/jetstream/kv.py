@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 
 from pyoco_server.errors import Unavailable
@@ -82,6 +82,10 @@ class Bucket:
     async def page(self, keys: str, count: int, revision: int = 0) -> list[StoredMessage]:
         """The same, at most `count` of them."""
         return await self._jetstream.page(self.stream, self.prefix + keys, revision, count)
+
+    async def last_of(self, keys: Sequence[str]) -> list[StoredMessage]:
+        """The current values of these keys, those that exist."""
+        return await self._jetstream.last_of(self.stream, [self.prefix + key for key in keys])
 
     async def now(self) -> float:
         """The time of the broker."""

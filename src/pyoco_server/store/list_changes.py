@@ -17,6 +17,9 @@ from pyoco_server.supervision import Loop
 
 OnChange = Callable[[str], None]
 
+# Streams that are part of another list than the one of their name.
+_LIST_OF = {"dismissals": "dead_letters"}
+
 
 class StreamChanges:
     def __init__(
@@ -26,6 +29,7 @@ class StreamChanges:
         self._on_change = on_change
         self._streams = {
             "dead_letters": config.dlq_stream,
+            "dismissals": f"KV_{config.dismissals_kv_bucket}",
             "schedules": f"KV_{config.schedules_kv_bucket}",
             "wheels": f"KV_{config.wheel_history_kv_bucket}",
         }
@@ -61,7 +65,8 @@ class StreamChanges:
         ends = await self._ends()
         for name, feed in self._feeds.items():
             feed.continue_after(ends[name])
-            self._on_change(name)
+            self._on_change(_LIST_OF.get(name, name))
 
     def _handler_of(self, name: str) -> Callable[[str, int, bytes, bytes], None]:
-        return lambda _subject, _seq, _headers, _data: self._on_change(name)
+        changed = _LIST_OF.get(name, name)
+        return lambda _subject, _seq, _headers, _data: self._on_change(changed)

@@ -260,6 +260,8 @@ def _buckets(config: NatsBackendConfig) -> list[StreamSettings]:
                 "headers_only": True,
             },
         },
+        # As long as a letter: a dismissal is never older than its letter.
+        _bucket(config.dismissals_kv_bucket) | {"max_age": int(config.dlq_max_age_sec * NANOSECONDS)},
         _bucket(config.wheel_history_kv_bucket)
         | {"max_age": int(config.wheel_history_ttl_sec * NANOSECONDS)},
         _object_bucket(config.results_object_bucket),

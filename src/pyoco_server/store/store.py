@@ -36,6 +36,7 @@ from pyoco_server.store.limits import RateLimits
 from pyoco_server.store.logs.reader import LogReader
 from pyoco_server.store.logs.writer import Logs
 from pyoco_server.store.queue.dead_letters import DeadLetters
+from pyoco_server.store.queue.dismissals import Dismissals
 from pyoco_server.store.queue.jobs import JobQueue
 from pyoco_server.store.rechecks import Rechecks
 from pyoco_server.store.resource_checks import StreamProblem
@@ -101,6 +102,7 @@ class Store:
             self.client, self.jetstream, config, may_pull=lambda: self.why_not_ready is None
         )
         self.dead_letters = DeadLetters(self.client, self.jetstream, config)
+        self.dismissals = Dismissals(self.jetstream, config)
         self.registry = WorkerRegistry(self.client, self.jetstream, config)
         self.leases = Leases(self.jetstream, config)
         self.leftovers = RunNotes(self.jetstream, config, "leftover", tuple[str, ...], ())

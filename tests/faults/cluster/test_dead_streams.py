@@ -56,6 +56,7 @@ REFUSED: dict[str, set[str]] = {
     "wheel_history": set(),
     "results": set(),
     "rechecks": set(),
+    "dismissals": set(),  # it is asked for existing letters only
     "limits": set(),
     "artifacts": set(),
 }

@@ -70,6 +70,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/dlq"): TENANT,
     ("GET", "/dlq/{letter_id}"): TENANT,
     ("POST", "/dlq/{letter_id}/redrive"): TENANT,
+    ("POST", "/dlq/{letter_id}/dismiss"): TENANT,
     ("GET", "/approvals"): TENANT,
     ("POST", "/runs"): Route(Reach.TENANT, {"flow_name": "of-b"}),
     ("GET", "/runs"): TENANT,

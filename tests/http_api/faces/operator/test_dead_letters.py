@@ -24,7 +24,7 @@ from tests.worker.stage import Flows, config_on, foreign_job, publish_job, worki
 
 MEMBERS = [
     "id", "timestamp", "reason", "error", "run_id", "flow_name", "tag", "tags", "worker_id", "num_delivered",
-    "subject",
+    "subject", "kind", "redriven_as", "dismissed",
 ]  # fmt: skip
 
 
@@ -223,6 +223,89 @@ async def test_a_redrive_with_a_strange_body_is_422(
     expect_error(await client.post("/dlq/1/redrive", content=body), 422, "ERR-PYOCO-0002")
 
 
+async def test_a_dismissed_letter_is_left_out_and_kept(client: httpx.AsyncClient, store: Store) -> None:
+    await written(store, run_id="first")
+    await written(store, run_id="second")
+    answer = await client.post("/dlq/1/dismiss", json={"note": "the table was missing"})
+    assert answer.status_code == 200, answer.text
+    dismissed = answer.json()["dismissed"]
+    assert (dismissed["note"], dismissed["by"]) == ("the table was missing", None)
+    # The first dismissal counts.
+    again = await client.post("/dlq/1/dismiss", json={"note": "another note"})
+    assert again.json() == answer.json()
+    assert [item["run_id"] for item in (await page(client))["items"]] == ["second"]
+    every = (await page(client, "?include_dismissed=true"))["items"]
+    assert [(item["run_id"], item["dismissed"]) for item in every] == [("second", None), ("first", dismissed)]
+    assert (await client.get("/dlq/1")).json()["dismissed"] == dismissed
+    assert (await client.post("/dlq/2/dismiss")).json()["dismissed"]["note"] is None
+    assert (await page(client))["items"] == []
+
+
+async def test_concurrent_dismissals_leave_one(
+    client: httpx.AsyncClient, config: NatsBackendConfig, store: Store
+) -> None:
+    await written(store)
+    async with serving(config) as other:
+        notes = [
+            one.post("/dlq/1/dismiss", json={"note": f"{number}"})
+            for number, one in enumerate((client, other, client, other))
+        ]
+        answers = await asyncio.gather(*notes)
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_a_dismissal_belongs_to_its_letter_and_not_to_its_number(
+    client: httpx.AsyncClient, store: Store
+) -> None:
+    """After the stream was created again, the first letter is another one."""
+    await written(store, run_id="before")
+    await client.post("/dlq/1/dismiss")
+    [kept] = [one async for one in store.dead_letters.newest_first()]
+    other = msgspec.structs.replace(kept, letter=msgspec.structs.replace(kept.letter, run_id="after"))
+    assert await store.dismissals.of([other]) == {}
+    assert list(await store.dismissals.of([kept])) == [1]
+
+
+async def test_letters_are_filtered_by_their_kind(client: httpx.AsyncClient, store: Store) -> None:
+    reasons = ("execution_error", "max_deliver", "invalid_job", "execution_error", "flow_not_found")
+    for reason in reasons:
+        await written(store, reason)
+    for kind, wanted in (
+        ("delivery", ["flow_not_found", "invalid_job", "max_deliver"]),
+        ("execution", ["execution_error"] * 2),
+        ("", list(reversed(reasons))),
+    ):
+        items = (await page(client, f"?kind={kind}"))["items"]
+        assert [item["reason"] for item in items] == wanted
+    first = await page(client, "?kind=delivery&limit=1")
+    rest = await page(client, f"?kind=delivery&limit=5&cursor={first['next_cursor']}")
+    assert [item["reason"] for item in rest["items"]] == ["invalid_job", "max_deliver"]
+    expect_error(await client.get("/dlq?kind=other"), 422, "ERR-PYOCO-0002")
+    mixed = await client.get(f"/dlq?kind=execution&cursor={first['next_cursor']}")
+    expect_error(mixed, 422, "ERR-PYOCO-0002")
+
+
+async def test_many_letters_are_checked_in_few_requests(
+    client: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "CHECKED_AT_ONCE", 3)
+    for number in range(8):
+        await written(store, run_id=f"r{number}")
+    for letter_id in (2, 4, 8):
+        await client.post(f"/dlq/{letter_id}/dismiss")
+    assert [item["id"] for item in (await page(client))["items"]] == ["7", "6", "5", "3", "1"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"note":1}', b'{"note":"' + b"x" * 1001 + b'"}'])
+async def test_a_dismissal_with_a_strange_body_is_422(
+    client: httpx.AsyncClient, store: Store, body: bytes
+) -> None:
+    await written(store)
+    expect_error(await client.post("/dlq/1/dismiss", content=body), 422, "ERR-PYOCO-0002")
+    assert (await client.get("/dlq/1")).json()["dismissed"] is None
+
+
 async def test_letters_are_their_tenants(nats_server: NatsServer) -> None:
     async with as_tenants(nats_server, "acme", "other") as (store, [acme, other]):
         ours = await submit(acme)
@@ -235,11 +318,15 @@ async def test_letters_are_their_tenants(nats_server: NatsServer) -> None:
         assert [item["run_id"] for item in (await page(other))["items"]] == [job["run_id"]]
         expect_error(await other.get("/dlq/1"), 404, None)
         expect_error(await other.post("/dlq/1/redrive"), 404, None)
+        expect_error(await other.post("/dlq/1/dismiss"), 404, None)
         expect_error(await acme.get("/dlq/3"), 404, None)
         redriven = (await acme.post("/dlq/1/redrive")).json()["run_id"]
         run = (await acme.get(f"/runs/{redriven}")).json()
         assert (run["tenant_id"], run["retry_of"]) == ("acme", ours)
         expect_error(await other.get(f"/runs/{redriven}"), 404, "ERR-PYOCO-0005")
+        dismissed = (await acme.post("/dlq/1/dismiss", json={"note": "known"})).json()["dismissed"]
+        assert dismissed["by"].startswith("api_key:")
+        assert (await page(acme))["items"] == []
 
 
 async def test_without_a_broker_all_of_it_is_503(nats_server: NatsServer) -> None:
@@ -250,5 +337,6 @@ async def test_without_a_broker_all_of_it_is_503(nats_server: NatsServer) -> Non
             await client.get("/dlq"),
             await client.get("/dlq/1"),
             await client.post("/dlq/1/redrive"),
+            await client.post("/dlq/1/dismiss"),
         ):
             expect_error(answer, 503, "ERR-PYOCO-0003")

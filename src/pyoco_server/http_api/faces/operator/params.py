@@ -14,6 +14,7 @@ from pyoco_server.http_api.routing.kinds import (
     uppered,
 )
 from pyoco_server.http_api.routing.params import Param, path, text
+from pyoco_server.operations.fleet.dead_letters import LetterKind
 from pyoco_server.operations.fleet.wheels import is_wheel_name
 from pyoco_server.store.fleet.registry import WorkerState
 from pyoco_server.store.fleet.wheels import WheelAction
@@ -68,6 +69,14 @@ ACTION = Param[str | None]("action", _ACTION, None, "Only this action.", skips="
 
 LETTERS_LIMIT = _limit(50, 200)
 REASON = text("reason", "Only letters with this reason, like execution_error.")
+LETTER_KIND = Param[str | None](
+    "kind",
+    ChoiceKind(tuple(LetterKind), f"must be {' or '.join(LetterKind)}.", lowered),
+    None,
+    "`delivery`: what could not be delivered or started. `execution`: runs whose code failed.",
+    skips="blank",
+)
+INCLUDE_DISMISSED = Param("include_dismissed", FLAG, False, "Also letters that were dismissed.")
 CURSOR = text("cursor", "Where the page before ended: its `next_cursor`.")
 LETTER_ID = path("letter_id")
 APPROVALS_LIMIT = _limit(50, 200)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -12,11 +12,12 @@ from pyoco_server.canonical_json import CanonicalJsonError, check_members
 from pyoco_server.errors import Invalid, NotFound, problem_at
 from pyoco_server.http_api.faces.operator import params
 from pyoco_server.json_value import JsonObject
-from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery
+from pyoco_server.operations.fleet.dead_letters import DeadLetterQuery, LetterKind, ShownLetter
 from pyoco_server.operations.fleet.workers import WorkerFilter
 from pyoco_server.store.fleet.registry import WorkerState
 from pyoco_server.store.fleet.wheels import Wheel
 from pyoco_server.store.queue.dead_letters import KeptLetter
+from pyoco_server.store.queue.dismissals import NOTE_CHARS_MAX, Dismissal
 from pyoco_server.store.runs.log import StoredRun
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ class WorkerPatch(msgspec.Struct, frozen=True):
 
 class Redrive(msgspec.Struct):
     again: bool = False
+
+
+class Dismiss(msgspec.Struct):
+    note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARS_MAX)] | None = None
 
 
 def worker_filter(request: Request) -> WorkerFilter:
@@ -86,9 +91,12 @@ def source(request: Request) -> dict[str, str | None]:
 
 
 def letter_query(request: Request) -> DeadLetterQuery:
+    kind = params.LETTER_KIND.read(request)
     return DeadLetterQuery(
         limit=params.LETTERS_LIMIT.read(request),
         reason=params.REASON.read(request) or None,
+        kind=LetterKind(kind) if kind else None,
+        dismissed=params.INCLUDE_DISMISSED.read(request),
         cursor=params.CURSOR.read(request) or None,
     )
 
@@ -101,17 +109,27 @@ def letter_id(path: Mapping[str, str]) -> int:
     return int(raw)
 
 
-def letter(kept: KeptLetter, *, whole: bool) -> JsonObject:
-    """In the members of appendix E. A list leaves out the message, which may be long."""
-    shown = {"id": str(kept.seq)} | msgspec.structs.asdict(kept.letter)
+def letter(found: ShownLetter, *, whole: bool) -> JsonObject:
+    """In the members of appendix E, then ours. A list leaves out the message, which may be long."""
+    shown = {"id": str(found.kept.seq)} | msgspec.structs.asdict(found.kept.letter)
     if not whole:
         del shown["payload"]
-    return shown
+    dismissal = msgspec.structs.asdict(found.dismissal) if found.dismissal is not None else None
+    return shown | {"kind": found.kind, "redriven_as": found.redriven_as, "dismissed": dismissal}
 
 
 def read_again(body: bytes) -> bool:
     """The body is optional."""
     return _decode(body, Redrive).again if body.strip() else Redrive().again
+
+
+def read_note(body: bytes) -> str | None:
+    """The body is optional."""
+    return (_decode(body, Dismiss).note or "").strip() or None if body.strip() else None
+
+
+def dismissed(kept: KeptLetter, dismissal: Dismissal) -> JsonObject:
+    return {"letter_id": str(kept.seq), "dismissed": msgspec.structs.asdict(dismissal)}
 
 
 def redriven(kept: KeptLetter, stored: StoredRun) -> JsonObject:
