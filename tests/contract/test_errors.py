@@ -130,7 +130,7 @@ async def test_err_0006_no_worker_knows_the_flow(
     run = await run_to_end(client, "nobody_has_it")
     assert (run["status"], run["error"]) == (
         "FAILED",
-        "flow_not_found: this worker knows no flow 'nobody_has_it'",
+        "flow_not_found: flow 'nobody_has_it' is not registered on this worker",
     )
     await until(lambda: "ERR-PYOCO-0006" in logged(caplog))
 

@@ -82,12 +82,12 @@ def test_language_and_theme_are_chosen_here_and_kept(in_english: Visit, site: Up
     in_english.open("/runs")
     in_english.page.get_by_label("Language").select_option("ja")
     expect(in_english.page.get_by_role("heading", level=1)).to_have_text("実行")
-    in_english.page.get_by_label("テーマ").select_option("dark")
+    in_english.page.get_by_label("外観").select_option("dark")
     in_english.page.reload()
     expect(in_english.page.get_by_role("heading", level=1)).to_have_text("実行")
     assert in_english.page.evaluate("document.documentElement.dataset.theme") == "dark"
     ground = "getComputedStyle(document.body).backgroundColor"
     assert in_english.page.evaluate(ground) == "rgb(16, 19, 24)"
-    in_english.page.get_by_label("テーマ").select_option("light")
+    in_english.page.get_by_label("外観").select_option("light")
     assert in_english.page.evaluate(ground) == "rgb(246, 247, 249)"
     assert in_english.page.evaluate("document.documentElement.lang") == "ja"

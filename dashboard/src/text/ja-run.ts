@@ -34,7 +34,7 @@ export const jaRun: Record<keyof typeof enRun, string> = {
   'run.events': 'イベント',
   'run.log': 'ログ',
   'run.details': '詳細',
-  'run.noTasks': 'ワーカーが引き受けるとタスクが表示されます。',
+  'run.noTasks': 'ワーカーが実行を始めるとタスクが表示されます。',
   'run.noTasksEver': 'タスクが記録される前に終了しました。',
   'run.unordered': 'このフローの依存関係は不明です。タスクは順番に並べています。',
   'run.tooMany': '{n} タスクのフローは大きすぎて描けません。タイムラインにはすべて表示されます。',

@@ -34,7 +34,7 @@ async def test_a_flow_the_worker_does_not_know_ends_the_run_failed(store: Store)
         await queue_drained(store)
         failed = await ended_as(store, run_id, "FAILED")
         assert failed.pyoco.reason == "flow_not_found"
-        assert failed.error == "flow_not_found: this worker knows no flow 'unheard_of'"
+        assert failed.error == "flow_not_found: flow 'unheard_of' is not registered on this worker"
         letter = await the_letter(store)
         assert (letter["reason"], letter["run_id"]) == ("flow_not_found", run_id)
         assert (letter["flow_name"], letter["tag"], letter["tags"]) == ("unheard_of", "default", ["default"])

@@ -36,7 +36,7 @@ def _why(flow_name: str, error: BaseException) -> tuple[str, str]:
     if isinstance(error, CodeRefused):
         return EXECUTION_ERROR, str(error)
     if isinstance(error, KeyError):
-        return FLOW_NOT_FOUND, f"this worker knows no flow '{flow_name}'"
+        return FLOW_NOT_FOUND, f"flow '{flow_name}' is not registered on this worker"
     return EXECUTION_ERROR, error_text(error)
 
 

@@ -48,14 +48,12 @@ async def test_how_many_are_ahead_of_it_in_the_queue_of_its_tag(
     await store.registry.merge("w1", entry)
     await submitted(store, tag="other")
     first, second, third, fourth = [await submitted(store) for _ in range(4)]
-    assert await told(drive, first) == [
-        ("QUEUED", "It is the next for a free worker of tag default; it waits")
-    ]
+    assert await told(drive, first) == [("QUEUED", "Next in line for a free worker of tag default. Queued")]
     assert await told(drive, second) == [
-        ("QUEUED", "One run is ahead of it in the queue of tag default; it waits")
+        ("QUEUED", "One run is ahead of it in the queue of tag default. Queued")
     ]
     assert await told(drive, third) == [
-        ("QUEUED", "2 runs are ahead of it in the queue of tag default; it waits")
+        ("QUEUED", "2 runs are ahead of it in the queue of tag default. Queued")
     ]
     assert "前に 3 件あります" in (await told(drive, fourth, "ja"))[0][1]
     monkeypatch.setattr("pyoco_server.http_api.faces.executions.why_texts.AHEAD_MAX", 2)
@@ -72,10 +70,10 @@ async def test_a_worker_that_gives_no_sign_of_life_is_named_with_the_moment_of_t
     async with working(store.config, flows, worker_id="w7") as worker:
         handling = asyncio.create_task(worker.run_once(timeout=20.0))
         await until(started.is_set)
-        assert await told(drive, run_id) == [("AT_WORKER", "Worker w7 runs it.")]
+        assert await told(drive, run_id) == [("AT_WORKER", "Worker w7 is executing it.")]
         monkeypatch.setattr(workers_module, "LEASE_OVERDUE", -1.0)  # as if its next sign were overdue already
         [(reason, sentence)] = await told(drive, run_id)
-        assert (reason, sentence) == ("WORKER_LOST", "Worker w7 gives no sign of life")
+        assert (reason, sentence) == ("WORKER_LOST", "Worker w7 has sent no heartbeat")
         go_on.set()
         await handling
 
@@ -98,8 +96,8 @@ async def test_a_task_that_failed_and_is_tried_again_says_with_what(
     reasons = await why_module.why(store, read_model, run)
     shown: Any = explained(reasons, [], "en")
     assert [one["message"] for one in shown["reasons"]] == [
-        "Worker w runs it.",
-        "Node buy failed (the shop is closed); attempt 2 follows in a moment.",
+        "Worker w is executing it.",
+        "Node buy failed (the shop is closed); attempt 2 follows shortly.",
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyoco_server.http_api.faces.executions import wire
 from pyoco_server.http_api.faces.executions.errors import word_of
 from pyoco_server.json_value import JsonObject
+from pyoco_server.lifecycle.status import SLEEP_KEY_PREFIX
 from pyoco_server.operations.runs.why import AHEAD_MAX, Because
 from pyoco_server.store.runs.refusals import Refusal
 from pyoco_server.texts import Language
@@ -14,33 +15,36 @@ from pyoco_server.texts import Language
 NAMES_SHOWN = 10
 
 ENGLISH = {
-    "not_started": "It was created and not started: POST …/start begins it.",
+    "not_started": "It was created and not started. POST …/start starts it.",
     "ready": "Node {task} is READY: its driver may start attempt {attempt}.",
     "running": "Node {task} is RUNNING at {worker}{until}.",
-    "waiting": "Node {task} waits for an answer to {key} since {since}{until}.",
+    "waiting": "Waiting for an answer to “{key}” (node {task}) since {since}{until}.",
+    "waiting_for_approval": "Waiting for approval “{task}” since {since}{until}.",
+    "sleeping": "Node {task} has been sleeping since {since}{until}.",
     "retrying": "Node {task} failed ({error}) and is READY again at {at}.",
     "after": "Node {task} comes after {tasks}.",
-    "parked": "It waits, and no worker holds it.",
-    "at_worker": "Worker {worker} runs it.",
-    "trying_again": "Node {task} failed ({error}); attempt {attempt} follows in a moment.",
-    "worker_lost": "Worker {worker} gives no sign of life since {since}: it is taken over at about {at}.",
-    "queued": "{ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
-    "queued_next": "It is the next for a free worker of tag {tag}; it waits since {since}.",
-    "queued_far": "At least {ahead} runs are ahead of it in the queue of tag {tag}; it waits since {since}.",
-    "queued_behind_one": "One run is ahead of it in the queue of tag {tag}; it waits since {since}.",
-    "no_worker": "No live worker serves the tag {tag}: start one, or cancel.",
-    "draining": "All {count} workers for tag {tag} are draining: they take no new runs. Resume one, start "
-    "another, or cancel.",
-    "draining_alone": "The only worker for tag {tag} is draining: it takes no new runs. Resume it, start "
-    "another, or cancel.",
-    "not_yet": "It is to start at {at}.",
-    "cancelling": "A cancel was accepted at {at}{by}; worker {worker} is being stopped. It ends CANCELED.",
-    "completed": "It is COMPLETED: every last node that ran succeeded.",
-    "forgiven": "Node {task} failed ({error}), which a join after it forgives.",
-    "cancelled": "It is CANCELED: a cancel was accepted at {at}{by}, and nothing undoes that.",
-    "failed": "It FAILED ({reason}){task}: {error}",
+    "parked": "It is waiting and occupies no worker.",
+    "at_worker": "Worker {worker} is executing it.",
+    "trying_again": "Node {task} failed ({error}); attempt {attempt} follows shortly.",
+    "worker_lost": "Worker {worker} has sent no heartbeat since {since}. Another worker takes the run over "
+    "at about {at}.",
+    "queued": "{ahead} runs are ahead of it in the queue of tag {tag}. Queued since {since}.",
+    "queued_next": "Next in line for a free worker of tag {tag}. Queued since {since}.",
+    "queued_far": "At least {ahead} runs are ahead of it in the queue of tag {tag}. Queued since {since}.",
+    "queued_behind_one": "One run is ahead of it in the queue of tag {tag}. Queued since {since}.",
+    "no_worker": "No live worker serves the tag {tag}. Start one, or cancel the run.",
+    "draining": "All {count} workers of tag {tag} are draining and take no new runs. Resume one, "
+    "start another, or cancel the run.",
+    "draining_alone": "The only worker of tag {tag} is draining and takes no new runs. Resume it, start "
+    "another, or cancel the run.",
+    "not_yet": "Scheduled to start at {at}.",
+    "cancelling": "A cancel was accepted at {at}{by}. Worker {worker} is stopping it; it ends CANCELED.",
+    "completed": "COMPLETED: every final node that was executed succeeded.",
+    "forgiven": "Node {task} failed ({error}); a later join tolerates that.",
+    "cancelled": "CANCELED: a cancel was accepted at {at}{by}. It cannot be undone.",
+    "failed": "FAILED ({reason}){task}: {error}",
     "task_failed": "Node {task} failed: {error}",
-    "until": ", at most until {until}",
+    "until": ", until {until} at the latest",
     "by": " from {by}",
     "of_task": " at node {task}",
 }
@@ -48,31 +52,35 @@ JAPANESE = {
     "not_started": "作成済みですが開始されていません。POST …/start で開始します。",
     "ready": "ノード {task} は READY です。実行側は試行 {attempt} を開始できます。",
     "running": "ノード {task} は {worker} で RUNNING です{until}。",
-    "waiting": "ノード {task} は {since} から {key} への回答を待っています{until}。",
-    "retrying": "ノード {task} は失敗しました（{error}）。{at} に再び READY になります。",
+    "waiting": "{since} から「{key}」への回答を待っています (ノード {task}){until}。",
+    "waiting_for_approval": "{since} から承認「{task}」を待っています{until}。",
+    "sleeping": "ノード {task} は {since} からスリープ中です{until}。",
+    "retrying": "ノード {task} は失敗しました ({error})。{at} に再び READY になります。",
     "after": "ノード {task} は {tasks} の後に続きます。",
-    "parked": "待機中で、どの worker にも割り当てられていません。",
-    "at_worker": "worker {worker} が実行しています。",
-    "trying_again": "ノード {task} は失敗しました（{error}）。まもなく試行 {attempt} を行います。",
-    "worker_lost": "worker {worker} は {since} から応答がありません。{at} ごろ別の worker が引き継ぎます。",
+    "parked": "待機中で、ワーカーを使用していません。",
+    "at_worker": "ワーカー {worker} が実行しています。",
+    "trying_again": "ノード {task} は失敗しました ({error})。まもなく試行 {attempt} を行います。",
+    "worker_lost": "ワーカー {worker} は {since} からハートビートがありません。"
+    "{at} ごろ別のワーカーが引き継ぎます。",
     "queued": "タグ {tag} のキューで前に {ahead} 件あります。{since} から待っています。",
-    "queued_next": "タグ {tag} の worker が空き次第、次に実行されます。{since} から待っています。",
+    "queued_next": "タグ {tag} のワーカーが空き次第、次に実行されます。{since} から待っています。",
     "queued_far": "タグ {tag} のキューで前に {ahead} 件以上あります。{since} から待っています。",
     "queued_behind_one": "タグ {tag} のキューで前に 1 件あります。{since} から待っています。",
-    "no_worker": "タグ {tag} を担当する稼働中の worker がありません。起動するか cancel してください。",
-    "draining": "タグ {tag} を担当する worker {count} 台はすべてドレイン中で、新しい実行を受け付けません。"
-    "再開するか、別の worker を起動するか、cancel してください。",
-    "draining_alone": "タグ {tag} を担当する唯一の worker はドレイン中で、新しい実行を受け付けません。"
-    "再開するか、別の worker を起動するか、cancel してください。",
+    "no_worker": "タグ {tag} に対応する稼働中のワーカーがありません。"
+    "ワーカーを起動するか、実行を取り消してください。",
+    "draining": "タグ {tag} に対応するワーカー {count} 台はすべてドレイン中で、"
+    "新しい実行を受け付けません。再開するか、別のワーカーを起動するか、実行を取り消してください。",
+    "draining_alone": "タグ {tag} に対応する唯一のワーカーはドレイン中で、"
+    "新しい実行を受け付けません。再開するか、別のワーカーを起動するか、実行を取り消してください。",
     "not_yet": "{at} に開始予定です。",
-    "cancelling": "{at} に cancel を受理しました{by}。worker {worker} を停止中で、CANCELED で終わります。",
+    "cancelling": "{at} に取消を受け付けました{by}。ワーカー {worker} が停止中で、CANCELED で終わります。",
     "completed": "COMPLETED です。実行された末端ノードはすべて成功しました。",
-    "forgiven": "ノード {task} は失敗しましたが（{error}）、後続の join が許容します。",
-    "cancelled": "CANCELED です。{at} に cancel を受理しました{by}。取り消されることはありません。",
-    "failed": "FAILED です（{reason}）{task}: {error}",
+    "forgiven": "ノード {task} は失敗しましたが ({error})、後続の join が許容します。",
+    "cancelled": "CANCELED です。{at} に取消を受け付けました{by}。元に戻すことはできません。",
+    "failed": "FAILED です ({reason}){task}: {error}",
     "task_failed": "ノード {task} が失敗しました: {error}",
-    "until": "（期限 {until}）",
-    "by": "（{by}）",
+    "until": " (期限 {until})",
+    "by": " ({by})",
     "of_task": "、ノード {task}",
 }
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": ENGLISH, "ja": JAPANESE}
@@ -113,6 +121,10 @@ def _text_of(because: Because) -> str:
     match because:
         case Because("draining", {"count": 1}):
             return "draining_alone"
+        case Because("waiting", {"key": str(key)}) if key.startswith(SLEEP_KEY_PREFIX):
+            return "sleeping"
+        case Because("waiting", {"key": key, "task": task}) if key == task:
+            return "waiting_for_approval"
         case Because("queued", {"ahead": 0}):
             return "queued_next"
         case Because("queued", {"ahead": 1}):
